@@ -1,0 +1,42 @@
+"""The budget: reserved before a call, settled after it, so that it holds at any concurrency."""
+
+from __future__ import annotations
+
+
+class Budget:
+    """``total`` units, of which some are spent and some reserved for calls under way; never more than ``total`` together.
+
+    One unit is one rating asked for and answered.
+    """
+
+    __slots__ = ("reserved", "spent", "total")
+
+    def __init__(self, total: int, spent: int = 0) -> None:
+        if total < spent:
+            raise ValueError(f"{spent} units are spent already, more than the total of {total}")
+        self.total = total
+        self.spent = spent
+        self.reserved = 0
+
+    @property
+    def available(self) -> int:
+        """Units neither spent nor reserved."""
+        return self.total - self.spent - self.reserved
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every unit is spent; units still reserved may come back."""
+        return self.spent >= self.total
+
+    def reserve(self, units: int) -> None:
+        """Set ``units`` aside for a call about to be made; ValueError if so many are not available."""
+        if not 0 < units <= self.available:
+            raise ValueError(f"cannot reserve {units} of {self.available} units")
+        self.reserved += units
+
+    def settle(self, reserved: int, spent: int) -> None:
+        """Turn a reservation into ``spent`` units, at most those reserved, and give the others back."""
+        if not 0 <= spent <= reserved <= self.reserved:
+            raise ValueError(f"cannot settle {spent} of {reserved} units with {self.reserved} reserved")
+        self.reserved -= reserved
+        self.spent += spent

@@ -1,0 +1,1 @@
+"""The command line: parse, wire, call, print, exit."""

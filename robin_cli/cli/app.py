@@ -1,0 +1,63 @@
+"""The robin command: one Typer app, one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from robin_cli import __version__
+from robin_cli.cli import inspect, judge, tools
+from robin_cli.errors import RobinError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="robin",
+    help="Spends a fixed budget of LLM-judge calls where the ratings vary most.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+judge.register(app)
+inspect.register(app)
+tools.register(app)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001  # Typer's callbacks take the value
+    if wanted:
+        typer.echo(f"robin {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; every error a user can cause or meet ends here, as one message and an exit code."""
+    try:
+        app()
+    except RobinError as error:
+        _complain(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # robin export … | head
+        # Python would meet the closed pipe again when it flushes stdout at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _complain(message: str) -> None:
+    from robin_cli.output.text import plain
+
+    print(f"robin: {plain(message)}", file=sys.stderr)

@@ -1,0 +1,98 @@
+"""robin status, export, render and parse: looking at runs, prompts and answers; nothing here asks a judge."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from robin_cli.cli import options as opt
+
+
+class What(StrEnum):
+    """What ``robin export`` writes."""
+
+    SCORES = "scores"
+    JUDGMENTS = "judgments"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to ``app``."""
+    app.command(epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")(status)
+    app.command(epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx")(export)
+    app.command(epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness")(render)
+    app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")(parse)
+
+
+def status(
+    run: opt.Run, json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False
+) -> None:
+    """Say where a run stands: budget, failures, and how far off a score may be."""
+    from robin_cli.output.status import print_status, status_of
+
+    print_status(status_of(run), as_json=json)
+
+
+def export(
+    run: opt.Run,
+    what: Annotated[What, typer.Option(help="Scores, or every judgment.")] = What.SCORES,
+    format: opt.Format = None,  # noqa: A002  # the flag's name
+    output: opt.Output = None,
+    with_text: Annotated[bool, typer.Option("--with-text", help="Add prompt and response to the scores.")] = False,
+) -> None:
+    """Write results for spreadsheets and notebooks; CSV on standard output by default."""
+    from robin_cli.output.export import export as write
+    from robin_cli.output.export import scores_table
+    from robin_cli.output.scores import score
+    from robin_cli.runs.store import read_run
+
+    data = read_run(run)
+    table = data.judgments if what is What.JUDGMENTS else scores_table(score(data), data, with_text=with_text)
+    write(table, {"run": str(run), **data.manifest.settings}, fmt=format, output=output)
+
+
+def render(
+    data: Annotated[Path, typer.Argument(help="Prompt-response pairs.", show_default=False)],
+    pair: Annotated[str, typer.Option(help="The pair's id.", show_default=False)],
+    attribute: Annotated[str, typer.Option("--attribute", "-a", help="What would be rated.", show_default=False)],
+    columns: opt.Columns = None,
+) -> None:
+    """Print the exact messages that would be sent for one pair."""
+    from robin_cli.config import load_config
+    from robin_cli.data.pairs import load_pairs
+    from robin_cli.errors import InputError
+    from robin_cli.judging.rubrics import PromptSet
+    from robin_cli.output.text import plain
+
+    prompts = PromptSet([attribute])
+    pairs = load_pairs(data, columns=load_config({"columns": columns}, None).columns or None).pairs
+    found = next((each for each in pairs if each.pair_id == pair), None)
+    if found is None:
+        raise InputError(f'--pair "{pair}": not in {data}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}')
+    # On a terminal, text from the data must not act; in a pipe it is what would be sent, to the letter.
+    show = plain if sys.stdout.isatty() else str
+    for message in prompts.messages(found, attribute):
+        typer.echo(f"[{message['role']}]\n{show(message['content'])}\n")
+
+
+def parse(
+    file: Annotated[str, typer.Argument(help="JSON lines with a field text; - for standard input.")] = "-",
+    scale: Annotated[str, typer.Option(help="The ratings allowed.")] = "0-4",
+) -> None:
+    """Run the rating parser over judge outputs, a JSON object a line."""
+    from robin_cli.output.parsing import parse_lines
+
+    if file == "-":
+        parse_lines(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer)
+        return
+    from robin_cli.errors import InputError
+
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115  # closed below; only opening it is a user's error
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+    with stream:
+        parse_lines(stream, file, scale, sys.stdout.buffer)

@@ -1,0 +1,129 @@
+"""robin judge and robin resume: the main job."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from robin_cli.cli import options as opt
+
+if TYPE_CHECKING:
+    from robin_cli.config import RunConfig
+    from robin_cli.runs.store import RunStore
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to ``app``."""
+    app.command(epilog="Example: robin judge pairs.jsonl --budget 50000 --attribute helpfulness --model gpt-4.1-nano")(
+        judge
+    )
+    app.command(epilog="Example: robin resume runs/20261120T101500Z-helpfulness --budget 80000")(resume)
+
+
+def judge(
+    data: opt.Data = None,
+    budget: opt.Budget = None,
+    attribute: opt.Attribute = None,
+    base_url: opt.BaseUrl = None,
+    model: opt.Model = None,
+    api_key_env: opt.ApiKeyEnv = None,
+    columns: opt.Columns = None,
+    skip_bad_rows: opt.SkipBadRows = None,
+    limit: opt.Limit = None,
+    scheduler: opt.Scheduler = None,
+    delta: opt.Delta = None,
+    mode: opt.Mode = None,
+    concurrency: opt.Concurrency = None,
+    temperature: opt.Temperature = None,
+    top_p: opt.TopP = None,
+    max_tokens: opt.MaxTokens = None,
+    timeout: opt.Timeout = None,
+    max_retries: opt.MaxRetries = None,
+    extra_body: opt.ExtraBody = None,
+    seed: opt.Seed = None,
+    run: opt.RunDir = None,
+    config: opt.Config = None,
+    format: opt.Format = None,  # noqa: A002  # the flag's name
+    output: opt.Output = None,
+    with_text: opt.WithText = None,
+    quiet: opt.Quiet = None,
+) -> None:
+    """Spend a budget of judge calls over prompt-response pairs, and print the scores."""
+    given = dict(locals())
+    _judge(_load(given, given.pop("config")))
+
+
+def resume(
+    run: opt.Run,
+    budget: opt.Budget = None,
+    base_url: opt.BaseUrl = None,
+    api_key_env: opt.ApiKeyEnv = None,
+    concurrency: opt.Concurrency = None,
+    timeout: opt.Timeout = None,
+    max_retries: opt.MaxRetries = None,
+    format: opt.Format = None,  # noqa: A002  # the flag's name
+    output: opt.Output = None,
+    with_text: opt.WithText = None,
+    quiet: opt.Quiet = None,
+) -> None:
+    """Go on with an interrupted run, or give a finished one a larger total budget.
+
+    The run's own settings apply; only the flags here can differ.
+    """
+    given = dict(locals())
+    _resume(given.pop("run"), given)
+
+
+def _load(given: dict[str, Any], file: str | None) -> RunConfig:
+    from robin_cli.config import load_config
+
+    return load_config(given, file)
+
+
+def _judge(config: RunConfig) -> None:
+    from robin_cli.cli.work import connection_of, messages_for, spend
+    from robin_cli.config import api_key, endpoint_of
+    from robin_cli.runs.session import open_run
+
+    api_key(config)  # no endpoint is the first thing to say: before data is read or a folder made
+    endpoint_of(config)
+    messages = messages_for(config)
+    with open_run(config, messages.note) as store:
+        spend(store, connection_of(config), config, messages)
+    _deliver(store, config)
+
+
+def _resume(run: Path, given: dict[str, Any]) -> None:
+    from robin_cli.cli.work import connection_of, last_connection, messages_for, spend
+    from robin_cli.config import RunConfig
+    from robin_cli.runs.manifest import read_manifest
+    from robin_cli.runs.session import reopen_run
+
+    recorded = last_connection(read_manifest(run))
+    flags = {name: value for name, value in given.items() if value is not None}
+    _load(given, None)  # checks the flags
+    config = RunConfig(**{**recorded, **flags})
+    messages = messages_for(config)
+    with reopen_run(run, budget=config.budget) as store:
+        spend(store, connection_of(config), config, messages)
+    _deliver(store, config)
+
+
+def _deliver(store: RunStore, config: RunConfig) -> None:
+    from rich.console import Console
+
+    from robin_cli.output.export import export, scores_table
+    from robin_cli.output.scores import score
+    from robin_cli.output.table import print_scores
+    from robin_cli.runs.store import read_run
+
+    data = read_run(store.path)
+    scores = score(data)
+    if config.output is None and config.format is None and sys.stdout.isatty():
+        print_scores(Console(), scores, f"robin export {store.path}")
+        return
+    table = scores_table(scores, data, with_text=config.with_text)
+    export(table, {"run": str(store.path), **data.manifest.settings}, fmt=config.format, output=config.output)

@@ -1,0 +1,87 @@
+"""robin serve and robin init: what is needed around a run."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from robin_cli.judging.replay_server import Replay
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to ``app``."""
+    app.command(epilog="Example: robin serve ratings.parquet --port 8000")(serve)
+    app.command(epilog="Example: robin init --like vllm")(init)
+
+
+def serve(
+    pool: Annotated[
+        Path,
+        typer.Argument(help="Recorded ratings: a table pair_id, rating[, attribute], or a run.", show_default=False),
+    ],
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)] = 8000,
+    latency_ms: Annotated[float, typer.Option(help="How long each answer takes.", min=0)] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Of draws for requests without a seed.", min=0)] = None,
+) -> None:
+    """Replay recorded ratings as an OpenAI-compatible judge, on this machine only; no model is asked.
+
+    Each set of ratings is a model of that name. When it is ready, the address is printed on standard output.
+    """
+    from robin_cli.data.pools import load_pools
+    from robin_cli.judging.replay_server import Replay
+
+    pools = load_pools(pool)
+    for each in pools.values():
+        typer.echo(
+            f'robin serve: model "{each.name}" replays {each.size:,} recorded ratings of {len(each.pair_ids):,} pairs '
+            f"from {pool.name}; no model reads the prompts",
+            err=True,
+        )
+    asyncio.run(_serve(Replay(pools, source=pool.name, latency_s=latency_ms / 1000, seed=seed), port))
+
+
+def init(
+    like: Annotated[str, typer.Option(help="Which ready config to start from.")] = "openai",
+    force: Annotated[bool, typer.Option("--force", help="Write over a robin.toml that is there.")] = False,
+) -> None:
+    """Write a commented robin.toml into this folder."""
+    from robin_cli.config import DEFAULT_FILE, ready_configs
+    from robin_cli.errors import InputError
+    from robin_cli.shipped import shipped
+
+    names = [name for name in ready_configs() if name != "demo"]  # its paths hold only where it is
+    if like not in names:
+        raise InputError(f'--like "{like}": ready configs are {", ".join(names)}')
+    target = Path(DEFAULT_FILE)
+    if target.exists() and not force:
+        raise InputError(f"{target}: is there already; --force writes over it")
+    text = (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{target}: could not be written ({error.strerror})") from error
+    typer.echo(
+        f"wrote {target}; next: edit data and model in it, then robin judge --budget 1000 --attribute helpfulness",
+        err=True,
+    )
+
+
+async def _serve(replay: Replay, port: int) -> None:
+    from robin_cli.errors import InputError
+    from robin_cli.judging.replay_server import serve as serve_until
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await serve_until(replay, port, typer.echo, stop)
+    except OSError as error:
+        raise InputError(
+            f"--port {port}: cannot be used ({error.strerror}); name another, or 0 for a free one"
+        ) from error

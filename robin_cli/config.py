@@ -1,0 +1,264 @@
+"""Flags, environment and TOML -> one frozen RunConfig.
+
+A setting comes from its flag, else its ``ROBIN_*`` variable (the CLI reads both), else ``--config`` or ./robin.toml, else
+its default. Unknown names and wrong types are errors that say where they stand.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from robin_cli.errors import InputError
+from robin_cli.shipped import shipped
+
+DEFAULT_FILE = "robin.toml"
+OPENAI_URL = "https://api.openai.com/v1"
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx")
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """All settings of ``robin judge``. Names are those of the flags, with underscores."""
+
+    data: str | None = None
+    budget: int | None = None
+    attribute: str | None = None
+    base_url: str | None = None
+    model: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    scheduler: str = "robin-hood"
+    delta: float = 0.007
+    mode: str = "practice"
+    concurrency: str = AUTO
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = 1024
+    timeout: float = 120.0
+    max_retries: int = 6
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    limit: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    skip_bad_rows: bool = False
+    run: str | None = None
+    format: str | None = None
+    output: str | None = None
+    quiet: bool = False
+    with_text: bool = False
+    source: str = "the command line"
+    """Where the settings that were not flags came from; for messages."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes asked for, in order, each once.
+
+        Raises:
+            InputError: none, or an empty name.
+        """
+        if not self.attribute:
+            raise InputError("--attribute is missing: name what to rate, for example --attribute helpfulness")
+        names = [name.strip() for name in self.attribute.split(",")]
+        if not all(names):
+            raise InputError(f'--attribute "{self.attribute}": an empty name; separate attributes by single commas')
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def workers(self) -> int | None:
+        """Calls under way at a time; None for auto."""
+        return None if self.concurrency == AUTO else int(self.concurrency)
+
+
+_PATHS = frozenset({"data", "run", "output"})
+_Check = tuple[Callable[[Any], bool], str]
+_CHECKS: Mapping[str, _Check] = {
+    "budget": (lambda v: v >= 1, "a number of judge calls, at least 1"),
+    "delta": (lambda v: 0 < v <= 1, "a failure probability above 0 and at most 1, for example 0.007"),
+    "mode": (lambda v: v in {"practice", "theory"}, "practice or theory"),
+    "concurrency": (
+        lambda v: v == AUTO or (v.isascii() and v.isdecimal() and int(v) >= 1),
+        "a number, at least 1, or auto",
+    ),
+    "temperature": (lambda v: 0 <= v <= 2, "between 0 and 2"),
+    "top_p": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
+    "max_tokens": (lambda v: v >= 1, "at least 1"),
+    "timeout": (lambda v: 0 < v < math.inf, "seconds, above 0"),
+    "max_retries": (lambda v: v >= 0, "at least 0"),
+    "limit": (lambda v: v >= 1, "a number of pairs, at least 1"),
+    "format": (lambda v: v in FORMATS, "one of " + ", ".join(FORMATS)),
+    "seed": (lambda v: 0 <= v < 2**31, "between 0 and 2147483647"),
+    "api_key_env": (
+        lambda v: v.isidentifier() and not v.startswith("sk_"),
+        "the NAME of an environment variable that holds the key, never the key itself",
+    ),
+}
+
+
+def load_config(given: Mapping[str, Any], file: str | None) -> RunConfig:
+    """One configuration out of the flags and variables ``given`` (None: not given) and a TOML file.
+
+    Args:
+        given: by name; ``extra_body`` as JSON text, ``columns`` as ``ours=theirs,…``.
+        file: path of a TOML file, or the name of a shipped config; None for ./robin.toml where there is one.
+
+    Raises:
+        InputError: an unknown name, a wrong type or a value out of range, with the place it stands.
+    """
+    path = _config_path(file)
+    from_file = read_toml(path) if path else {}
+    flags = {name: value for name, value in given.items() if value is not None}
+    if isinstance(text := flags.get("extra_body"), str):
+        flags["extra_body"] = _json_object(text)
+    if isinstance(text := flags.get("columns"), str):
+        flags["columns"] = _mapping(text)
+    for name, value in flags.items():
+        _check(name, value, f"--{name.replace('_', '-')}")
+    config = RunConfig(**{**from_file, **flags, "source": str(path) if path else "the command line"})
+    _check_url(config.base_url)
+    return config
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file; paths in it count from the file's own folder.
+
+    Raises:
+        InputError: no such file, not TOML, an unknown name, a wrong type or a value out of range.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not TOML ({error})") from None
+    known = {each.name for each in fields(RunConfig)} - {"source"}
+    settings: dict[str, Any] = {}
+    for key, raw in content.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f'; did you mean "{near[0]}"?' if near else "; robin init writes a file with all names"
+            raise InputError(f'{path}: unknown setting "{key}"{hint}')
+        value = _coerced(name, raw, path)
+        _check(name, value, f"{path}: {key}")
+        settings[name] = _from_folder_of(path, str(value)) if name in _PATHS else value
+    return settings
+
+
+def api_key(config: RunConfig) -> str:
+    """The key, out of the environment; "none" where no key is set and the endpoint is one that was named.
+
+    Raises:
+        InputError: no endpoint is configured.
+    """
+    key = os.environ.get(config.api_key_env, "").strip()
+    if key and not (key.isascii() and key.isprintable() and " " not in key):
+        raise InputError(f"{config.api_key_env}: holds blanks or other characters that no key has; set it anew")
+    if not key and config.base_url is None:
+        raise InputError(
+            f"no endpoint is configured. Three ways on: set a key in {config.api_key_env} (and --model); name a local "
+            "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: make demo"
+        )
+    return key or "none"
+
+
+def endpoint_of(config: RunConfig) -> tuple[str, str]:
+    """Address and model of the judge.
+
+    Raises:
+        InputError: no model is named.
+    """
+    base_url = (config.base_url or OPENAI_URL).rstrip("/")
+    if not config.model:
+        raise InputError(f"--model is missing: name the judge that {base_url} should answer with")
+    return base_url, config.model
+
+
+def _config_path(file: str | None) -> Path | None:
+    if file is None:
+        path = Path(DEFAULT_FILE)
+        return path if path.is_file() else None
+    path = Path(file)
+    if path.is_file():
+        return path
+    ready = shipped("configs") / f"{file}.toml"
+    if "/" not in file and "\\" not in file and ready.is_file():
+        return ready
+    names = ", ".join(ready_configs())
+    raise InputError(f"--config {file}: no such file; ready ones, by name, are {names}")
+
+
+def ready_configs() -> list[str]:
+    """Names of the configs that ship with robin, sorted."""
+    return sorted(entry.stem for entry in shipped("configs").glob("*.toml"))
+
+
+def _coerced(name: str, value: object, path: Path) -> object:
+    """``value`` as the setting's type; TOML has types of its own, and a number may stand for a float or for text."""
+    declared = next(each.type for each in fields(RunConfig) if each.name == name)
+    if name == "attribute" and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    if name == "concurrency" and type(value) is int:
+        return str(value)
+    if type(value) is int and "float" in str(declared):
+        return float(value)
+    wanted = {"str": str, "int": int, "float": float, "bool": bool, "Mapping": dict}
+    kind = next(kind for word, kind in wanted.items() if str(declared).startswith(word))
+    if type(value) is not kind:
+        raise InputError(f"{path}: {name} must be {_NAMES[kind]}, not {value!r}")
+    return value
+
+
+_NAMES = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false", dict: "a table"}
+
+
+def _check(name: str, value: Any, place: str) -> None:
+    if name not in _CHECKS:
+        return
+    holds, wanted = _CHECKS[name]
+    if (isinstance(value, float) and math.isnan(value)) or not holds(value):
+        shown = "" if name == "api_key_env" else f" {value}"
+        raise InputError(f"{place}{shown}: must be {wanted}")
+
+
+def _check_url(url: str | None) -> None:
+    if url is None:
+        return
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError("--base-url: must be an address such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise InputError(
+            "--base-url: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
+        )
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"--extra-body: not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise InputError("--extra-body: must be a JSON object, for example '{\"top_k\": 40}'")
+    return value
+
+
+def _mapping(text: str) -> dict[str, str]:
+    items = [item.partition("=") for item in text.split(",") if item.strip()]
+    if not items or not all(name.strip() and theirs.strip() for name, _, theirs in items):
+        raise InputError(
+            f'--columns "{text}": write ours=theirs,ours=theirs, for example prompt=question,response=answer'
+        )
+    return {name.strip(): theirs.strip() for name, _, theirs in items}
+
+
+def _from_folder_of(path: Path, value: str) -> str:
+    return value if value == "-" else str(path.parent / Path(value).expanduser())

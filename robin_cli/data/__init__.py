@@ -1,0 +1,1 @@
+"""Prompt-response pairs out of files."""

@@ -1,0 +1,104 @@
+"""Pools of recorded ratings: what simulation draws from and the replay judge answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from robin_cli.errors import InputError
+
+_READERS = {
+    ".parquet": pq.read_table,
+    ".csv": pacsv.read_csv,
+    ".jsonl": pajson.read_json,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Recorded ratings of one judge and attribute, pair by pair.
+
+    Attributes:
+        name: the judge and attribute, as in the file's ``attribute`` column; the file's name without one.
+        pair_ids: K of them, in the order they first appear.
+        ratings: for each pair its ratings, int64, shape (at least 1,).
+    """
+
+    name: str
+    pair_ids: tuple[str, ...]
+    ratings: tuple[NDArray[np.int64], ...]
+
+    @property
+    def size(self) -> int:
+        """How many ratings there are in all."""
+        return sum(len(each) for each in self.ratings)
+
+
+def load_pools(path: Path) -> Mapping[str, Pool]:
+    """The pools at ``path``, by name, in order: a long table ``pair_id, rating`` (csv, jsonl, parquet), or a run directory.
+
+    An optional ``attribute`` column splits the table. Rows without a rating are left out.
+
+    Raises:
+        InputError: no such file, an unknown format, a missing column, ratings that are not whole numbers, or none at all.
+    """
+    table = _read(path)
+    for column in ("pair_id", "rating"):
+        if column not in table.column_names:
+            raise InputError(
+                f'{path}: no column "{column}"; found {", ".join(table.column_names)}. A pool has pair_id, rating'
+            )
+    table = table.filter(pc.is_valid(table["rating"]))
+    if not table.num_rows:
+        raise InputError(f"{path}: holds no ratings")
+    names = table["attribute"] if "attribute" in table.column_names else pa.array([path.stem] * table.num_rows)
+    pools = {}
+    for name in pc.unique(names).to_pylist():
+        pools[str(name)] = _pool(str(name), table.filter(pc.equal(names, name)), path)
+    return pools
+
+
+def _read(path: Path) -> pa.Table:
+    if path.is_dir():
+        folder = path / "judgments"
+        segments = sorted(folder.glob("*.parquet"))
+        if not segments:
+            raise InputError(f"{path}: a folder, but no run with finished judgments in it")
+        return pa.concat_tables(
+            [pq.read_table(segment, columns=["pair_id", "attribute", "rating"]) for segment in segments]
+        )
+    if path.suffix not in _READERS:
+        raise InputError(f"{path}: a pool is a .parquet, .csv or .jsonl file, or a run directory")
+    try:
+        table = _READERS[path.suffix](path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    return table
+
+
+def _pool(name: str, table: pa.Table, path: Path) -> Pool:
+    try:
+        values = pc.cast(table["rating"], pa.float64()).to_numpy()
+        whole = pc.cast(table["rating"], pa.int64()).to_numpy()
+    except pa.ArrowException:
+        values, whole = np.empty(0), np.ones(1)
+    if not np.array_equal(values, whole):
+        raise InputError(f"{path}: ratings must be whole numbers")
+    keys = pc.cast(table["pair_id"], pa.string()).combine_chunks().dictionary_encode()
+    if keys.null_count:
+        raise InputError(f"{path}: {keys.null_count} rows have no pair_id")
+    codes = keys.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes))[:-1]
+    return Pool(name, tuple(keys.dictionary.to_pylist()), tuple(np.split(whole[order].astype(np.int64), ends)))

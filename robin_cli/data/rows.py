@@ -1,0 +1,56 @@
+"""What the readers of every format hand on: rows, each a dict or the reason it cannot be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from typing import BinaryIO, Literal, NamedTuple
+
+Row = dict[str, object]
+
+
+class BadRow(Exception):
+    """One row that cannot be used: the fact and the next step. The place is put before it where the file is known."""
+
+
+class Table(NamedTuple):
+    """An open file as rows.
+
+    ``names`` are the columns where the format states them before the first row, else None. ``unit`` says what the
+    numbers before the rows count, from 1: physical lines of the file, or rows of data.
+    """
+
+    names: list[str] | None
+    unit: Literal["line", "row"]
+    rows: Iterator[tuple[int, Row | BadRow]]
+
+
+Reader = Callable[[BinaryIO, str, Collection[str]], Table]
+"""``reader(stream, source, wanted)``: the rows of an open file. ``source`` names it in errors; of the columns, those in
+``wanted`` are enough. Raises InputError, at once or while the rows are read, for what spoils the whole file."""
+
+
+def shown(value: object, limit: int = 40) -> str:
+    """The value as an error may show it: short, and with nothing in it that could steer a terminal."""
+    text = value if isinstance(value, str) else str(value)
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
+def kind(value: object) -> str:
+    """What a value is, in a user's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    words = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+    words[bytes] = "binary data"
+    return words.get(type(value), f"a {type(value).__name__}")
+
+
+def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:
+    """What to say of bytes that are not UTF-8; the offset is in ``data`` and counts from 0."""
+    return (
+        f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8. "
+        "Save the file as UTF-8 (iconv -f latin1 -t utf-8, if that is what it is)."
+    )

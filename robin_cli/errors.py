@@ -1,0 +1,37 @@
+"""What can go wrong for a user, as a tree. An error is a fact, a place and a next step, and has an exit code.
+
+RobinError            1
+├── InputError        2  bad data, a bad flag, settings that do not fit together
+├── RunError          2  a run directory that cannot be used as asked
+│   └── StorageError  1  the disk would not take or give back what it should
+├── EndpointError     3  the endpoint cannot be used: key refused, model unknown, every call failing
+└── LimitReached      4  a limit other than the budget stopped the run
+"""
+
+from __future__ import annotations
+
+
+class RobinError(Exception):
+    """The root: one ``except RobinError`` in the CLI prints it and leaves with ``exit_code``."""
+
+    exit_code = 1
+
+
+class InputError(RobinError):
+    exit_code = 2
+
+
+class RunError(RobinError):
+    exit_code = 2
+
+
+class StorageError(RunError):
+    exit_code = 1
+
+
+class EndpointError(RobinError):
+    exit_code = 3
+
+
+class LimitReached(RobinError):
+    exit_code = 4

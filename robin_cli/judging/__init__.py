@@ -1,0 +1,1 @@
+"""The judge: what it is asked, how, and what its answer says."""

@@ -1,0 +1,69 @@
+"""What a judge is to the rest of robin: something that is asked, and answers, cannot for this pair, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from robin_cli.records import Usage
+
+Message = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request to a judge.
+
+    Attributes:
+        messages: chat messages, each with ``role`` and ``content``.
+        samples: ratings wanted of it, at least 1.
+        seed: sent along where the run has one; never twice the same for an arm.
+    """
+
+    messages: Sequence[Message]
+    samples: int = 1
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One choice of a reply."""
+
+    text: str
+    finish_reason: str | None = None
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A request that was answered: at least one answer, which may carry a rating or not. It was paid for."""
+
+    answers: tuple[Answer, ...]
+    model: str
+    usage: Usage
+    request_id: str | None
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request without an answer: refused for this pair (``reason`` in PERMANENT_FAILURES), or given up after retries."""
+
+    reason: str
+    detail: str
+    latency_s: float
+
+
+class Judge(Protocol):
+    """The interface between a run and what it asks."""
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        """Ask once, with retries.
+
+        Raises:
+            EndpointError: an error after which every call would fail.
+        """
+
+    async def aclose(self) -> None:
+        """Close connections."""

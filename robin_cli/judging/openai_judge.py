@@ -1,0 +1,240 @@
+"""A judge behind an OpenAI-compatible endpoint. The only file that knows openai and tenacity."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import orjson
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAioHttpClient
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+from robin_cli.errors import EndpointError
+from robin_cli.judging.judge import Failure, Question, Reply
+from robin_cli.judging.pacing import MAX_HOLD_S, Pacer
+from robin_cli.judging.replies import Completion, Problem, Refused, Retry, Stop, Unsupported, classify, read_completion
+
+_CONNECT_TIMEOUT_S = 10.0
+_PATIENCE_S = 600.0
+"""How long one call may be told "too many requests" before it is given up."""
+
+_SHOWN_HOLD_S = 30.0
+_LOOKS_LIKE_A_KEY = re.compile(r"\bsk-[A-Za-z0-9_\-]{6,}|(?<=Bearer )\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the judge is and how it is asked.
+
+    ``timeout_s`` bounds one request from its first byte to its last; ``max_retries`` counts retries after errors of the
+    endpoint or the network ("too many requests" is no error: it is waited out). The key is never part of a representation.
+    """
+
+    base_url: str
+    model: str
+    api_key: str = field(repr=False)
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = 1024
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float = 120.0
+    max_retries: int = 6
+
+
+class _Transient(Exception):  # tenacity retries exceptions: this one carries what to retry
+    def __init__(self, retry: Retry) -> None:
+        super().__init__(retry.detail)
+        self.retry = retry
+
+
+class OpenAIJudge:
+    """Asks an endpoint, retries what may pass, learns which parameters it takes, and keeps its pace.
+
+    Args:
+        endpoint: where and how.
+        pacer: is told of successes and of "too many requests", and says when the next request may start.
+        notify: called with one line, once each, for what a user should know of this endpoint.
+        sleep: for tests; seconds.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        pacer: Pacer,
+        *,
+        notify: Callable[[str], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self._endpoint = endpoint
+        self._pacer = pacer
+        self._notify = notify
+        self._sleep = sleep
+        self._noticed: set[str] = set()
+        self._without: set[str] = set()
+        self._renamed: dict[str, str] = {}
+        self._client = AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key,
+            max_retries=0,  # retries are made here, where the budget is known
+            http_client=DefaultAioHttpClient(
+                timeout=httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None),
+                limits=httpx2.Limits(max_connections=None),
+                follow_redirects=False,  # a redirect to another host must not get the key
+            ),
+        )
+        self._backoff = wait_random_exponential(multiplier=0.5, max=60)
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        """Ask once, with retries; see :class:`robin_cli.judging.judge.Judge`.
+
+        Raises:
+            EndpointError: an error after which every call would fail.
+        """
+        started = time.monotonic()
+        errors = 0
+
+        def give_up(state: RetryCallState) -> bool:
+            nonlocal errors
+            retry = _retry_of(state)
+            errors += not retry.throttled
+            return errors > self._endpoint.max_retries or time.monotonic() - started > _PATIENCE_S
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_Transient), stop=give_up, wait=self._wait, sleep=self._sleep, reraise=True
+        )
+        try:
+            return await retrying(self._attempt, question)
+        except _Transient as error:
+            reason = "rate_limited" if error.retry.throttled else error.retry.reason
+            return Failure(reason, self._redact(error.retry.detail), time.monotonic() - started)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _attempt(self, question: Question) -> Reply | Failure:
+        # A parameter that the endpoint refuses is left out and the request made again, at most once for each parameter.
+        while True:
+            if (hold_s := self._pacer.hold_s()) > 0:
+                await self._sleep(hold_s)
+            body = self._body(question)
+            started = time.monotonic()
+            outcome = await self._send(body)
+            latency_s = time.monotonic() - started
+            if isinstance(outcome, Completion):
+                self._pacer.succeeded()
+                answers = outcome.answers[: question.samples]
+                return Reply(
+                    answers, outcome.model or self._endpoint.model, outcome.usage, outcome.request_id, latency_s
+                )
+            if isinstance(outcome, Unsupported) and self._adapt(outcome, body):
+                continue
+            return self._settle(outcome, started, latency_s)
+
+    def _settle(self, problem: Problem, started: float, latency_s: float) -> Failure:
+        match problem:
+            case Stop(detail):
+                raise EndpointError(f"{self._endpoint.base_url}: {self._redact(detail)}")
+            case Refused(reason, detail):
+                return Failure(reason, self._redact(detail), latency_s)
+            case Unsupported(_, detail):
+                return Failure("bad_request", self._redact(detail), latency_s)
+            case Retry():
+                if problem.throttled:
+                    self._pacer.throttled(started_at=started, retry_after_s=problem.after_s)
+                    self._show_hold(problem.after_s)
+                else:
+                    self._tell_once(
+                        f"{problem.reason}: {self._redact(problem.detail)}; trying again", key=problem.reason
+                    )
+                raise _Transient(problem)
+
+    async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
+        try:
+            async with asyncio.timeout(self._endpoint.timeout_s):
+                response = await self._client.post(
+                    "/chat/completions", content=orjson.dumps(body), cast_to=httpx2.Response
+                )
+        except APIStatusError as error:
+            return classify(error.status_code, error.response.content, error.response.headers)
+        except (APITimeoutError, TimeoutError):
+            return Retry("timeout", f"no answer within {self._endpoint.timeout_s:g} s (--timeout)")
+        except APIConnectionError as error:
+            cause = error.__cause__
+            return Retry("connection", f"no connection ({str(cause) or type(cause).__name__})")
+        return read_completion(response.content, response.headers)
+
+    def _body(self, question: Question) -> dict[str, Any]:
+        endpoint = self._endpoint
+        wanted: dict[str, Any] = {
+            "max_tokens": endpoint.max_tokens,
+            "temperature": endpoint.temperature,
+            "top_p": endpoint.top_p,
+            "seed": question.seed,
+            "n": question.samples if question.samples > 1 else None,
+        }
+        parameters = {
+            self._renamed.get(name, name): value
+            for name, value in wanted.items()
+            if value is not None and name not in self._without
+        }
+        return {"model": endpoint.model, "messages": question.messages, **parameters, **endpoint.extra_body}
+
+    def _adapt(self, refused: Unsupported, body: Mapping[str, Any]) -> bool:
+        """Change what is sent from now on; False if that parameter was not sent or was changed already."""
+        name = refused.parameter
+        if (
+            name == "max_tokens"
+            and name in body
+            and name not in self._renamed
+            and name not in self._endpoint.extra_body
+        ):
+            self._renamed[name] = "max_completion_tokens"
+            self._tell_once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
+            return True
+        sent = self._renamed.get(name, name)
+        if sent not in body or sent in self._endpoint.extra_body:
+            return False
+        # Another call may have learnt it meanwhile: then this body is just an old one, and the next will do.
+        if name not in self._without:
+            self._without.add(name)
+            self._tell_once(f'the endpoint refuses "{name}" ({self._redact(refused.detail)}); going on without it')
+        return True
+
+    def _wait(self, state: RetryCallState) -> float:
+        retry = _retry_of(state)
+        backoff = self._backoff(state)
+        if retry.after_s is None:
+            return backoff
+        # Spread the return of callers that were all told the same second.
+        return min(retry.after_s, MAX_HOLD_S) + min(backoff, 1.0)
+
+    def _show_hold(self, after_s: float | None) -> None:
+        if after_s is not None and after_s > _SHOWN_HOLD_S:
+            capped = f"; trying again after {MAX_HOLD_S:g} s" if after_s > MAX_HOLD_S else ""
+            self._tell_once(f"the endpoint asks to wait {after_s:g} s before the next request{capped}")
+
+    def _tell_once(self, line: str, *, key: str | None = None) -> None:
+        if (key or line) not in self._noticed:
+            self._noticed.add(key or line)
+            self._notify(f"{self._endpoint.base_url}: {line}")
+
+    def _redact(self, text: str) -> str:
+        if len(self._endpoint.api_key) > 3:
+            text = text.replace(self._endpoint.api_key, "[key]")
+        return _LOOKS_LIKE_A_KEY.sub("[key]", text)[:500]
+
+
+def _retry_of(state: RetryCallState) -> Retry:
+    error = state.outcome.exception() if state.outcome else None
+    if not isinstance(error, _Transient):
+        raise TypeError("only transient errors are retried")
+    return error.retry

@@ -1,0 +1,264 @@
+"""What endpoints send back, read without trusting any of it: answers, errors, and how long to wait.
+
+Pure functions of status, headers and body; the many dialects of "OpenAI-compatible" end here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+from robin_cli.judging.judge import Answer
+from robin_cli.records import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Ask the same again later. ``after_s`` is what the endpoint asked for; ``throttled``: it has more than it can take."""
+
+    reason: str
+    detail: str
+    after_s: float | None = None
+    throttled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """This pair will never be answered; others may be. ``reason`` is one of PERMANENT_FAILURES."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """The endpoint refuses one parameter of the request: ask without it, or with another name for it."""
+
+    parameter: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Every call would fail like this one."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A well-formed chat completion."""
+
+    answers: tuple[Answer, ...]
+    model: str
+    usage: Usage
+    request_id: str | None
+
+
+Problem = Retry | Refused | Unsupported | Stop
+
+_QUOTA = re.compile(
+    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|per ?day|daily)|requests per day|credit",
+    re.IGNORECASE,
+)
+_CONTEXT = re.compile(
+    r"context.{0,20}(length|window|size)|too (long|many tokens)|maximum.{0,20}tokens|exceed_context", re.IGNORECASE
+)
+_FILTER = re.compile(r"content.?(filter|policy|management)|responsible.?ai|safety", re.IGNORECASE)
+_MODEL = re.compile(
+    r"model.{0,80}(not found|not exist|unknown|not available|no access)|unknown model|no such model", re.IGNORECASE
+)
+_REFUSES = re.compile(
+    r"unsupported|not supported|(does|do) not support|unknown|unrecognized|unexpected|extra input|not permitted|not allowed|"
+    r"must be|only|at most|exceed|greater|invalid|cannot|number of",
+    re.IGNORECASE,
+)
+_PARAMETERS = {
+    "max_tokens": re.compile(r"\bmax_tokens\b"),
+    "temperature": re.compile(r"\btemperature\b"),
+    "top_p": re.compile(r"\btop_p\b"),
+    "seed": re.compile(r"\bseed\b"),
+    "n": re.compile(
+        r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)""", re.IGNORECASE
+    ),
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def read_completion(body: bytes, headers: Mapping[str, str]) -> Completion | Problem:
+    """The completion in the body of a 200, or what is wrong with it: an error inside, no choices, HTML, half a body."""
+    content = _json(body)
+    if not isinstance(content, dict):
+        return Retry("malformed", f"a 200 that is no JSON object: {_excerpt(body)}")
+    if content.get("error"):
+        return _error_in_200(content, headers)
+    choices = content.get("choices")
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        return Retry("malformed", f"a 200 without choices: {_excerpt(body)}")
+    request_id = headers.get("x-request-id") or content.get("id")
+    return Completion(
+        answers=tuple(_answer(choice) for choice in choices),
+        model=clean_text(content.get("model")),
+        usage=_usage(content.get("usage")),
+        request_id=clean_text(request_id) or None,
+    )
+
+
+def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Problem:
+    """What an HTTP error status with this body means for the run."""
+    error = _error_object(_json(body))
+    message = clean_text(error.get("message")) or _excerpt(body)
+    told = f"{status}: {message}"
+    code = " ".join(clean_text(error.get(name)) for name in ("code", "type"))
+    if status == 429 and _QUOTA.search(f"{code} {message}"):
+        return Stop(f"the quota or credit of this key is used up ({told})")
+    by_status = {
+        401: f"the key was refused ({told})",
+        402: f"the account is out of credit ({told})",
+        403: f"the key may not use this model or endpoint ({told})",
+        404: f"no such model or address ({told}); check --model, and --base-url, which often ends in /v1",
+        405: f"nothing answers chat completions there ({told}); check --base-url",
+    }
+    if status in by_status:
+        return Stop(by_status[status])
+    if 300 <= status < 400:
+        return Stop(
+            f"the endpoint redirects ({status}) to {_excerpt(headers.get('location', '?').encode())}; give that address"
+        )
+    if status in {408, 409, 425, 429} or status >= 500:
+        after_s = retry_after_s(headers)
+        throttled = status == 429 or (status == 503 and after_s is not None)
+        return Retry(f"http_{status}", told, after_s=after_s, throttled=throttled)
+    return _bad_request(status, code, clean_text(error.get("param")), message, told)
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Seconds that the endpoint asks to wait, at least 0; None if it does not say.
+
+    Reads ``retry-after-ms``, ``retry-after`` (seconds, or an HTTP date, for which ``now`` is the time, seconds since 1970;
+    by default the response's own Date header), then the longest ``x-ratelimit-reset-*`` (``6m0s``, ``500ms``) of a limit
+    that has nothing left.
+    """
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return max(0.0, milliseconds / 1000)
+    value = headers.get("retry-after", "").strip()
+    if (seconds := _number(value)) is not None:
+        return max(0.0, seconds)
+    if value and (at := _http_date(value)) is not None:
+        since = now if now is not None else _http_date(headers.get("date", ""))
+        return max(0.0, at - since) if since is not None else None
+    resets = [
+        seconds
+        for kind in ("requests", "tokens")
+        if _number(headers.get(f"x-ratelimit-remaining-{kind}")) == 0
+        and (seconds := duration_s(headers.get(f"x-ratelimit-reset-{kind}", ""))) is not None
+    ]
+    return max(resets, default=None)
+
+
+def duration_s(text: str) -> float | None:
+    """``6m0s``, ``1m30s``, ``500ms`` or a plain number of seconds; None if it is none of these."""
+    if (seconds := _number(text)) is not None:
+        return max(0.0, seconds)
+    text = text.strip()
+    if not text or _DURATION.sub("", text):
+        return None
+    return sum(float(amount) * _SECONDS[unit] for amount, unit in _DURATION.findall(text))
+
+
+def clean_text(value: object) -> str:
+    """Text that can be stored: '' for anything that is no string, lone surrogates replaced."""
+    if not isinstance(value, str):
+        return "" if value is None or isinstance(value, dict | list) else str(value)
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _bad_request(status: int, code: str, param: str, message: str, told: str) -> Problem:
+    if _MODEL.search(f"{code} {message}"):
+        return Stop(f"the model is not known there ({told}); check --model")
+    if _FILTER.search(f"{code} {message}"):
+        return Refused("filtered", told)
+    if param in _PARAMETERS:
+        return Unsupported(param, told)
+    if status == 413 or _CONTEXT.search(f"{code} {message}"):
+        return Refused("context_length", told)
+    for parameter, pattern in _PARAMETERS.items():
+        if pattern.search(message) and _REFUSES.search(f"{code} {message}"):
+            return Unsupported(parameter, told)
+    return Refused("bad_request", told)
+
+
+def _error_in_200(content: dict[str, Any], headers: Mapping[str, str]) -> Problem:
+    error = _error_object(content)
+    code = _number(error.get("code"))
+    if code is not None and 400 <= code < 600:
+        return classify(int(code), orjson.dumps(content, default=str), headers)
+    return Retry("malformed", f"a 200 with an error inside: {clean_text(error.get('message')) or 'no message'}")
+
+
+def _error_object(content: object) -> dict[str, Any]:
+    if isinstance(content, list):  # Gemini wraps its error in a list
+        content = content[0] if content else None
+    if not isinstance(content, dict):
+        return {}
+    error = content.get("error", content)  # old vLLM and litellm send the error flat
+    return error if isinstance(error, dict) else {"message": error}
+
+
+def _answer(choice: dict[str, Any]) -> Answer:
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    content = message.get("content")
+    if isinstance(content, list):  # content parts
+        content = "".join(clean_text(part.get("text")) for part in content if isinstance(part, dict))
+    return Answer(
+        text=clean_text(content),
+        finish_reason=clean_text(choice.get("finish_reason")) or None,
+        refusal=clean_text(message.get("refusal")) or None,
+    )
+
+
+def _usage(usage: object) -> Usage:
+    if not isinstance(usage, dict):
+        return Usage()
+    tokens = {name: _number(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
+    return Usage(**{name: None if value is None or value < 0 else int(value) for name, value in tokens.items()})
+
+
+def _json(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass
+    try:  # lone surrogates and other things that only the lenient reader takes
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if abs(number) < 1e15 else None
+
+
+def _http_date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _excerpt(body: bytes) -> str:
+    return " ".join(body[:300].decode("utf-8", "replace").split()) or "nothing"

@@ -1,0 +1,1 @@
+"""Scores, exports and progress: what a run is turned into."""

@@ -1,0 +1,175 @@
+"""Results as files that other programs open: CSV, TSV, JSON lines, Parquet, Excel.
+
+Text in them comes from models and data sets. In formats that a spreadsheet opens, text that would act as a formula there
+gets an apostrophe in front, which spreadsheets take as "this is text".
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from robin_cli.errors import InputError, StorageError
+from robin_cli.output.scores import Scores
+from robin_cli.runs.store import RunData
+
+_FORMULA_LEAD = r"^[=+\-@\t\r]"
+_CELL_LIMIT = 32_767
+_SHEET_ROWS = 1_048_575
+_XLSX_SUFFIX = " … (cut: an Excel cell holds no more)"
+_BATCH = 20_000
+
+
+def scores_table(scores: Scores, run: RunData, *, with_text: bool = False) -> pa.Table:
+    """The scores as a table with the columns of the contract; ``with_text`` adds prompt and response."""
+    columns: dict[str, pa.Array] = {}
+    for name, values in scores.columns.items():
+        columns[name] = (
+            pa.array(values, pa.large_string()) if isinstance(values, list) else pa.array(values, from_pandas=True)
+        )
+    if with_text:
+        index = run.index
+        pairs = [run.pairs[index.pair(arm)] for arm in range(len(index))]
+        columns["prompt"] = pa.array([pair.prompt for pair in pairs], pa.large_string())
+        columns["response"] = pa.array([pair.response for pair in pairs], pa.large_string())
+    return pa.table(columns)
+
+
+def export(table: pa.Table, settings: Mapping[str, Any], *, fmt: str | None, output: str | None) -> None:
+    """Write ``table`` to the file ``output``, or to standard output for None and ``-``.
+
+    Args:
+        settings: the run's, for formats that have a place for them (xlsx).
+        fmt: one of FORMATS; None to go by the file's name, and csv where that says nothing.
+
+    Raises:
+        InputError: an unknown format.
+        StorageError: the file could not be written.
+    """
+    write = _writer(fmt, output)
+    if output in {None, "-"}:
+        write(table, settings, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(str(output))
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as file:
+            write(table, settings, file)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with -o") from error
+
+
+_Writer = Callable[[pa.Table, Mapping[str, Any], IO[bytes]], None]
+
+
+def _writer(fmt: str | None, output: str | None) -> _Writer:
+    suffix = Path(output).suffix.removeprefix(".").lower() if output and output != "-" else ""
+    name = fmt or (suffix if suffix in _WRITERS else "csv")
+    if name not in _WRITERS:
+        raise InputError(f'--format "{name}": known formats are {", ".join(_WRITERS)}')
+    return _WRITERS[name]
+
+
+def _write_csv(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    _write_separated(table, file, ",")
+
+
+def _write_tsv(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    _write_separated(table, file, "\t")
+
+
+def _write_separated(table: pa.Table, file: IO[bytes], separator: str) -> None:
+    file.write((separator.join(table.column_names) + "\n").encode())
+    options = pacsv.WriteOptions(include_header=False, delimiter=separator)
+    pacsv.write_csv(_without_formulas(table), file, options)
+
+
+def _write_jsonl(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    for row in _rows(table):
+        file.write(orjson.dumps(row, option=orjson.OPT_UTC_Z) + b"\n")
+
+
+def _write_parquet(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    pq.write_table(table, file, compression="zstd")
+
+
+def _write_xlsx(table: pa.Table, settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    import xlsxwriter
+
+    with xlsxwriter.Workbook(file, {"constant_memory": True, "nan_inf_to_errors": False}) as book:
+        bold = book.add_format({"bold": True})
+        sheet = None
+        for number, row in enumerate(_rows(table)):
+            line = number % _SHEET_ROWS
+            if line == 0:
+                sheet = _new_sheet(book, table, f"results {number // _SHEET_ROWS + 1}", bold)
+            for column, value in enumerate(row.values()):
+                _write_cell(sheet, line + 1, column, value)
+        if sheet is None:
+            _new_sheet(book, table, "results 1", bold)
+        about = book.add_worksheet("settings")
+        about.set_column(0, 0, 24)
+        about.set_column(1, 1, 80)
+        for line, (name, value) in enumerate(settings.items()):
+            about.write_string(line, 0, name)
+            about.write_string(line, 1, str(value)[:_CELL_LIMIT])
+
+
+def _new_sheet(book: Any, table: pa.Table, name: str, bold: Any) -> Any:
+    sheet = book.add_worksheet(name)
+    sheet.freeze_panes(1, 0)
+    for column, field in enumerate(table.schema):
+        sheet.set_column(
+            column, column, 24 if pa.types.is_large_string(field.type) or pa.types.is_string(field.type) else 12
+        )
+        sheet.write_string(0, column, field.name, bold)
+    return sheet
+
+
+def _write_cell(sheet: Any, line: int, column: int, value: Any) -> None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        sheet.write_number(line, column, value)
+        return
+    text = str(value)
+    if len(text) > _CELL_LIMIT:
+        text = text[: _CELL_LIMIT - len(_XLSX_SUFFIX)] + _XLSX_SUFFIX
+    sheet.write_string(line, column, text)  # never write(): that would make a formula of "=…"
+
+
+def _without_formulas(table: pa.Table) -> pa.Table:
+    for position, field in enumerate(table.schema):
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            continue
+        column = table.column(position)
+        acts = pc.fill_null(pc.match_substring_regex(column, _FORMULA_LEAD), fill_value=False)
+        marked = pc.binary_join_element_wise(pa.scalar("'", field.type), column, pa.scalar("", field.type))
+        table = table.set_column(position, field, pc.if_else(acts, marked, column))
+    return table
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in table.to_batches(max_chunksize=_BATCH):
+        yield from batch.to_pylist()
+
+
+_WRITERS: dict[str, _Writer] = {
+    "csv": _write_csv,
+    "tsv": _write_tsv,
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
+    "xlsx": _write_xlsx,
+}

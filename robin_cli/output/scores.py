@@ -1,0 +1,89 @@
+"""Scores: what a run says of each pair, with how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from robin_cli.allocation.arms import FloatArray, IntArray, mean, sample_variance
+from robin_cli.records import Scale
+from robin_cli.runs.fold import level_counts
+from robin_cli.runs.store import RunData
+from robin_cli.statistics.intervals import ALPHA, mean_intervals
+
+COLUMNS = (
+    "pair_id",
+    "attribute",
+    "score",
+    "n",
+    "variance",
+    "std_error",
+    "ci_low",
+    "ci_high",
+    "n_unparsed",
+    "human",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One row an arm, in the order of the data.
+
+    Attributes:
+        columns: by name, those of COLUMNS; ``score``, ``variance``, ``std_error`` and ``human`` are nan where there is
+            none: no rating, fewer than two ratings, no human rating in the data.
+        retired: arms given up because their answers came without ratings, shape (rows,).
+        error_bound: with probability at least 1 − ALPHA no score is further than this from the judge's mean rating, all
+            scores at once, at whatever time one looks; in points of the scale. It is never estimated from a spread that a
+            few equal ratings make look small.
+    """
+
+    columns: Mapping[str, list[str] | FloatArray | IntArray]
+    retired: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    error_bound: float
+
+    def __len__(self) -> int:
+        return len(self.columns["pair_id"])
+
+
+def score(run: RunData) -> Scores:
+    """The scores of ``run`` as it stands."""
+    index = run.index
+    arm = index.arms_of(run.judgments)
+    arms = run.fold()
+    scale = Scale(*run.manifest.scale)
+    counts = level_counts(arm, run.judgments, len(index), scale)
+    n = arms.counts.copy()
+    means = mean(n, arms.totals)
+    variance = sample_variance(n, arms.totals, arms.totals_sq)
+    low, high = mean_intervals(counts, scale.low, scale.high)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        std_error = np.sqrt(variance / n)
+    pairs = [run.pairs[index.pair(each)] for each in range(len(index))]
+    attributes = [index.attribute(each) for each in range(len(index))]
+    human = np.array(
+        [pair.human.get(name, np.nan) for pair, name in zip(pairs, attributes, strict=True)], dtype=np.float64
+    )
+    columns: dict[str, list[str] | FloatArray | IntArray] = {
+        "pair_id": [pair.pair_id for pair in pairs],
+        "attribute": attributes,
+        "score": means,
+        "n": n,
+        "variance": variance,
+        "std_error": std_error,
+        "ci_low": low,
+        "ci_high": high,
+        "n_unparsed": arms.unparsed.copy(),
+        "human": human,
+    }
+    return Scores(columns, arms.retired_mask, _error_bound(counts, means, scale))
+
+
+def _error_bound(counts: IntArray, means: FloatArray, scale: Scale) -> float:
+    """max_i of the distance from score i to the far end of its interval at α/K: Bonferroni over the K arms."""
+    low, high = mean_intervals(counts, scale.low, scale.high, alpha=ALPHA / len(means))
+    reach = np.maximum(high - means, means - low)
+    # An arm without a rating may lie anywhere on the scale.
+    return float(np.where(np.isnan(reach), scale.high - scale.low, reach).max())

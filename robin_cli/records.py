@@ -1,0 +1,118 @@
+"""The glossary: what a pair, a judgment and a usage are, everywhere in robin.
+
+Nothing here does anything; every other module speaks in these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Status = Literal["ok", "unparsed", "failed"]
+"""``ok``: answered with a rating. ``unparsed``: answered, paid for, and no rating could be read. ``failed``: no answer
+came (refused for this pair, or given up after retries); it is recorded, and it costs no budget."""
+
+UNPARSED_REASONS = (
+    "missing",
+    "out_of_range",
+    "not_an_integer",
+    "ambiguous",
+    "truncated",
+    "refused",
+    "empty",
+    "filtered",
+)
+"""Why an answer carries no rating (``Judgment.reason`` where the status is ``unparsed``)."""
+
+PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request"})
+"""Reasons of a ``failed`` judgment after which asking the same pair again cannot help."""
+
+RETIRE_AFTER = 5
+"""An arm is retired after this many judgments in a row without a rating, or at once on a permanent failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A prompt and the response to be judged.
+
+    ``human`` holds the human ratings that came with the data, by attribute; an attribute without one is not in it.
+    """
+
+    pair_id: str
+    prompt: str
+    response: str
+    human: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The integer ratings a rubric allows, both ends included."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if self.high <= self.low:
+            raise ValueError(f"a scale needs a high end above its low end, got {self.low}-{self.high}")
+
+    @property
+    def levels(self) -> int:
+        """How many ratings there are on the scale; at least 2."""
+        return self.high - self.low + 1
+
+    def __str__(self) -> str:
+        return f"{self.low}-{self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """What was read out of one answer of a judge: a rating, or the reason there is none.
+
+    Exactly one of ``value`` and ``reason`` is None. ``feedback`` is the text of the Feedback line, empty if there is none.
+    """
+
+    value: int | None
+    reason: str | None
+    feedback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money of one request; None where neither the endpoint nor an estimate says."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """One answer of a judge to one arm, as it stands on disk; or the lack of one (status ``failed``).
+
+    ``draw`` numbers the calls of an arm from 0, so that no two calls of an arm are made with the same seed, before and
+    after an interruption. Where one request brought several answers, the first of them carries the tokens and the cost
+    of the request and the others 0, so that sums over judgments are right. ``received_at`` is UTC, seconds since 1970.
+    """
+
+    pair_id: str
+    attribute: str
+    draw: int
+    rating: int | None
+    status: Status
+    reason: str | None
+    feedback: str
+    text: str
+    model: str
+    finish_reason: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost_usd: float | None
+    latency_s: float
+    request_id: str | None
+    received_at: float
+
+    @property
+    def counts(self) -> bool:
+        """Whether it spent a unit of the budget: it was answered, with a rating that could be read or not."""
+        return self.status != "failed"

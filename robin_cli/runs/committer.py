@@ -1,0 +1,71 @@
+"""Group commit: many answers, one write to disk."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from robin_cli.records import Judgment
+
+_MIN_INTERVAL_S = 0.005
+"""Answers that arrive this close together share one write; none waits longer for company."""
+
+
+class Committer:
+    """Hands answers to ``write`` in batches, one at a time, in a thread; :meth:`commit` returns when they are on disk.
+
+    A caller waits for its own answers to be safe, so what a crash can lose is what callers wait for: at most one request
+    a worker.
+
+    Args:
+        write: keeps judgments durably or raises; called by one thread at a time.
+        alone: whether no answer can arrive before those waiting are committed: then there is no use in waiting.
+    """
+
+    def __init__(self, write: Callable[[Sequence[Judgment]], None], *, alone: Callable[[int], bool]) -> None:
+        self._write = write
+        self._alone = alone
+        self._queue: list[tuple[Sequence[Judgment], asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._last = float("-inf")
+
+    async def commit(self, judgments: Sequence[Judgment]) -> None:
+        """Wait until ``judgments`` are on disk. Cancelling the wait does not take them back.
+
+        Raises:
+            StorageError: they could not be kept.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append((judgments, done))
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write_all())
+        await asyncio.shield(done)
+
+    async def drain(self) -> None:
+        """Wait until everything handed in has been written or has failed."""
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+
+    async def _write_all(self) -> None:
+        try:
+            while self._queue:
+                wait_s = self._last + _MIN_INTERVAL_S - time.monotonic()
+                if wait_s > 0 and not self._alone(len(self._queue)):
+                    await asyncio.sleep(wait_s)
+                batch, self._queue = self._queue, []
+                await self._write_batch(batch)
+                self._last = time.monotonic()
+        finally:
+            self._writer = None
+
+    async def _write_batch(self, batch: Sequence[tuple[Sequence[Judgment], asyncio.Future[None]]]) -> None:
+        try:
+            await asyncio.to_thread(self._write, [judgment for judgments, _ in batch for judgment in judgments])
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is each waiting caller's to raise
+            for _, done in batch:
+                done.set_exception(error)
+                done.exception()  # a caller that was cancelled meanwhile will not look
+        else:
+            for _, done in batch:
+                done.set_result(None)

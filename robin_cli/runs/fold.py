@@ -1,0 +1,115 @@
+"""fold(judgments): from the answers on disk to the numbers that the next choice and the scores are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from robin_cli.allocation.arms import Arms, IntArray
+from robin_cli.errors import StorageError
+from robin_cli.records import PERMANENT_FAILURES, RETIRE_AFTER, Judgment, Scale
+
+
+@dataclass(frozen=True, slots=True)
+class ArmIndex:
+    """Arms are pairs × attributes, pair by pair: arm = pair · len(attributes) + attribute."""
+
+    pair_ids: Sequence[str]
+    attributes: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.pair_ids) * len(self.attributes)
+
+    def pair(self, arm: int) -> int:
+        """Position of the arm's pair in the data."""
+        return arm // len(self.attributes)
+
+    def attribute(self, arm: int) -> str:
+        """The arm's attribute."""
+        return self.attributes[arm % len(self.attributes)]
+
+    def arms_of(self, judgments: pa.Table) -> IntArray:
+        """Arm of each judgment, shape (rows,).
+
+        Raises:
+            StorageError: a judgment of a pair or an attribute that the run does not have.
+        """
+        pairs = pc.index_in(judgments["pair_id"], value_set=pa.array(self.pair_ids, pa.string()))
+        attributes = pc.index_in(judgments["attribute"], value_set=pa.array(self.attributes, pa.string()))
+        if pairs.null_count or attributes.null_count:
+            raise StorageError(
+                "the run's judgments name a pair or an attribute that its pairs.parquet and manifest.json do not have; "
+                "these files are not of one run"
+            )
+        arm = pairs.to_numpy().astype(np.int64) * len(self.attributes) + attributes.to_numpy().astype(np.int64)
+        return np.asarray(arm, dtype=np.int64)
+
+
+def fold_judgments(arm: IntArray, judgments: pa.Table, count: int) -> Arms:
+    """The arms after ``judgments``, in the order they were received; the same as adding them one by one.
+
+    Args:
+        arm: the arm of each judgment, shape (rows,).
+        judgments: columns ``rating``, ``status``, ``reason`` and ``draw`` are read.
+        count: how many arms there are.
+    """
+    arms = Arms(count)
+    status = judgments["status"]
+    ok = _mask(pc.equal(status, "ok"))
+    failed = _mask(pc.equal(status, "failed"))
+    rating = judgments["rating"].fill_null(0).to_numpy().astype(np.float64)
+
+    arms.counts[:] = np.bincount(arm[ok], minlength=count)
+    arms.totals[:] = np.bincount(arm[ok], weights=rating[ok], minlength=count)
+    arms.totals_sq[:] = np.bincount(arm[ok], weights=rating[ok] ** 2, minlength=count)
+    arms.unparsed[:] = np.bincount(arm[~ok & ~failed], minlength=count)
+    arms.failed[:] = np.bincount(arm[failed], minlength=count)
+
+    position = np.arange(len(arm))
+    last_rating = np.full(count, -1)
+    np.maximum.at(last_rating, arm[ok], position[ok])
+    permanent = failed & _mask(pc.is_in(judgments["reason"], value_set=pa.array(sorted(PERMANENT_FAILURES))))
+    weight = np.where(permanent, RETIRE_AFTER, 1)
+    since = position > last_rating[arm]
+    np.frombuffer(arms.streak, dtype=np.int64)[:] = np.bincount(arm[since], weights=weight[since], minlength=count)
+
+    next_draw = np.frombuffer(arms.next_draw, dtype=np.int64)
+    np.maximum.at(next_draw, arm, judgments["draw"].to_numpy() + 1)
+    return arms
+
+
+def add_judgment(arms: Arms, arm: int, judgment: Judgment) -> None:
+    """One step of the fold, for a run under way."""
+    if judgment.rating is not None:
+        arms.add_rating(arm, float(judgment.rating))
+    elif judgment.counts:
+        arms.add_unparsed(arm)
+    else:
+        arms.add_failure(arm, permanent=judgment.reason in PERMANENT_FAILURES)
+
+
+def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -> IntArray:
+    """How often each arm got each rating, shape (count, levels of the scale).
+
+    Raises:
+        StorageError: a rating outside the scale.
+    """
+    ok = _mask(pc.equal(judgments["status"], "ok"))
+    level = judgments["rating"].fill_null(scale.low).to_numpy()[ok].astype(np.int64) - scale.low
+    if level.size and (level.min() < 0 or level.max() >= scale.levels):
+        raise StorageError(
+            f"the run's judgments hold ratings outside the scale {scale}; they were made with another rubric"
+        )
+    counts = np.bincount(arm[ok] * scale.levels + level, minlength=count * scale.levels)
+    return counts.reshape(count, scale.levels)
+
+
+def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return np.asarray(
+        values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy(), bool
+    )

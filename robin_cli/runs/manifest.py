@@ -1,0 +1,123 @@
+"""manifest.json: what a run was made with, so that it can be continued as the same run, and cited."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from robin_cli import __version__
+from robin_cli.errors import RunError
+from robin_cli.runs.journal import replace_file
+
+FORMAT = 1
+FILE = "manifest.json"
+
+
+def now() -> str:
+    """The time, UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def library_versions() -> dict[str, str]:
+    """The versions that a result may depend on."""
+    names = ("openai", "numpy", "pyarrow")
+    return {"robin": __version__, "python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything about a run but its pairs and its answers; never a key.
+
+    ``settings`` are those that make the run what it is: to go on with other values would mix two experiments. ``budget``
+    may grow; ``sessions`` says when, where and how the run was worked on.
+    """
+
+    settings: Mapping[str, Any]
+    budget: int
+    attributes: tuple[str, ...]
+    scale: tuple[int, int]
+    data: Mapping[str, Any]
+    prompt: Mapping[str, Any]
+    seed: int | None
+    sessions: tuple[Mapping[str, Any], ...] = ()
+    created_at: str = field(default_factory=now)
+    versions: Mapping[str, str] = field(default_factory=library_versions)
+    format: int = FORMAT
+
+    def write(self, run: Path) -> None:
+        """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
+        replace_file(run / FILE, orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
+
+    def with_session(self, **session: Any) -> Manifest:
+        """The same with one more entry in ``sessions``, stamped with the time."""
+        return replace(self, sessions=(*self.sessions, {"started_at": now(), **session}))
+
+    def with_session_end(self, **end: Any) -> Manifest:
+        """The same with the last session's entry completed, stamped with the time."""
+        *earlier, last = self.sessions
+        return replace(self, sessions=(*earlier, {**last, "ended_at": now(), **end}))
+
+    def with_budget(self, budget: int) -> Manifest:
+        """The same with another total budget."""
+        return replace(self, budget=budget)
+
+
+def read_manifest(run: Path) -> Manifest:
+    """The manifest of the run directory ``run``.
+
+    Raises:
+        RunError: there is none, it is damaged, or a newer robin wrote it.
+    """
+    path = run / FILE
+    try:
+        content = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise RunError(f"{run}: not a run directory (no {FILE}); name a folder that robin judge made") from None
+    except NotADirectoryError:
+        raise RunError(f"{run}: a file, not a run directory; name a folder that robin judge made") from None
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror})") from error
+    except orjson.JSONDecodeError as error:
+        raise RunError(f"{path}: damaged ({error}); restore the file from a copy") from None
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
+        raise RunError(f"{path}: not a manifest that robin wrote")
+    if content["format"] > FORMAT:
+        made_by = content.get("versions", {}).get("robin", "a newer version")
+        raise RunError(
+            f"{path}: format {content['format']}, made by robin {made_by}; this is {__version__}: upgrade robin"
+        )
+    try:
+        for name in ("attributes", "scale", "sessions"):
+            content[name] = tuple(content[name])
+        return Manifest(**content)
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{path}: a field is missing or not known ({error}); restore the file from a copy") from None
+
+
+def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
+    """What keeps ``wanted`` from being the run ``recorded``, a line each: names with the recorded and the wanted value."""
+    before = _identity(recorded)
+    after = _identity(wanted)
+    return [
+        f"{name}: the run has {before.get(name)}, now {after.get(name)}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _identity(manifest: Manifest) -> dict[str, Any]:
+    return {
+        **manifest.settings,
+        "attributes": ", ".join(manifest.attributes),
+        "scale": "-".join(map(str, manifest.scale)),
+        "seed": manifest.seed,
+        "data (SHA-256)": manifest.data["sha256"],
+        "prompt (SHA-256)": manifest.prompt["sha256"],
+    }

@@ -1,0 +1,45 @@
+"""Judgments as Arrow tables: the columns of the contract and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import pyarrow as pa
+
+from robin_cli.records import Judgment
+
+JUDGMENTS = pa.schema(
+    [
+        pa.field("pair_id", pa.string(), nullable=False),
+        pa.field("attribute", pa.string(), nullable=False),
+        pa.field("rating", pa.int32()),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("reason", pa.string()),
+        pa.field("feedback", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("model", pa.string(), nullable=False),
+        pa.field("finish_reason", pa.string()),
+        pa.field("prompt_tokens", pa.int64()),
+        pa.field("completion_tokens", pa.int64()),
+        pa.field("cost_usd", pa.float64()),
+        pa.field("latency_s", pa.float64(), nullable=False),
+        pa.field("request_id", pa.string()),
+        pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("draw", pa.int64(), nullable=False),
+    ]
+)
+
+FIELDS = tuple(field.name for field in fields(Judgment))
+
+
+def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
+    """Rows of the journal, or judgments, as a table with the columns of the contract."""
+    columns: dict[str, list[Any]] = {name: [] for name in JUDGMENTS.names}
+    for row in rows:
+        get = row.__getitem__ if isinstance(row, Mapping) else row.__getattribute__
+        for name, column in columns.items():
+            column.append(get(name))
+    columns["received_at"] = [round(seconds * 1e6) for seconds in columns["received_at"]]
+    return pa.table(columns, schema=JUDGMENTS)

@@ -1,0 +1,291 @@
+"""The run directory: pairs, manifest, and answers that are on disk before they count.
+
+Answers go to ``journal.jsonl``; every SEGMENT_ROWS of them, and at the end of a session, the journal becomes one more
+``judgments/NNNNN.parquet``. Segments are never rewritten. ``state.parquet`` is a snapshot for readers: nothing is read
+back from it, since folding the judgments again is as fast as trusting it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from robin_cli.allocation.arms import Arms, mean
+from robin_cli.errors import RunError, StorageError
+from robin_cli.records import Judgment, Pair
+from robin_cli.runs.fold import ArmIndex, fold_judgments
+from robin_cli.runs.journal import Journal, open_private, publish, read_journal
+from robin_cli.runs.manifest import FILE as MANIFEST
+from robin_cli.runs.manifest import Manifest, read_manifest
+from robin_cli.runs.schema import FIELDS, JUDGMENTS, judgments_table
+
+SEGMENT_ROWS = 10_000
+_JOURNAL = "journal.jsonl"
+_JUDGMENTS = "judgments"
+_PAIRS = "pairs.parquet"
+_STATE = "state.parquet"
+_LOCK = "lock"
+_OURS = frozenset({_JOURNAL, _JUDGMENTS, _PAIRS, _PAIRS + ".tmp", _JOURNAL + ".tmp", MANIFEST + ".tmp", _LOCK})
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """A run as it stands on disk: read only, and safe to read while another process goes on with it."""
+
+    path: Path
+    manifest: Manifest
+    pairs: list[Pair]
+    judgments: pa.Table
+
+    @property
+    def index(self) -> ArmIndex:
+        """Which arm is which pair and attribute."""
+        return ArmIndex([pair.pair_id for pair in self.pairs], self.manifest.attributes)
+
+    def fold(self) -> Arms:
+        """The arms after all judgments."""
+        index = self.index
+        return fold_judgments(index.arms_of(self.judgments), self.judgments, len(index))
+
+
+class RunStore:
+    """A run directory held open for writing by this process alone. Use as a context manager."""
+
+    def __init__(self, path: Path, manifest: Manifest, lock: FileLock) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._lock = lock
+        content = read_journal(path / _JOURNAL)
+        self._segment = 1 + max(_segment_numbers(path), default=0)
+        if content is not None and content.segment >= self._segment:
+            if content.segment > self._segment:
+                raise StorageError(
+                    f"{path / _JUDGMENTS}: segment {content.segment - 1:05} is missing; restore the folder from a copy"
+                )
+            self._rows: list[Judgment | Mapping[str, Any]] = list(content.rows)
+            self._journal = Journal(path / _JOURNAL, content.sound_bytes)
+        else:  # none yet, or its segment was written just before the end: start the next one
+            self._rows = []
+            self._journal = Journal.create(path / _JOURNAL, self._segment)
+
+    @classmethod
+    def create(cls, path: Path, manifest: Manifest, pairs: Sequence[Pair]) -> RunStore:
+        """Make a new run at ``path``, a folder that does not exist or is empty.
+
+        The manifest is written last: a folder without one holds no answers and may be made anew.
+
+        Raises:
+            RunError: the folder holds something else, or another robin is at work in it.
+            StorageError: the disk refuses.
+        """
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            foreign = sorted({entry.name for entry in path.iterdir()} - _OURS)
+        except OSError as error:
+            raise RunError(
+                f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
+            ) from error
+        if foreign:
+            raise RunError(f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run")
+        lock = _acquire(path)
+        try:
+            (path / _JUDGMENTS).mkdir(mode=0o700, exist_ok=True)
+            write_table(pairs_table(pairs), path / _PAIRS)
+            store = cls(path, manifest, lock)
+            manifest.write(path)
+        except OSError as error:
+            lock.release()
+            raise StorageError(f"{path}: could not be written ({error.strerror})") from error
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    @classmethod
+    def open(cls, path: Path) -> RunStore:
+        """Open the run at ``path`` to go on with it.
+
+        Raises:
+            RunError: no run there, made by a newer robin, or another robin is at work in it.
+            StorageError: its files are damaged.
+        """
+        manifest = read_manifest(path)
+        lock = _acquire(path)
+        try:
+            return cls(path, read_manifest(path), lock)
+        except OSError as error:
+            lock.release()
+            raise StorageError(f"{path}: cannot be written to ({error.strerror}); run {manifest.created_at}") from error
+        except BaseException:
+            lock.release()
+            raise
+
+    def set_manifest(self, manifest: Manifest) -> None:
+        """Record another manifest: a larger budget, a further session."""
+        manifest.write(self.path)
+        self.manifest = manifest
+
+    def append(self, judgments: Sequence[Judgment]) -> None:
+        """Keep ``judgments``, in order; they are on disk when this returns.
+
+        Raises:
+            StorageError: the disk would not take them. None of them is kept, all earlier ones are.
+        """
+        self._journal.append(judgments)
+        self._rows.extend(judgments)
+        if len(self._rows) >= SEGMENT_ROWS:
+            self._seal()
+
+    def close(self) -> None:
+        """Turn what the journal holds into a segment, write the snapshot, and let others in."""
+        try:
+            if self._rows:
+                self._seal()
+            self._write_state()
+        except OSError as error:
+            raise StorageError(f"{self.path}: could not be written ({error.strerror}); the answers are kept") from error
+        finally:
+            self._journal.close()
+            self._lock.release()
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _seal(self) -> None:
+        write_table(judgments_table(self._rows), self.path / _JUDGMENTS / f"{self._segment:05}.parquet")
+        self._segment += 1
+        self._journal.close()
+        self._journal = Journal.create(self.path / _JOURNAL, self._segment)
+        self._rows = []
+
+    def _write_state(self) -> None:
+        run = read_run(self.path)
+        write_table(state_table(run.fold(), run.index), self.path / _STATE)
+
+
+def read_run(path: Path) -> RunData:
+    """The run at ``path`` as it stands, whether or not a process is at work on it.
+
+    The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
+    in its place, so every answer is met exactly once.
+
+    Raises:
+        RunError: no run there, or made by a newer robin.
+        StorageError: its files are damaged.
+    """
+    manifest = read_manifest(path)
+    content = read_journal(path / _JOURNAL)
+    numbers = sorted(_segment_numbers(path))
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise StorageError(
+            f"{path / _JUDGMENTS}: segments are missing ({len(numbers)} of {numbers[-1]}); restore a copy"
+        )
+    try:
+        tables = [
+            pq.read_table(path / _JUDGMENTS / f"{number:05}.parquet", schema=JUDGMENTS, partitioning=None)
+            for number in numbers
+        ]
+        pairs = _read_pairs(path / _PAIRS)
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
+    if content is not None and content.segment > len(numbers):
+        try:
+            tables.append(judgments_table(content.rows))
+        except (KeyError, TypeError, pa.ArrowException) as error:
+            raise StorageError(
+                f"{path / _JOURNAL}: holds a line that is no judgment ({error}); restore a copy"
+            ) from error
+    return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))
+
+
+def pairs_table(pairs: Sequence[Pair]) -> pa.Table:
+    """Pairs as columns pair_id, prompt, response and one a human rating."""
+    columns: dict[str, Any] = {
+        name: pa.array([getattr(pair, name) for pair in pairs], pa.large_string())
+        for name in ("pair_id", "prompt", "response")
+    }
+    attributes = sorted({attribute for pair in pairs for attribute in pair.human})
+    for attribute in attributes:
+        columns[attribute] = pa.array([pair.human.get(attribute) for pair in pairs], pa.float64())
+    return pa.table(columns)
+
+
+def state_table(arms: Arms, index: ArmIndex) -> pa.Table:
+    """The snapshot of the contract: one row an arm."""
+    means = mean(arms.counts, arms.totals)
+    return pa.table(
+        {
+            "pair_id": [index.pair_ids[index.pair(arm)] for arm in range(len(arms))],
+            "attribute": [index.attribute(arm) for arm in range(len(arms))],
+            "n": arms.counts,
+            "mean": pa.array(means, from_pandas=True),
+            "m2": arms.totals_sq - arms.counts * (means**2),
+            "n_unparsed": arms.unparsed,
+            "retired": arms.retired_mask,
+        }
+    )
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a Parquet file that appears whole or not at all, for its owner only."""
+    temporary = path.with_name(path.name + ".tmp")
+    with open_private(temporary) as file:
+        pq.write_table(table, file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+    publish(temporary, path)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process is at work on the run at ``path`` now."""
+    if not (path / _LOCK).exists():
+        return False
+    lock = FileLock(path / _LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except (Timeout, OSError):
+        return True
+    lock.release()
+    return False
+
+
+def _read_pairs(path: Path) -> list[Pair]:
+    columns = pq.read_table(path, partitioning=None).to_pydict()
+    ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
+    human: list[dict[str, float]] = [{} for _ in ids]
+    for attribute, values in columns.items():
+        for ratings, value in zip(human, values, strict=True):
+            if value is not None:
+                ratings[attribute] = value
+    return [Pair(*row) for row in zip(ids, prompts, responses, human, strict=True)]
+
+
+def _segment_numbers(path: Path) -> set[int]:
+    folder = path / _JUDGMENTS
+    return {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
+
+
+def _acquire(path: Path) -> FileLock:
+    lock = FileLock(path / _LOCK, timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunError(f"{path}: another robin is at work on this run; wait for it, or stop it first") from None
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be locked ({error.strerror}); a run needs a folder that can be written to"
+        ) from error
+    return lock
+
+
+assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101

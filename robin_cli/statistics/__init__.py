@@ -1,0 +1,1 @@
+"""Intervals, bounds and agreement: pure functions of numbers."""

@@ -1,0 +1,1 @@
+"""Tests of robin; the layout mirrors robin_cli."""
