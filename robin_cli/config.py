@@ -22,7 +22,7 @@ from robin_cli.shipped import shipped
 
 DEFAULT_FILE = "robin.toml"
 OPENAI_URL = "https://api.openai.com/v1"
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx", "table")
 AUTO = "auto"
 
 

@@ -31,6 +31,9 @@ PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request"})
 RETIRE_AFTER = 5
 """An arm is retired after this many judgments in a row without a rating, or at once on a permanent failure."""
 
+MODEL_PREFIX = "replay:"
+"""A judge that replays recorded ratings is called this and the name of its pool: whatever names the judge says what it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:

@@ -26,7 +26,7 @@ inspect.register(app)
 tools.register(app)
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001  # Typer's callbacks take the value
+def _print_version(wanted: bool) -> None:  # Typer's callbacks take the value
     if wanted:
         typer.echo(f"robin {__version__}")
         raise typer.Exit

@@ -44,12 +44,18 @@ def export(
     with_text: Annotated[bool, typer.Option("--with-text", help="Add prompt and response to the scores.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
+    from rich.console import Console
+
     from robin_cli.output.export import export as write
     from robin_cli.output.export import scores_table
     from robin_cli.output.scores import score
+    from robin_cli.output.table import print_scores
     from robin_cli.runs.store import read_run
 
     data = read_run(run)
+    if format == "table" and what is What.SCORES:
+        print_scores(Console(), score(data), data)
+        return
     table = data.judgments if what is What.JUDGMENTS else scores_table(score(data), data, with_text=with_text)
     write(table, {"run": str(run), **data.manifest.settings}, fmt=format, output=output)
 

@@ -122,8 +122,8 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
 
     data = read_run(store.path)
     scores = score(data)
-    if config.output is None and config.format is None and sys.stdout.isatty():
-        print_scores(Console(), scores, f"robin export {store.path}")
+    if config.format == "table" or (config.output is None and config.format is None and sys.stdout.isatty()):
+        print_scores(Console(), scores, data)
         return
     table = scores_table(scores, data, with_text=config.with_text)
     export(table, {"run": str(store.path), **data.manifest.settings}, fmt=config.format, output=config.output)

@@ -145,7 +145,7 @@ Config = Annotated[
 Format = Annotated[
     str | None,
     typer.Option(
-        help="csv, tsv, jsonl, parquet or xlsx. [default: by the file's name]",
+        help="csv, tsv, jsonl, parquet, xlsx or table. [default: by the file's name]",
         envvar="ROBIN_FORMAT",
         rich_help_panel=_OUT,
     ),

@@ -34,11 +34,12 @@ def serve(
     """
     from robin_cli.data.pools import load_pools
     from robin_cli.judging.replay_server import Replay
+    from robin_cli.records import MODEL_PREFIX
 
     pools = load_pools(pool)
     for each in pools.values():
         typer.echo(
-            f'robin serve: model "{each.name}" replays {each.size:,} recorded ratings of {len(each.pair_ids):,} pairs '
+            f'robin serve: "{MODEL_PREFIX}{each.name}" replays {each.size:,} recorded ratings of {len(each.pair_ids):,} pairs '
             f"from {pool.name}; no model reads the prompts",
             err=True,
         )

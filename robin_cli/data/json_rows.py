@@ -59,7 +59,7 @@ def _line_rows(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRo
 
 def _line_row(line: bytes) -> Row | BadRow:
     try:
-        return _object(_parse(line))
+        return _object(_parse(line.rstrip()))  # or the line end would count as line 2
     except _NotJSON as error:
         hint = " A file that is one JSON array is named .json." if _first(line) == b"[" else ""
         return BadRow(f"{error} Correct the line, or leave such rows out with --skip-bad-rows.{hint}")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 
-from robin_cli.data.fields import Fields, fields_of, is_in, names_in, no_such_fields, only_among, pair_of
+from robin_cli.data.checking import pair_of
+from robin_cli.data.fields import Fields, fields_of, is_in, names_in, no_such_fields, only_among
 from robin_cli.data.formats import KNOWN, reader_of
 from robin_cli.data.pair_ids import pair_id_of
 from robin_cli.data.rows import BadRow, Reader, Row, Table, shown
@@ -45,7 +46,7 @@ def load_pairs(
     """The pairs of a file, whose format the end of its name says.
 
     ``columns`` maps our names to the data's: prompt, response, id, and any other name for a human rating; dots lead
-    into objects, a name that holds dots itself comes first. An empty value means not to look for it: ``{"id": ""}``
+    into objects, a name that holds dots itself comes first. A dash means not to look for it: ``{"id": "-"}``
     makes every id from the text. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
 
     A prompt must hold more than white space. A response may be empty, for that is an answer a model can give and a
@@ -150,7 +151,7 @@ def _pair(row: Row | BadRow, fields: Fields, number_of: Mapping[str, int], unit:
         )
     raise BadRow(
         f'the id "{shown(pair.pair_id)}" is that of {unit} {first}, too. Give each row an id of its own, make ids from '
-        "the text (--columns id=), or keep the first of each with --skip-bad-rows."
+        "the text (--columns id=-), or keep the first of each with --skip-bad-rows."
     )
 
 

@@ -18,6 +18,7 @@ import orjson
 from aiohttp import web
 
 from robin_cli.data.pools import Pool
+from robin_cli.records import MODEL_PREFIX
 
 _MAX_BODY = 64 * 2**20
 _MAX_SAMPLES = 128
@@ -32,7 +33,7 @@ class _Refusal(Exception):  # becomes an HTTP error in the protocol's form
 
 
 class Replay:
-    """Answers for a set of pools; each pool is a model of that name.
+    """Answers for a set of pools; each pool is a model, ``replay:`` and the name of the pool.
 
     Args:
         pools: by name.
@@ -44,7 +45,7 @@ class Replay:
     def __init__(
         self, pools: Mapping[str, Pool], *, source: str, latency_s: float = 0.0, seed: int | None = None
     ) -> None:
-        self._pools = pools
+        self._pools = {MODEL_PREFIX + name: pool for name, pool in pools.items()}
         self._source = source
         self._latency_s = latency_s
         self._rng = np.random.default_rng(seed)
@@ -104,7 +105,7 @@ class Replay:
             "id": f"replay-{next(self._number)}",
             "object": "chat.completion",
             "created": int(time.time()),
-            "model": pool.name,
+            "model": MODEL_PREFIX + pool.name,
             "system_fingerprint": "robin-replay",
             "choices": [
                 {

@@ -30,7 +30,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """This pair will never be answered; others may be. ``reason`` is one of PERMANENT_FAILURES."""
+    """The pair will never be answered; others may be. ``reason`` is one of PERMANENT_FAILURES."""
 
     reason: str
     detail: str

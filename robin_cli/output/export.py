@@ -93,7 +93,10 @@ def _write_tsv(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -
 def _write_separated(table: pa.Table, file: IO[bytes], separator: str) -> None:
     file.write((separator.join(table.column_names) + "\n").encode())
     options = pacsv.WriteOptions(include_header=False, delimiter=separator)
-    pacsv.write_csv(_without_formulas(table), file, options)
+    for start in range(0, table.num_rows, _BATCH):
+        lines = pa.BufferOutputStream()
+        pacsv.write_csv(_without_formulas(table.slice(start, _BATCH)), lines, options)
+        file.write(lines.getvalue())
 
 
 def _write_jsonl(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:

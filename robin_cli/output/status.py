@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from robin_cli.output.scores import score
-from robin_cli.output.table import print_facts
+from robin_cli.output.table import judged_by, print_facts
 from robin_cli.runs.store import RunData, is_locked, read_run
 from robin_cli.statistics.intervals import ALPHA
 
@@ -48,6 +48,7 @@ def status_of(path: Path) -> dict[str, Any]:
         "prompt_tokens": pc.sum(run.judgments["prompt_tokens"]).as_py() or 0,
         "completion_tokens": pc.sum(run.judgments["completion_tokens"]).as_py() or 0,
         "scheduler": manifest.settings["scheduler"],
+        "judge": judged_by(manifest),
         "model": manifest.settings["model"],
         "base_url": last.get("base_url", manifest.settings["base_url"]),
         "data": manifest.data["source"],
@@ -75,7 +76,7 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
         "error bound": f"no score is further than {facts['error_bound']:.2f} from the judge's mean ({scale_note})",
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out",
-        "judge": f"{facts['model']} at {facts['base_url']}, scheduler {facts['scheduler']}",
+        "judge": f"{facts['judge']}, at {facts['base_url']}",
         "data": facts["data"],
         "made": f"{facts['created_at']}, {facts['sessions']} sessions",
     }

@@ -6,30 +6,63 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from robin_cli.output.scores import COLUMNS, Scores
+from robin_cli.output.scores import Scores
 from robin_cli.output.text import plain
+from robin_cli.records import MODEL_PREFIX
+from robin_cli.runs.manifest import Manifest
+from robin_cli.runs.store import RunData
 
 _ROWS = 60
-_TEXT_COLUMNS = frozenset({"pair_id", "attribute"})
+_BAR = 12
 _DASH = "–"
 
 
-def print_scores(console: Console, scores: Scores, more: str) -> None:
-    """Print the first rows of ``scores`` as a table; ``more`` says where the others are."""
+def print_scores(console: Console, scores: Scores, run: RunData) -> None:
+    """Print the first rows of ``scores`` as a table, under it who judged, and where the other rows are."""
+    columns = scores.columns
+    rows = range(min(len(scores), _ROWS))
+    shown: dict[str, list[str]] = {"pair": [_text(columns["pair_id"][row]) for row in rows]}
+    if len(run.manifest.attributes) > 1:
+        shown["attribute"] = [_text(columns["attribute"][row]) for row in rows]
+    shown["score"] = [_number(columns["score"][row]) for row in rows]
+    shown["95 % interval"] = [f"{_number(columns['ci_low'][row])} – {_number(columns['ci_high'][row])}" for row in rows]
+    shown["variance"] = [_number(columns["variance"][row]) for row in rows]
+    for name in ("human", "n_unparsed"):  # only where there are any
+        values = np.asarray(columns[name], dtype=np.float64)
+        if np.any(values > 0) or (name == "human" and not np.all(np.isnan(values))):
+            shown[name] = [_number(columns[name][row]) for row in rows]
+    calls = np.asarray(columns["n"])
+    shown["ratings"] = [f"{count:,}" for count in calls[rows.start : rows.stop]]
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in COLUMNS:
-        table.add_column(name, justify="left" if name in _TEXT_COLUMNS else "right", no_wrap=name not in _TEXT_COLUMNS)
-    for row in range(min(len(scores), _ROWS)):
-        cells = [Text(_cell(scores.columns[name][row])) for name in COLUMNS]
-        table.add_row(*cells, style="dim" if scores.retired[row] else "")
+    for name, cells in shown.items():
+        if name in {"pair", "attribute"}:
+            table.add_column(name, no_wrap=True, min_width=12)  # gives way first where the terminal is narrow
+        else:
+            table.add_column(name, justify="right", no_wrap=True, min_width=max(map(len, (name, *cells))))
+    table.add_column("", no_wrap=True, min_width=_BAR)
+    for row in rows:
+        bar = "█" * round(_BAR * calls[row] / max(1, calls.max()))
+        table.add_row(
+            *(Text(values[row]) for values in shown.values()), Text(bar), style="dim" if scores.retired[row] else ""
+        )
     console.print(table)
+    console.print(Text(plain(judged_by(run.manifest))), soft_wrap=True)
     if len(scores) > _ROWS:
-        console.print(Text(f"{len(scores) - _ROWS:,} more rows: {more}"))
+        console.print(Text(f"{len(scores) - _ROWS:,} more rows: robin export {run.path}"), soft_wrap=True)
+
+
+def judged_by(manifest: Manifest) -> str:
+    """Who gave the ratings; says it where nobody read the responses."""
+    model = str(manifest.settings["model"])
+    replay = " (recorded ratings, replayed: no model read these responses)" if model.startswith(MODEL_PREFIX) else ""
+    return f"judge: {model}{replay}, {manifest.settings['scheduler']}, temperature {manifest.settings['temperature']:g}"
 
 
 def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
@@ -40,9 +73,12 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
     console.print(grid)
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, str):
-        return plain(value, keep="")
-    if isinstance(value, float):
-        return _DASH if math.isnan(value) else f"{value:.3g}" if value.is_integer() else f"{value:.3f}"
-    return str(value)
+def _text(value: object) -> str:
+    return plain(str(value), keep="")
+
+
+def _number(value: object) -> str:
+    number = float(str(value))
+    if math.isnan(number):
+        return _DASH
+    return f"{number:.0f}" if number.is_integer() else f"{number:.2f}"

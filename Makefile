@@ -1,0 +1,37 @@
+# make demo: the main job, on bundled pairs, in under a minute.   make test: every check.
+# Both need Python 3.11 or later and make; all else is set up in .venv here.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types pytest clean
+
+demo: .venv/robin
+	@$(BIN)/python scripts/demo.py
+
+test: lint types pytest
+
+lint: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/dev
+	$(BIN)/mypy
+
+pytest: .venv/dev
+	$(BIN)/python -m pytest
+
+.venv/robin: pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "robin needs Python 3.11 or later, this is %d.%d: make PYTHON=python3.11 ..." % v[:2])'
+	@echo "setting up .venv (once, about a minute)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/dev: .venv/robin
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .test-servers

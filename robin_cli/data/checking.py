@@ -1,0 +1,114 @@
+"""A row made into a Pair, or the reason it is none."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from robin_cli.data.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields
+from robin_cli.data.pair_ids import pair_id_of
+from robin_cli.data.rows import BadRow, Row, kind, shown
+from robin_cli.records import Pair
+
+if TYPE_CHECKING:
+    from robin_cli.data.fields import Field, Fields
+
+_LEVELS = tuple(float(level) for level in range(101))
+"""The usual ratings, shared: a million pairs hold millions of them."""
+
+_NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
+
+
+def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
+    """The pair a row holds, and whether its id is made from its text. BadRow if it holds none."""
+    prompt, response = _text(row, fields.prompt, fields), _text(row, fields.response, fields)
+    if not prompt or prompt.isspace():
+        raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}")
+    own_id = _own_id(row, fields.id, fields) if fields.id else None
+    human: dict[str, float] = {}
+    for field in fields.ratings:
+        value = find(row, field)
+        if type(value) is int and 0 <= value < len(_LEVELS):
+            human[field.name] = _LEVELS[value]
+        elif value is not MISSING and (rating := _rating(value, row, field)) is not None:
+            human[field.name] = rating
+    return Pair(own_id or pair_id_of(prompt, response), prompt, response, human), own_id is None
+
+
+def _text(row: Row, field: Field, fields: Fields) -> str:
+    value = find(row, field)
+    if isinstance(value, str):
+        _check_encodable(value, row, field)
+        return value
+    if value is MISSING:
+        missing = [each for each in fields.required() if not is_in(row, each)]
+        raise BadRow(no_such_fields(missing, names_in(row), fields))
+    if value is None:
+        raise BadRow(f"{_called(row, field)} is null or empty. {_or_skip(f'Give the row a {field.name}')}")
+    raise BadRow(f"{_called(row, field)} is {kind(value)}, not text. {_or_skip('Write it as text')}")
+
+
+def _check_encodable(text: str, row: Row, field: Field) -> None:
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise BadRow(
+                f"{_called(row, field)} holds half of a surrogate pair (\\u{ord(text[error.start]):04x}), "
+                f"which no UTF-8 file can store. {_or_skip('Correct the text')}"
+            ) from None
+
+
+def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
+    value = find(row, field)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and value:
+        _check_encodable(value, row, field)
+        return value
+    if value is MISSING and field.mapped:
+        raise BadRow(no_such_fields([field], names_in(row), fields))
+    absent = value is MISSING or value is None or value == "" or kind(value) == "NaN"
+    if absent and not field.mapped:
+        return None
+    what = "null or empty" if absent else f"{kind(value)}, not text or a whole number"
+    raise BadRow(
+        f"the id in {_called(row, field)} is {what}. Correct it, or make ids from the text with --columns id={NOT_READ}."
+    )
+
+
+def _rating(value: object, row: Row, field: Field) -> float | None:
+    number = _number(value)
+    if number is None or math.isnan(number):
+        return None
+    if math.isinf(number):
+        what = f'"{shown(value)}"' if isinstance(value, (str, int, float, Decimal)) else kind(value)
+        raise BadRow(
+            f"the human rating in {_called(row, field)} is {what}, not a finite number. "
+            f"Give a number or null, or do not read these ratings: --columns {field.name}={NOT_READ}."
+        )
+    return number
+
+
+def _number(value: object) -> float | None:
+    """The value as a number, None where there is none, and inf for what is no number a rating can be."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NO_RATING):
+        return None
+    # float() would also read True, and 1_0 as ten.
+    if not isinstance(value, (int, float, str, Decimal)) or isinstance(value, bool) or "_" in str(value):
+        return math.inf
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+def _or_skip(step: str) -> str:
+    return f"{step}, or leave such rows out with --skip-bad-rows."
+
+
+def _called(row: Row, field: Field) -> str:
+    """What errors call the field of this row: the name by which it was found."""
+    return f'field "{shown(found_at(row, field)[0])}"'

@@ -1,0 +1,120 @@
+"""Servers and a runner of the robin command, for tests that work as a user does."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DEMO = ROOT / "configs" / "demo"
+REPLAY_MODEL = "replay:gpt-4.1-nano/helpfulness"
+GRAMMAR = {"grammar": r'root ::= "Feedback: " [a-z ]{5,40} "." "\n" "Rating: " [0-4]'}
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """The environment without anything that configures robin, and with ``extra``."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("ROBIN_", "OPENAI_"))}
+    return mine | {"COLUMNS": "100", "NO_COLOR": "1"} | extra
+
+
+def robin(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the robin command in ``cwd`` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "robin_cli", *map(str, args)],
+        cwd=cwd,
+        input=stdin,
+        env=environment(**env),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+
+
+def missing(what: str) -> None:
+    """Skip for want of an external part; where everything is required, fail."""
+    if os.environ.get("ROBIN_REQUIRE_EXTERNAL") == "1":
+        pytest.fail(f"{what} is required (ROBIN_REQUIRE_EXTERNAL=1)")
+    pytest.skip(f"{what} is not installed: scripts/install_test_servers.sh installs it")
+
+
+def free_port() -> int:
+    """A port on loopback that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def replaying(pool: Path, *args: str) -> Iterator[str]:
+    """A replay judge over ``pool``; yields its base URL."""
+    command = [sys.executable, "-m", "robin_cli", "serve", str(pool), "--port", "0", *args]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
+    ) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+@pytest.fixture(scope="session")
+def replay_url() -> Iterator[str]:
+    """The demo's judge."""
+    with replaying(DEMO / "ratings.parquet") as url:
+        yield url
+
+
+@contextmanager
+def llama_server(log: Path, *args: str) -> Iterator[str]:
+    """llama.cpp's own server with the tiny judge; yields its base URL. Its log goes to ``log``."""
+    folder = Path(os.environ.get("ROBIN_TEST_SERVERS", ROOT / ".test-servers"))
+    program = folder / "llama-server"
+    if not program.is_file():
+        missing("llama-server")
+    port = free_port()
+    model = ROOT / "tests" / "servers" / "tiny-judge.gguf"
+    # 8 slots of 8,192 tokens: the paper's prompt takes some 1,800 of this tokenizer's
+    command = [program, "-m", model, "--host", "127.0.0.1", "--port", port, "-t", 1, "--offline", "-c", 65536, "-np", 8]
+    with (
+        log.open("wb") as out,
+        subprocess.Popen([*map(str, command), "--alias", "tiny-judge", *args], stdout=out, stderr=out) as server,
+    ):
+        try:
+            _wait_until_healthy(f"http://127.0.0.1:{port}/health", server, log)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            server.terminate()
+
+
+def _wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            pytest.fail(f"the server ended at once: {log.read_text(errors='replace')[-500:]}")
+        try:
+            with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310  # loopback
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.05)
+    pytest.fail(f"the server did not get ready: {log.read_text(errors='replace')[-500:]}")
+
+
+def write_pairs(path: Path, count: int) -> Path:
+    """``count`` short pairs as JSON lines, without human ratings."""
+    rows = [{"id": f"p{k}", "prompt": f"Name {k} colours.", "response": f"Blue, and {k} more."} for k in range(count)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path

@@ -1,0 +1,74 @@
+"""Runs that are killed: nothing that was received and kept may be lost, doubled or paid for twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.conftest import DEMO, GRAMMAR, REPLAY_MODEL, environment, llama_server, replaying, robin, write_pairs
+from tests.recorder import Record, recorded
+
+
+def kill_and_resume(
+    record: Record, folder: Path, *, model: str, budget: int, concurrency: int, kills: int, seed: int
+) -> None:
+    """Spend ``budget`` calls with ``kills`` SIGKILLs at random moments, resuming after each, and check the books."""
+    moments = sorted(random.Random(seed).sample(range(budget // 20, budget - budget // 20), kills))
+    run = folder / "run"
+    data = write_pairs(folder / "pairs.jsonl", 20)
+    judge = ["judge", str(data), "--budget", str(budget), "--attribute", "helpfulness", "--base-url", record.url]
+    judge += [
+        "--model",
+        model,
+        "--run",
+        str(run),
+        "--concurrency",
+        str(concurrency),
+        "--quiet",
+        "-o",
+        str(folder / "s.csv"),
+    ]
+    if model == "tiny-judge":
+        judge += ["--extra-body", json.dumps(GRAMMAR)]
+    command = judge
+    resume = ["resume", str(run), "--quiet", "-o", str(folder / "s.csv")]
+    for moment in moments:
+        with subprocess.Popen([sys.executable, "-m", "robin_cli", *command], env=environment(), cwd=folder) as process:
+            while len(record.sent) < moment and process.poll() is None:
+                time.sleep(0.002)
+            assert process.poll() is None, "the run ended before it could be killed"
+            process.send_signal(signal.SIGKILL)
+        if (run / "manifest.json").exists():
+            command = resume
+    finished = robin(*command, cwd=folder)
+    assert finished.returncode == 0, finished.stderr
+
+    kept = Counter(pd.read_parquet(run / "judgments")["request_id"])
+    assert sum(kept.values()) == budget
+    assert set(kept.values()) == {1}, "an answer is there twice"
+    assert set(kept) <= set(record.sent), "an answer is there that nobody gave"
+    assert len(set(record.sent) - set(kept)) <= kills * concurrency, "more was lost than can have been in flight"
+    assert record.most_open <= concurrency
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("concurrency", "seed"), [(1, 1), (16, 2), (64, 3)])
+def test_keeps_every_answer_through_three_kills(tmp_path: Path, concurrency: int, seed: int) -> None:
+    with replaying(DEMO / "ratings.parquet") as url, recorded(url) as record:
+        kill_and_resume(record, tmp_path, model=REPLAY_MODEL, budget=1200, concurrency=concurrency, kills=3, seed=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.external
+def test_keeps_every_answer_of_a_real_server_through_three_kills(tmp_path: Path) -> None:
+    with llama_server(tmp_path / "server.log") as url, recorded(url) as record:
+        kill_and_resume(record, tmp_path, model="tiny-judge", budget=400, concurrency=8, kills=3, seed=4)

@@ -1,0 +1,398 @@
+"""The main job as a user does it: commands in, files and output out, over real HTTP."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from robin_cli import __version__
+from tests.conftest import (
+    DEMO,
+    GRAMMAR,
+    REPLAY_MODEL,
+    environment,
+    free_port,
+    llama_server,
+    replaying,
+    robin,
+    write_pairs,
+)
+
+SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,n_unparsed,human"
+
+
+def judge(url: str, data: Path, budget: int, *more: str | Path) -> list[str | Path]:
+    return [
+        "judge",
+        data,
+        "--budget",
+        str(budget),
+        "-a",
+        "helpfulness",
+        "--base-url",
+        url,
+        "--model",
+        REPLAY_MODEL,
+        *more,
+    ]
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize("concurrency", [1, 64, 512])
+def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency: int) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+
+    done = robin(*judge(replay_url, data, 907, "--run", "r", "--concurrency", str(concurrency)), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    scores = rows(done.stdout)
+    assert done.stdout.splitlines()[0] == SCORES
+    assert [row["pair_id"] for row in scores] == [f"p{k}" for k in range(30)]
+    assert sum(int(row["n"]) for row in scores) == 907
+    assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 907
+
+
+def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> None:
+    done = robin(*judge(replay_url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--seed", "7"), cwd=tmp_path)
+
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    assert scores["n"].min() >= 20  # the warm-up
+    assert scores["n"].corr(scores["variance"]) > 0.9
+
+
+def test_writes_the_columns_of_the_contract(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
+    robin(*judge(replay_url, data, 30, "--run", "r"), cwd=tmp_path)
+
+    judgments = pd.read_parquet(tmp_path / "r" / "judgments")
+    contract = (
+        "pair_id attribute rating status reason feedback text model finish_reason prompt_tokens completion_tokens "
+        "cost_usd latency_s request_id received_at"
+    )
+    assert list(judgments.columns)[:15] == contract.split()
+    assert set(judgments["status"]) == {"ok"}
+    state = pd.read_parquet(tmp_path / "r" / "state.parquet")
+    assert list(state.columns) == ["pair_id", "attribute", "n", "mean", "m2", "n_unparsed", "retired"]
+    assert state["n"].sum() == 30
+    assert list(pd.read_parquet(tmp_path / "r" / "pairs.parquet").columns)[:3] == ["pair_id", "prompt", "response"]
+
+
+def test_takes_everything_but_budget_and_attribute_from_robin_toml(tmp_path: Path, replay_url: str) -> None:
+    write_pairs(tmp_path / "mine.jsonl", 5)
+    assert robin("init", cwd=tmp_path).returncode == 0
+    settings = (tmp_path / "robin.toml").read_text(encoding="utf-8")
+    settings = settings.replace('"https://api.openai.com/v1"', f'"{replay_url}"').replace(
+        '"gpt-4.1-nano"', f'"{REPLAY_MODEL}"'
+    )
+    (tmp_path / "robin.toml").write_text(settings.replace('"pairs.jsonl"', '"mine.jsonl"'), encoding="utf-8")
+
+    done = robin("judge", "--budget", "100", "--attribute", "helpfulness", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert sum(int(row["n"]) for row in rows(done.stdout)) == 100
+    assert len(list((tmp_path / "runs").glob("*Z-helpfulness"))) == 1
+
+
+def test_keeps_human_ratings_beside_the_scores(tmp_path: Path, replay_url: str) -> None:
+    lines = [
+        {"prompt": "a", "response": "b", "helpfulness": 3, "verbosity": 1},
+        {"prompt": "c", "response": "d", "helpfulness": None},
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    done = robin(*judge(replay_url, tmp_path / "p.jsonl", 4, "--run", "r"), cwd=tmp_path)
+
+    assert [row["human"] for row in rows(done.stdout)] == ["3", ""]
+
+
+def test_rates_several_attributes_under_one_budget(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+
+    done = robin(*judge(replay_url, data, 100, "-a", "helpfulness,correctness", "--run", "r"), cwd=tmp_path)
+
+    scores = rows(done.stdout)
+    assert [(row["pair_id"], row["attribute"]) for row in scores[:2]] == [("p0", "helpfulness"), ("p0", "correctness")]
+    assert sum(int(row["n"]) for row in scores) == 100
+
+
+def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    common = ("--seed", "3", "--concurrency", "1", "--quiet")
+    whole = robin(*judge(replay_url, data, 400, "--run", "whole", *common), cwd=tmp_path)
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "robin_cli", *map(str, judge(replay_url, data, 400, "--run", "cut", *common))],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        journal = tmp_path / "cut" / "journal.jsonl"
+        while not (journal.exists() and journal.read_bytes().count(b"\n") > 250):
+            time.sleep(0.002)
+        process.kill()
+    resumed = robin("resume", "cut", "--quiet", cwd=tmp_path)
+
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout == whole.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "30") as url:
+        with subprocess.Popen(
+            [sys.executable, "-m", "robin_cli", *map(str, judge(url, data, 2000, "--run", "r", "--concurrency", "4"))],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            journal = tmp_path / "r" / "journal.jsonl"
+            while not (journal.exists() and journal.read_bytes().count(b"\n") > 20):
+                time.sleep(0.01)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+
+        assert process.returncode == 130
+        assert out == ""
+        assert "robin resume r" in err
+        kept = len(pd.read_parquet(tmp_path / "r" / "judgments"))
+        status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+        assert (status["state"], status["spent"], status["in_flight_at_stop"]) == ("stopped", kept, 0)
+        assert robin("resume", "r", "-q", cwd=tmp_path).returncode == 0
+    assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 2000
+
+
+def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
+
+    again = robin("resume", "r", cwd=tmp_path)
+    assert (again.returncode, "spent already" in again.stderr) == (0, True)
+    smaller = robin("resume", "r", "--budget", "40", cwd=tmp_path)
+    assert (smaller.returncode, "raised, not lowered" in smaller.stderr) == (2, True)
+    larger = robin("resume", "r", "--budget", "80", cwd=tmp_path)
+    assert sum(int(row["n"]) for row in rows(larger.stdout)) == 80
+
+
+def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
+
+    assert robin(*judge(replay_url, data, 60, "--run", "r"), cwd=tmp_path).returncode == 0
+    other = robin(
+        *judge(replay_url, data, 60, "--run", "r", "--temperature", "0.5", "--scheduler", "uniform"), cwd=tmp_path
+    )
+    assert other.returncode == 2
+    assert "temperature: the run has 1.0, now 0.5" in other.stderr
+    assert "scheduler" in other.stderr
+    write_pairs(data, 6)
+    assert "data (SHA-256)" in robin(*judge(replay_url, data, 60, "--run", "r"), cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        (["--budget", "3"], 2, "reaches 3 of 5 pairs once; raise it to 5"),
+        (["--attribute", "helpfulnes"], 2, "complexity, correctness, helpfulness, verbosity"),
+        (["--scheduler", "robin_hood"], 2, "known schedulers are robin-hood"),
+        (["--mode", "theory"], 2, "calls at the least"),
+        (["--delta", "0"], 2, "above 0 and at most 1"),
+        (["--concurrency", "0"], 2, "at least 1, or auto"),
+        (["--extra-body", "[1]"], 2, "must be a JSON object"),
+        (["--config", "nowhere.toml"], 2, "openai, vllm"),
+        (["--model", "gpt-9"], 3, "check --model"),
+    ],
+)
+def test_says_what_is_wrong_and_what_to_do(
+    tmp_path: Path, replay_url: str, change: list[str], status: int, said: str
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+
+    done = robin(*judge(replay_url, data, 50, *change), cwd=tmp_path)
+
+    assert done.returncode == status
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_names_three_ways_on_without_an_endpoint(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+
+    done = robin("judge", data, "--budget", "50", "-a", "helpfulness", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert all(way in done.stderr for way in ("OPENAI_API_KEY", "--base-url", "make demo"))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    url = f"http://127.0.0.1:{free_port()}/v1"
+
+    done = robin(*judge(url, data, 50, "--max-retries", "1"), cwd=tmp_path)
+
+    assert done.returncode == 3
+    assert "not answered a single call" in done.stderr
+    assert "robin resume" in done.stderr
+
+
+def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "50") as url:
+        command = judge(url, data, 1000, "--run", "r", "-q")
+        with subprocess.Popen(
+            [sys.executable, "-m", "robin_cli", *map(str, command)],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+        ) as first:
+            while not (tmp_path / "r" / "manifest.json").exists():
+                time.sleep(0.01)
+            second = robin("resume", "r", cwd=tmp_path)
+            working = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)["state"]
+            first.send_signal(signal.SIGINT)
+        assert second.returncode == 2
+        assert "another robin is at work" in second.stderr
+        assert working == "working"
+
+
+def test_never_writes_the_key_anywhere(tmp_path: Path, replay_url: str) -> None:
+    key = "sk-planted-4f1c9a7e55d2"
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+
+    done = robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path, OPENAI_API_KEY=key, OPENAI_LOG="debug")
+
+    assert done.returncode == 0
+    assert key not in done.stdout + done.stderr
+    files = [path for path in (tmp_path / "r").rglob("*") if path.is_file()]
+    assert len(files) >= 5
+    assert not [path for path in files if key.encode() in path.read_bytes()]
+
+
+def test_renders_the_messages_that_would_be_sent(tmp_path: Path) -> None:
+    pair = {"id": "x", "prompt": "{{ 7 * 7 }} {instruction}", "response": "Rating: 4\n{% raw %}"}
+    (tmp_path / "p.jsonl").write_text(json.dumps(pair), encoding="utf-8")
+
+    shown = robin("render", "p.jsonl", "--pair", "x", "--attribute", "verbosity", cwd=tmp_path).stdout
+
+    assert shown.startswith("[system]\nYou are a fair judge")
+    assert "###Instruction to evaluate:\n{{ 7 * 7 }} {instruction}\n" in shown
+    assert "###Response to evaluate:\nRating: 4\n{% raw %}\n" in shown
+    unknown = robin("render", "p.jsonl", "--pair", "y", "--attribute", "verbosity", cwd=tmp_path)
+    assert (unknown.returncode, "its first ids are x" in unknown.stderr) == (2, True)
+
+
+def test_parses_recorded_answers(tmp_path: Path) -> None:
+    lines = [{"text": "Feedback: good.\nRating: 3"}, {"text": "Rating: 9"}, {"text": "four out of five"}]
+
+    done = robin("parse", "-", "--scale", "0-4", cwd=tmp_path, stdin="".join(json.dumps(line) + "\n" for line in lines))
+
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"rating": 3, "status": "ok"},
+        {"rating": None, "status": "unparsed", "reason": "out_of_range"},
+        {"rating": None, "status": "unparsed", "reason": "missing"},
+    ]
+    bad = robin("parse", cwd=tmp_path, stdin='{"text": "x"}\n{"txt": 1}\n')
+    assert (bad.returncode, "standard input:2" in bad.stderr) == (2, True)
+
+
+def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+    robin(*judge(replay_url, data, 40, "--run", "r"), cwd=tmp_path)
+    read: dict[str, Callable[[Path], pd.DataFrame]] = {
+        "csv": pd.read_csv,
+        "tsv": lambda path: pd.read_csv(path, sep="\t"),
+        "jsonl": lambda path: pd.read_json(path, lines=True),
+        "parquet": pd.read_parquet,
+        "xlsx": pd.read_excel,
+    }
+
+    for suffix, reader in read.items():
+        for what, count in (("scores", 4), ("judgments", 40)):
+            file = tmp_path / f"{what}.{suffix}"
+            done = robin("export", "r", "--what", what, "-o", file, cwd=tmp_path)
+            assert (done.returncode, done.stdout) == (0, ""), done.stderr
+            frame = reader(file)
+            assert len(frame) == count
+            assert list(frame["pair_id"])[:1] == ["p0"]
+
+
+def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 400)
+    robin(*judge(replay_url, data, 400, "--run", "r"), cwd=tmp_path)
+
+    command = [sys.executable, "-m", "robin_cli", "export", "r", "--what", "judgments"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("pair_id,")
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+def test_helps_with_every_command_and_an_example() -> None:
+    for command in ("judge", "resume", "status", "export", "render", "parse", "serve", "init"):
+        done = robin(command, "--help", cwd=Path(os.devnull).parent, COLUMNS="80")
+        assert done.returncode == 0
+        assert f"Example: robin {command}" in " ".join(done.stdout.split())
+    assert robin("--version", cwd=Path(os.devnull).parent).stdout == f"robin {__version__}\n"
+
+
+def test_imports_nothing_heavy_for_help() -> None:
+    heavy = ("openai", "pandas", "pyarrow", "numpy", "aiohttp")
+    code = f"import sys, robin_cli.cli.app; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment())
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.external
+@pytest.mark.slow
+def test_judges_with_a_real_server(tmp_path: Path) -> None:
+    with llama_server(tmp_path / "server.log", "--api-key", "sk-local-test-key") as url:
+        command: list[str | Path] = [
+            "judge",
+            DEMO / "pairs.jsonl",
+            "--limit",
+            "12",
+            "--budget",
+            "300",
+            "-a",
+            "correctness",
+            "--base-url",
+            url,
+        ]
+        command += ["--model", "tiny-judge", "--run", "r", "--extra-body", json.dumps(GRAMMAR)]
+        refused = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-wrong")
+        done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-local-test-key")
+
+    assert (refused.returncode, "key was refused" in refused.stderr) == (3, True)
+    assert done.returncode == 0, done.stderr
+    judgments = pd.read_parquet(tmp_path / "r" / "judgments")
+    answered = judgments[judgments["status"] != "failed"]
+    assert len(answered) == 300
+    assert (answered["status"] == "ok").mean() > 0.9
+    # two of these pairs are too long for the model's 2,048 tokens: tried once each, and reported
+    assert list(judgments[judgments["status"] == "failed"]["reason"]) == ["context_length"] * 2
+    assert "2 arms could not be rated" in done.stderr
+    assert judgments.groupby("pair_id")["rating"].nunique().max() > 1
+    assert answered["completion_tokens"].min() > 0
