@@ -52,8 +52,11 @@ async def _serve(upstream: str, record: Record, ready: threading.Event, over: th
                     body = await answer.read()
                     status = answer.status
                 response = web.Response(body=body, status=status, content_type="application/json")
-                await response.prepare(request)
-                await response.write_eof()
+                try:
+                    await response.prepare(request)
+                    await response.write_eof()
+                except ConnectionResetError:  # its caller was killed: it was not sent
+                    return response
                 if status == 200:
                     record.sent.append(orjson.loads(body)["id"])
                 return response

@@ -65,6 +65,7 @@ def render(
     pair: Annotated[str, typer.Option(help="The pair's id.", show_default=False)],
     attribute: Annotated[str, typer.Option("--attribute", "-a", help="What would be rated.", show_default=False)],
     columns: opt.Columns = None,
+    skip_bad_rows: opt.SkipBadRows = None,
 ) -> None:
     """Print the exact messages that would be sent for one pair."""
     from robin_cli.config import load_config
@@ -74,7 +75,8 @@ def render(
     from robin_cli.output.text import plain
 
     prompts = PromptSet([attribute])
-    pairs = load_pairs(data, columns=load_config({"columns": columns}, None).columns or None).pairs
+    config = load_config({"columns": columns, "skip_bad_rows": skip_bad_rows}, None)
+    pairs = load_pairs(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows).pairs
     found = next((each for each in pairs if each.pair_id == pair), None)
     if found is None:
         raise InputError(f'--pair "{pair}": not in {data}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}')

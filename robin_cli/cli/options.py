@@ -51,7 +51,9 @@ ApiKeyEnv = Annotated[
 Columns = Annotated[
     str | None,
     typer.Option(
-        help="Names in the data: prompt=question,response=answer,…", envvar="ROBIN_COLUMNS", rich_help_panel=_DATA
+        help="Names in the data: prompt=question,response=answer,…; id=- ignores the data's ids.",
+        envvar="ROBIN_COLUMNS",
+        rich_help_panel=_DATA,
     ),
 ]
 SkipBadRows = Annotated[

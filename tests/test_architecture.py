@@ -1,0 +1,77 @@
+"""The shape of the code, held by tests: which way imports point, and how large things may get."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "robin_cli"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# What each part may import of ours, besides itself. Anything may import records and errors.
+ALLOWED = {
+    "records": set(),
+    "errors": set(),
+    "shipped": set(),
+    "config": {"shipped"},
+    "allocation": set(),
+    "statistics": {"allocation"},
+    "data": set(),
+    "judging": {"data", "shipped"},
+    "runs": {"allocation", "config", "data", "judging", "statistics"},
+    "output": {"allocation", "config", "judging", "runs", "statistics"},
+    "cli": {"allocation", "config", "data", "judging", "output", "runs", "shipped", "statistics"},
+    "__init__": set(),
+    "__main__": {"cli"},
+}
+
+# Libraries that only some files may know.
+ONLY = {
+    "openai": {"judging/openai_judge.py"},
+    "tenacity": {"judging/openai_judge.py"},
+    "httpx2": {"judging/openai_judge.py"},
+    "aiohttp": {"judging/replay_server.py"},
+    "jinja2": {"judging/rubrics.py"},
+    "typer": {"cli/*"},
+    "rich": {"cli/*", "output/progress.py", "output/table.py", "output/status.py"},
+    "pyarrow": {"data/*", "runs/store.py", "runs/schema.py", "runs/fold.py", "output/export.py", "output/status.py"},
+    "xlsxwriter": {"output/export.py"},
+}
+
+
+def imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def part(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_imports_point_down_only(file: Path) -> None:
+    allowed = ALLOWED[part(file)] | {part(file), "records", "errors", "robin_cli"}
+    ours = {name.split(".")[1] for name in imports(file) if name.startswith("robin_cli.")}
+    assert ours <= allowed
+
+
+@pytest.mark.parametrize("library", ONLY)
+def test_keeps_each_library_in_its_place(library: str) -> None:
+    users = {file.relative_to(PACKAGE) for file in FILES if library in {name.split(".")[0] for name in imports(file)}}
+    assert users, f"{library} is not used: take it out of here and of pyproject.toml"
+    assert not {user for user in users if not any(user.match(pattern) for pattern in ONLY[library])}
+
+
+def test_keeps_files_and_functions_small() -> None:
+    for file in FILES:
+        text = file.read_text(encoding="utf-8")
+        assert text.count("\n") <= 400, file
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < 60, f"{file}: {node.name}"
