@@ -24,6 +24,8 @@ DEFAULT_FILE = "robin.toml"
 OPENAI_URL = "https://api.openai.com/v1"
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx", "table")
 AUTO = "auto"
+SIMULATE = "simulate"
+"""The table of a TOML file that holds the settings of robin simulate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class RunConfig:
     scheduler: str = "robin-hood"
     delta: float = 0.007
     mode: str = "practice"
+    objective: str = "worst-case"
+    variances: str | None = None
     concurrency: str = AUTO
     temperature: float = 1.0
     top_p: float = 1.0
@@ -78,11 +82,12 @@ class RunConfig:
         return None if self.concurrency == AUTO else int(self.concurrency)
 
 
-_PATHS = frozenset({"data", "run", "output"})
+_PATHS = frozenset({"data", "run", "output", "variances"})
 _Check = tuple[Callable[[Any], bool], str]
 _CHECKS: Mapping[str, _Check] = {
     "budget": (lambda v: v >= 1, "a number of judge calls, at least 1"),
     "delta": (lambda v: 0 < v <= 1, "a failure probability above 0 and at most 1, for example 0.007"),
+    "objective": (lambda v: v in {"worst-case", "mean-error"}, "worst-case or mean-error"),
     "mode": (lambda v: v in {"practice", "theory"}, "practice or theory"),
     "concurrency": (
         lambda v: v == AUTO or (v.isascii() and v.isdecimal() and int(v) >= 1),
@@ -142,6 +147,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     known = {each.name for each in fields(RunConfig)} - {"source"}
     settings: dict[str, Any] = {}
     for key, raw in content.items():
+        if key == SIMULATE:
+            continue
         name = key.replace("-", "_")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -183,22 +190,31 @@ def endpoint_of(config: RunConfig) -> tuple[str, str]:
 
 
 def _config_path(file: str | None) -> Path | None:
-    if file is None:
-        path = Path(DEFAULT_FILE)
-        return path if path.is_file() else None
+    if file is not None:
+        return find_config(file)
+    path = Path(DEFAULT_FILE)
+    return path if path.is_file() else None
+
+
+def find_config(file: str) -> Path:
+    """The TOML file ``file``, or the one of that name that ships with robin.
+
+    Raises:
+        InputError: there is neither.
+    """
     path = Path(file)
     if path.is_file():
         return path
     ready = shipped("configs") / f"{file}.toml"
     if "/" not in file and "\\" not in file and ready.is_file():
         return ready
-    names = ", ".join(ready_configs())
-    raise InputError(f"--config {file}: no such file; ready ones, by name, are {names}")
+    raise InputError(f"--config {file}: no such file; ready ones, by name, are {', '.join(ready_configs())}")
 
 
 def ready_configs() -> list[str]:
     """Names of the configs that ship with robin, sorted."""
-    return sorted(entry.stem for entry in shipped("configs").glob("*.toml"))
+    configs = sorted(shipped("configs").glob("*.toml"))
+    return [entry.stem for entry in configs if SIMULATE not in tomllib.loads(entry.read_text(encoding="utf-8"))]
 
 
 def _coerced(name: str, value: object, path: Path) -> object:

@@ -10,13 +10,22 @@ the failure probability.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
-from robin_cli.allocation.arms import FloatArray
+from robin_cli.allocation.arms import FloatArray, IntArray
 from robin_cli.errors import InputError
+from robin_cli.records import Scale
 
 Number = TypeVar("Number", float, FloatArray)
+Arm = int | IntArray
+
+SPREAD = 1e-300
+"""Times 1/n added to every priority: lost in rounding unless the priority is 0, where it orders arms that never vary by
+their calls, so that a budget with nothing better to do is spread and does not pile up on the first arm."""
+
+OBJECTIVES = ("worst-case", "mean-error")
 
 DEFAULT_DELTA = 0.007
 """The paper's δ, tuned by its authors on their own pools."""
@@ -31,7 +40,7 @@ class Policy(Protocol):
     def warm_up(self) -> int:
         """Ratings that every arm gets, in whole rounds, before ``priority`` is asked."""
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number) -> Number:
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
         """The larger, the sooner asked; finite for n ≥ ``warm_up`` and strictly falling in ``pending`` where positive.
 
         Args:
@@ -39,7 +48,29 @@ class Policy(Protocol):
             pending: calls under way, which count as made: their answers cannot be known, but their number is.
             total: Σ x over the ratings.
             total_sq: Σ x² over the ratings.
+            arm: which arm, or arms; for policies that know something of each beforehand.
         """
+
+
+@runtime_checkable
+class PooledPolicy(Policy, Protocol):
+    """A policy that learns from all arms together, and is fitted anew whenever the ratings have grown by ``GROWTH``."""
+
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Policy:
+        """The policy after these ratings of all arms; shape (…, K), the leading axes being separate runs."""
+
+
+GROWTH = 1.1
+
+
+def urgency(variance: Number, calls: Number, objective: str) -> Number:
+    """What one more call would do for an arm of this variance.
+
+    ``worst-case`` (the paper's): σ²/n, the error variance that it would reduce; greedy choice makes the largest error small.
+    ``mean-error``: σ²/n − σ²/(n+1) = σ²/(n(n+1)), the gain in Σ σ_i²/n_i; greedy choice gives Neyman's allocation, n ∝ σ.
+    """
+    share = variance / calls
+    return share if objective == "worst-case" else share / (calls + 1.0)
 
 
 def empirical_variance(n: Number, total: Number, total_sq: Number) -> Number:
@@ -53,9 +84,25 @@ class Uniform:
 
     warm_up: int = 1
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number) -> Number:  # noqa: ARG002
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """1 / (n + pending), whatever the ratings were."""
         return 1.0 / (n + pending)
+
+
+@dataclass(frozen=True, slots=True)
+class Robin:
+    """ROBIN (the paper's algorithm 1): priority σ_i² / n_i with variances known beforehand; one call an arm first.
+
+    ``variances``, shape (K,), come from a pool of recorded ratings or from an earlier run.
+    """
+
+    variances: FloatArray
+    objective: str = "worst-case"
+    warm_up: int = 1
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+        """σ² / (n + pending), whatever the ratings were."""
+        return urgency(cast("Number", self.variances[arm]), n + pending, self.objective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +116,38 @@ class RobinHood:
 
     c: float
     warm_up: int
+    objective: str = "worst-case"
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number) -> Number:
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """V̄ / (n + pending), for n > c."""
-        variance = empirical_variance(n, total, total_sq)
         radius: Number = (self.c / n) ** 0.5
-        return variance / (1.0 - radius) / (n + pending)
+        return urgency(empirical_variance(n, total, total_sq) / (1.0 - radius), n + pending, self.objective)
+
+
+@dataclass(frozen=True, slots=True)
+class Dirichlet:
+    """Posterior mean of the variance over n, under a symmetric Dirichlet prior of total mass A on the L ratings.
+
+    With the posterior mean p̄ = (counts + A/L) / (n + A) of the rating probabilities, the posterior mean of the variance is
+    (Σp̄x² − (Σp̄x)²) · (n + A)/(n + A + 1), for which the sums of the ratings are enough. The flat prior is optimistic about
+    arms seen a few times only, so that nothing starves; it needs one rating an arm to begin with, and no δ.
+    """
+
+    low: int
+    high: int
+    objective: str = "worst-case"
+    mass: float = 2.0
+    warm_up: int = 1
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+        """E[σ²] / (n + pending)."""
+        count = self.high - self.low + 1
+        first = 0.5 * (self.low + self.high)  # means of x and of x² over the levels
+        second = first * first + (count * count - 1) / 12
+        weight = n + self.mass
+        center = (total + self.mass * first) / weight
+        variance = (total_sq + self.mass * second) / weight - center * center
+        return urgency(variance * (weight / (weight + 1.0)), n + pending, self.objective)
 
 
 def practice_constant(delta: float) -> float:
@@ -95,8 +168,43 @@ def smallest_theory_budget(arms: int, delta: float) -> int:
     return budget
 
 
-def robin_hood(arms: int, budget: int, *, delta: float = DEFAULT_DELTA, mode: str = "practice") -> RobinHood:
-    """ROBIN-HOOD for ``arms`` arms and ``budget`` calls.
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a policy may need to know of a run.
+
+    Attributes:
+        arms: K.
+        budget: B, calls in all.
+        scale: the ratings there are.
+        delta, mode: ROBIN-HOOD's.
+        objective: one of OBJECTIVES.
+        variances: known ones, shape (K,), 1/n; None where nothing is known.
+    """
+
+    arms: int
+    budget: int
+    scale: Scale
+    delta: float = DEFAULT_DELTA
+    mode: str = "practice"
+    objective: str = "worst-case"
+    variances: FloatArray | None = None
+
+
+def make_policy(name: str, setup: Setup) -> Policy:
+    """The policy called ``name``, set up for a run.
+
+    Raises:
+        InputError: an unknown name or objective, or settings that the policy refuses.
+    """
+    if name not in _MAKERS:
+        raise InputError(f'--scheduler "{name}": known schedulers are {", ".join(_MAKERS)}')
+    if setup.objective not in OBJECTIVES:
+        raise InputError(f'--objective "{setup.objective}": known objectives are {", ".join(OBJECTIVES)}')
+    return _MAKERS[name](setup)
+
+
+def robin_hood(setup: Setup) -> RobinHood:
+    """ROBIN-HOOD, set up for a run.
 
     ``practice``: c = 4 ln(1/δ), and whole rounds until every arm has more than c ratings, t0 = ⌊c⌋ + 1 (20 at δ = 0.007).
     ``theory``: c = 4 ln(4KB/δ) and t0 = ⌈16 ln(4KB/δ)⌉.
@@ -104,33 +212,36 @@ def robin_hood(arms: int, budget: int, *, delta: float = DEFAULT_DELTA, mode: st
     Raises:
         InputError: δ outside (0, 1]; an unknown mode; ``theory`` with a budget below its own warm-up.
     """
+    arms, budget, delta = setup.arms, setup.budget, setup.delta
     if not 0.0 < delta <= 1.0:
         raise InputError(f"--delta {delta:g}: a failure probability lies above 0 and at most at 1, for example 0.007")
-    if mode == "practice":
+    if setup.mode == "practice":
         c = practice_constant(delta)
-        return RobinHood(c=c, warm_up=math.floor(c) + 1)
-    if mode != "theory":
-        raise InputError(f'--mode "{mode}": known modes are {", ".join(MODES)}')
+        return RobinHood(c=c, warm_up=math.floor(c) + 1, objective=setup.objective)
+    if setup.mode != "theory":
+        raise InputError(f'--mode "{setup.mode}": known modes are {", ".join(MODES)}')
     warm_up = theory_warm_up(arms, budget, delta)
     if arms * warm_up > budget:
         raise InputError(
             f"--budget {budget}: ROBIN-HOOD in theory mode needs {warm_up} calls for each of {arms} arms before it adapts, "
             f"{smallest_theory_budget(arms, delta)} calls at the least; raise the budget, or use --mode practice"
         )
-    return RobinHood(c=4.0 * math.log(4.0 * arms * budget / delta), warm_up=warm_up)
+    return RobinHood(c=4.0 * math.log(4.0 * arms * budget / delta), warm_up=warm_up, objective=setup.objective)
 
 
-POLICIES = ("robin-hood", "uniform")
+def robin(setup: Setup) -> Robin:
+    """ROBIN, set up for a run; InputError if no variances are known."""
+    if setup.variances is None:
+        raise InputError(
+            "--scheduler robin: needs variances known beforehand; name an earlier run with --variances RUN"
+        )
+    return Robin(setup.variances, setup.objective)
 
 
-def make_policy(name: str, *, arms: int, budget: int, delta: float, mode: str) -> Policy:
-    """The policy called ``name``, set up for a run.
-
-    Raises:
-        InputError: an unknown name, or settings that the policy refuses.
-    """
-    if name == "uniform":
-        return Uniform()
-    if name == "robin-hood":
-        return robin_hood(arms, budget, delta=delta, mode=mode)
-    raise InputError(f'--scheduler "{name}": known schedulers are {", ".join(POLICIES)}')
+_MAKERS: dict[str, Callable[[Setup], Policy]] = {
+    "robin-hood": robin_hood,
+    "robin": robin,
+    "uniform": lambda _: Uniform(),
+    "dirichlet": lambda setup: Dirichlet(setup.scale.low, setup.scale.high, setup.objective),
+}
+POLICIES = tuple(_MAKERS)

@@ -8,16 +8,13 @@ from enum import Enum
 from typing import Protocol
 
 from robin_cli.allocation.arms import Arms
-from robin_cli.allocation.policies import Policy
+from robin_cli.allocation.policies import SPREAD, Policy
 from robin_cli.records import RETIRE_AFTER
 
 # Keys of arms in warm-up: this plus the number of their calls. Exact in a float64, and below (so: before) the key of any
 # arm after its warm-up, whose priority is a variance of ratings over a count.
 _WARM_UP = -(2.0**52)
 _NEVER = math.inf
-# Added to every priority, over the arm's calls: lost in rounding unless the priority is 0, where it orders arms that never
-# vary by their calls, so that a budget with nothing better to do is spread and does not pile up on the first arm.
-_SPREAD = 1e-300
 
 
 class Nothing(Enum):
@@ -135,5 +132,5 @@ class HeapScheduler:
         if n < self._policy.warm_up:
             calls = n + pending
             return _WARM_UP + calls if calls < self._policy.warm_up else _NEVER
-        priority = self._policy.priority(float(n), float(pending), arms.total[arm], arms.total_sq[arm])
-        return -(priority + _SPREAD / (n + pending))
+        priority = self._policy.priority(float(n), float(pending), arms.total[arm], arms.total_sq[arm], arm)
+        return -(priority + SPREAD / (n + pending))

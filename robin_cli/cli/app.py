@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from robin_cli import __version__
-from robin_cli.cli import inspect, judge, tools
+from robin_cli.cli import inspect, judge, simulate, tools
 from robin_cli.errors import RobinError
 
 INTERRUPTED = 130
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 judge.register(app)
 inspect.register(app)
+simulate.register(app)
 tools.register(app)
 
 

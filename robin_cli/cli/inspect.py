@@ -17,6 +17,7 @@ class What(StrEnum):
 
     SCORES = "scores"
     JUDGMENTS = "judgments"
+    AGREEMENT = "agreement"
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,9 @@ def status(
 
 def export(
     run: opt.Run,
-    what: Annotated[What, typer.Option(help="Scores, or every judgment.")] = What.SCORES,
+    what: Annotated[
+        What, typer.Option(help="Scores, every judgment, or the agreement with human ratings.")
+    ] = What.SCORES,
     format: opt.Format = None,  # noqa: A002  # the flag's name
     output: opt.Output = None,
     with_text: Annotated[bool, typer.Option("--with-text", help="Add prompt and response to the scores.")] = False,
@@ -46,9 +49,9 @@ def export(
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
 
+    from robin_cli.output.export import agreement_table, scores_table
     from robin_cli.output.export import export as write
-    from robin_cli.output.export import scores_table
-    from robin_cli.output.scores import score
+    from robin_cli.output.scores import agreements, score
     from robin_cli.output.table import print_scores
     from robin_cli.runs.store import read_run
 
@@ -56,7 +59,12 @@ def export(
     if format == "table" and what is What.SCORES:
         print_scores(Console(), score(data), data)
         return
-    table = data.judgments if what is What.JUDGMENTS else scores_table(score(data), data, with_text=with_text)
+    tables = {
+        What.SCORES: lambda: scores_table(score(data), data, with_text=with_text),
+        What.JUDGMENTS: lambda: data.judgments,
+        What.AGREEMENT: lambda: agreement_table(agreements(score(data))),
+    }
+    table = tables[what]()
     write(table, {"run": str(run), **data.manifest.settings}, fmt=format, output=output)
 
 

@@ -36,6 +36,8 @@ def judge(
     scheduler: opt.Scheduler = None,
     delta: opt.Delta = None,
     mode: opt.Mode = None,
+    objective: opt.Objective = None,
+    variances: opt.Variances = None,
     concurrency: opt.Concurrency = None,
     temperature: opt.Temperature = None,
     top_p: opt.TopP = None,
@@ -86,7 +88,7 @@ def _load(given: dict[str, Any], file: str | None) -> RunConfig:
 def _judge(config: RunConfig) -> None:
     from robin_cli.cli.work import connection_of, messages_for, spend
     from robin_cli.config import api_key, endpoint_of
-    from robin_cli.runs.session import open_run
+    from robin_cli.runs.opening import open_run
 
     api_key(config)  # no endpoint is the first thing to say: before data is read or a folder made
     endpoint_of(config)
@@ -100,7 +102,7 @@ def _resume(run: Path, given: dict[str, Any]) -> None:
     from robin_cli.cli.work import connection_of, last_connection, messages_for, spend
     from robin_cli.config import RunConfig
     from robin_cli.runs.manifest import read_manifest
-    from robin_cli.runs.session import reopen_run
+    from robin_cli.runs.opening import reopen_run
 
     recorded = last_connection(read_manifest(run))
     flags = {name: value for name, value in given.items() if value is not None}

@@ -75,7 +75,11 @@ Budget = Annotated[
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(help="robin-hood or uniform. [default: robin-hood]", envvar="ROBIN_SCHEDULER", rich_help_panel=_SPEND),
+    typer.Option(
+        help="robin-hood, robin, uniform or dirichlet. [default: robin-hood]",
+        envvar="ROBIN_SCHEDULER",
+        rich_help_panel=_SPEND,
+    ),
 ]
 Delta = Annotated[
     float | None,
@@ -88,6 +92,23 @@ Mode = Annotated[
     typer.Option(
         help="ROBIN-HOOD's constants: practice or theory. [default: practice]",
         envvar="ROBIN_MODE",
+        rich_help_panel=_SPEND,
+    ),
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        help="What is made small: worst-case (the largest error) or mean-error. [default: worst-case]",
+        envvar="ROBIN_OBJECTIVE",
+        rich_help_panel=_SPEND,
+    ),
+]
+Variances = Annotated[
+    str | None,
+    typer.Option(
+        help="Earlier run, or pool, to take known variances from (for robin).",
+        envvar="ROBIN_VARIANCES",
+        metavar="RUN",
         rich_help_panel=_SPEND,
     ),
 ]

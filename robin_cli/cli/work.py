@@ -21,7 +21,8 @@ from robin_cli.judging.pacing import Pacer
 from robin_cli.output.progress import Messages, duration, shown
 from robin_cli.runs.engine import GRACE_S, Stop
 from robin_cli.runs.manifest import Manifest
-from robin_cli.runs.session import AUTO_CEILING, Outcome, Session, cautions
+from robin_cli.runs.opening import cautions
+from robin_cli.runs.session import AUTO_CEILING, Outcome, Session
 from robin_cli.runs.store import RunStore
 
 INTERRUPTED = 130
@@ -66,7 +67,7 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
     """
     key = api_key(config)
     arms = store.manifest.data["pairs"] * len(store.manifest.attributes)
-    for caution in cautions(store.manifest, arms, has_key=key != "none"):
+    for caution in cautions(store.manifest, arms, store.variances, has_key=key != "none"):
         messages.note(f"note: {caution}")
     store.set_manifest(
         store.manifest.with_session(**{each.name: getattr(connection, each.name) for each in fields(connection)})

@@ -31,11 +31,13 @@ class Pool:
         name: the judge and attribute, as in the file's ``attribute`` column; the file's name without one.
         pair_ids: K of them, in the order they first appear.
         ratings: for each pair its ratings, int64, shape (at least 1,).
+        human: human ratings of the pairs, shape (K,), nan where there is none; None where the source has no such thing.
     """
 
     name: str
     pair_ids: tuple[str, ...]
     ratings: tuple[NDArray[np.int64], ...]
+    human: NDArray[np.float64] | None = None
 
     @property
     def size(self) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from robin_cli.errors import InputError, StorageError
 from robin_cli.output.scores import Scores
 from robin_cli.runs.store import RunData
+from robin_cli.statistics.agreement import Agreement
 
 _FORMULA_LEAD = r"^[=+\-@\t\r]"
 _CELL_LIMIT = 32_767
@@ -42,6 +44,13 @@ def scores_table(scores: Scores, run: RunData, *, with_text: bool = False) -> pa
         columns["prompt"] = pa.array([pair.prompt for pair in pairs], pa.large_string())
         columns["response"] = pa.array([pair.response for pair in pairs], pa.large_string())
     return pa.table(columns)
+
+
+def agreement_table(found: Mapping[str, Sequence[Agreement]]) -> pa.Table:
+    """Correlations with human ratings, one row an attribute and coefficient; empty where the data has no human ratings."""
+    rows = [{"attribute": attribute, **asdict(each)} for attribute, listed in found.items() for each in listed]
+    names = ("attribute", *(each.name for each in fields(Agreement)))
+    return pa.table({name: pa.array([row[name] for row in rows], from_pandas=True) for name in names})
 
 
 def export(table: pa.Table, settings: Mapping[str, Any], *, fmt: str | None, output: str | None) -> None:

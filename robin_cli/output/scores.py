@@ -11,6 +11,7 @@ from robin_cli.allocation.arms import FloatArray, IntArray, mean, sample_varianc
 from robin_cli.records import Scale
 from robin_cli.runs.fold import level_counts
 from robin_cli.runs.store import RunData
+from robin_cli.statistics.agreement import Agreement, agreement
 from robin_cli.statistics.intervals import ALPHA, mean_intervals
 
 COLUMNS = (
@@ -79,6 +80,18 @@ def score(run: RunData) -> Scores:
         "human": human,
     }
     return Scores(columns, arms.retired_mask, _error_bound(counts, means, scale))
+
+
+def agreements(scores: Scores) -> dict[str, list[Agreement]]:
+    """Correlations of the scores with the human ratings, by attribute; only attributes that have human ratings."""
+    attributes = np.array(scores.columns["attribute"])
+    means, human = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "human"))
+    found = {}
+    for attribute in dict.fromkeys(attributes.tolist()):
+        mine = attributes == attribute
+        if not np.isnan(human[mine]).all():
+            found[attribute] = agreement(means[mine], human[mine])
+    return found
 
 
 def _error_bound(counts: IntArray, means: FloatArray, scale: Scale) -> float:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow.compute as pc
 from rich.console import Console
 
-from robin_cli.output.scores import score
+from robin_cli.allocation.arms import Arms
+from robin_cli.allocation.policies import empirical_variance
+from robin_cli.output.scores import agreements, score
 from robin_cli.output.table import judged_by, print_facts
+from robin_cli.runs.opening import policy_of
 from robin_cli.runs.store import RunData, is_locked, read_run
+from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
 from robin_cli.statistics.intervals import ALPHA
 
 
@@ -45,6 +52,11 @@ def status_of(path: Path) -> dict[str, Any]:
         "arms_retired": int(arms.retired_mask.sum()),
         "error_bound": scores.error_bound,
         "error_bound_confidence": 1 - ALPHA,
+        "paper_bound": paper_bound(run, arms),
+        "agreement": {
+            attribute: {each.coefficient: asdict(each) for each in listed}
+            for attribute, listed in agreements(scores).items()
+        },
         "prompt_tokens": pc.sum(run.judgments["prompt_tokens"]).as_py() or 0,
         "completion_tokens": pc.sum(run.judgments["completion_tokens"]).as_py() or 0,
         "scheduler": manifest.settings["scheduler"],
@@ -75,6 +87,8 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
         "arms": f"{facts['arms']:,} ({facts['pairs']:,} pairs × {', '.join(facts['attributes'])}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
         "error bound": f"no score is further than {facts['error_bound']:.2f} from the judge's mean ({scale_note})",
+        "paper's bound": _paper_line(facts["paper_bound"]),
+        **{f"human {name}": _agreement_line(found) for name, found in facts["agreement"].items()},
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out",
         "judge": f"{facts['judge']}, at {facts['base_url']}",
         "data": facts["data"],
@@ -85,6 +99,42 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
     if facts["state"] == "stopped":
         lines["to go on"] = f"robin resume {facts['run']}"
     print_facts(Console(soft_wrap=True), lines)
+
+
+def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
+    """The paper's bound on the worst error for this scheduler at the budget spent, and what it assumes; null if it has none.
+
+    The true variances it needs are not known: estimates (1/n) stand in for them, so it is no guarantee.
+    """
+    settings = run.manifest.settings
+    delta = float(settings["delta"])
+    measured = arms.counts > 0
+    if settings["scheduler"] not in {"robin", "robin-hood"} or not measured.all():
+        return {"value": None, "delta": delta, "assumes": None}
+    estimated = empirical_variance(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+    if settings["scheduler"] == "robin":
+        value, assumes = robin_bound(estimated, arms.spent, delta), ROBIN_ASSUMES
+    else:
+        warm_up = policy_of(run.manifest, len(arms), None).warm_up
+        value, assumes = robin_hood_bound(estimated, arms.spent, delta, warm_up), ROBIN_HOOD_ASSUMES
+    return {"value": value if math.isfinite(value) else None, "delta": delta, "assumes": assumes}
+
+
+def _paper_line(bound: dict[str, Any]) -> str:
+    if bound["assumes"] is None:
+        return "none for this scheduler, or not every arm rated yet"
+    if bound["value"] is None:
+        return "none before the warm-up is over"
+    return (
+        f"{bound['value']:.2f} (δ = {bound['delta']:g}; variances estimated: no guarantee; assumes {bound['assumes']})"
+    )
+
+
+def _agreement_line(found: dict[str, Any]) -> str:
+    parts = [
+        f"{name} {each['value']:.2f} [{each['ci_low']:.2f}, {each['ci_high']:.2f}]" for name, each in found.items()
+    ]
+    return f"{', '.join(parts)} (95 % bootstrap over {found['pearson']['n']:,} pairs)"
 
 
 def _reasons(run: RunData, status: str) -> dict[str, int]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from robin_cli.allocation.arms import Arms, mean
+from robin_cli.allocation.arms import Arms, FloatArray, mean
 from robin_cli.errors import RunError, StorageError
 from robin_cli.records import Judgment, Pair
 from robin_cli.runs.fold import ArmIndex, fold_judgments
@@ -31,8 +31,21 @@ _JOURNAL = "journal.jsonl"
 _JUDGMENTS = "judgments"
 _PAIRS = "pairs.parquet"
 _STATE = "state.parquet"
+_VARIANCES = "variances.parquet"
 _LOCK = "lock"
-_OURS = frozenset({_JOURNAL, _JUDGMENTS, _PAIRS, _PAIRS + ".tmp", _JOURNAL + ".tmp", MANIFEST + ".tmp", _LOCK})
+_OURS = frozenset(
+    {
+        _VARIANCES,
+        _VARIANCES + ".tmp",
+        _JOURNAL,
+        _JUDGMENTS,
+        _PAIRS,
+        _PAIRS + ".tmp",
+        _JOURNAL + ".tmp",
+        MANIFEST + ".tmp",
+        _LOCK,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +89,12 @@ class RunStore:
             self._journal = Journal.create(path / _JOURNAL, self._segment)
 
     @classmethod
-    def create(cls, path: Path, manifest: Manifest, pairs: Sequence[Pair]) -> RunStore:
+    def create(
+        cls, path: Path, manifest: Manifest, pairs: Sequence[Pair], variances: FloatArray | None = None
+    ) -> RunStore:
         """Make a new run at ``path``, a folder that does not exist or is empty.
+
+        ``variances``, shape (K,), are those known beforehand, for a scheduler that needs them.
 
         The manifest is written last: a folder without one holds no answers and may be made anew.
 
@@ -98,6 +115,8 @@ class RunStore:
         try:
             (path / _JUDGMENTS).mkdir(mode=0o700, exist_ok=True)
             write_table(pairs_table(pairs), path / _PAIRS)
+            if variances is not None:
+                write_table(pa.table({"variance": variances}), path / _VARIANCES)
             store = cls(path, manifest, lock)
             manifest.write(path)
         except OSError as error:
@@ -126,6 +145,12 @@ class RunStore:
         except BaseException:
             lock.release()
             raise
+
+    @property
+    def variances(self) -> FloatArray | None:
+        """The variances known beforehand, shape (K,); None for a run that has none."""
+        path = self.path / _VARIANCES
+        return pq.read_table(path, partitioning=None)["variance"].to_numpy() if path.exists() else None
 
     def set_manifest(self, manifest: Manifest) -> None:
         """Record another manifest: a larger budget, a further session."""

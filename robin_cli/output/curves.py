@@ -1,0 +1,149 @@
+"""``robin simulate --plot``: the paper's figures as one picture."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from robin_cli.errors import InputError, StorageError
+from robin_cli.output.text import plain
+from robin_cli.statistics.agreement import COEFFICIENTS
+from robin_cli.statistics.experiment import Row, Subject
+from robin_cli.statistics.simulation import Ratings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".svg", ".html")
+_COLOURS = ("#6e7781", "#1f6feb", "#d1570a", "#2da44e", "#8250df")
+_MARKS = ("o", "s", "^", "D", "v")
+
+
+def saved(rows: Sequence[Row], attribute: str, scheduler: str, budget: int) -> float:
+    """The share of uniform's calls that ``scheduler`` saves at the error it reaches with ``budget``.
+
+    1 − budget / B', where uniform's mean WCE at B' is the scheduler's at ``budget``; B' is read off uniform's curve, straight
+    between its points in the logarithms. Negative where uniform is better; nan where its curve does not reach that error.
+    """
+    curve = sorted(
+        (row.budget, row.wce_mean) for row in rows if (row.attribute, row.scheduler) == (attribute, "uniform")
+    )
+    error = next(
+        row.wce_mean for row in rows if (row.attribute, row.scheduler, row.budget) == (attribute, scheduler, budget)
+    )
+    budgets, errors = (np.log(np.array(column)) for column in zip(*curve, strict=True))
+    errors = np.minimum.accumulate(errors)  # noise may lift a later point; more calls never hurt
+    if not errors[-1] <= np.log(error) <= errors[0]:
+        return np.nan
+    needed = np.interp(-np.log(error), -errors, budgets)
+    return float(1 - budget / np.exp(needed))
+
+
+def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
+    """Draw a row of pictures for each subject: WCE against budget, the spread of variances and means, and the agreement.
+
+    Raises:
+        InputError: the file's name ends in none of SUFFIXES.
+        StorageError: it cannot be written.
+    """
+    check_suffix(path)
+    figure = _figure(rows, subjects)
+    try:
+        if path.suffix.lower() == ".html":
+            path.write_text(_html(figure), encoding="utf-8")
+        else:
+            figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+    except OSError as error:
+        raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with --plot") from error
+
+
+def check_suffix(path: Path) -> None:
+    """InputError unless ``path`` ends in one of SUFFIXES."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"--plot {path}: a picture ends in {', '.join(SUFFIXES)}")
+
+
+def _figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figure:
+    from matplotlib.figure import Figure
+
+    agreeing = any(subject.human is not None for subject in subjects)
+    columns = 4 if agreeing else 3
+    figure = Figure(figsize=(4.4 * columns, 3.3 * len(subjects)), layout="constrained")
+    axes = figure.subplots(len(subjects), columns, squeeze=False)
+    for subject, line in zip(subjects, axes, strict=True):
+        ratings = Ratings.of(subject.ratings)
+        mine = [row for row in rows if row.attribute == subject.attribute]
+        _errors(line[0], mine)
+        line[0].set_title(plain(subject.attribute, keep="").replace("$", r"\$"), loc="left", fontweight="bold")
+        _histogram(line[1], ratings.variances, "variance of a pair's ratings")
+        _histogram(line[2], ratings.means, "mean rating of a pair")
+        if agreeing:
+            _agreement(line[3], mine)
+    return figure
+
+
+def _errors(axes: Axes, rows: Sequence[Row]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    for number, name in enumerate(dict.fromkeys(row.scheduler for row in rows)):
+        mine = [row for row in rows if row.scheduler == name]
+        axes.errorbar(
+            [row.budget for row in mine],
+            [row.wce_mean for row in mine],
+            [row.wce_sem for row in mine],
+            label=name,
+            color=_COLOURS[number % len(_COLOURS)],
+            marker=_MARKS[number % len(_MARKS)],
+            markersize=3,
+            linewidth=1.2,
+            capsize=2,
+        )
+    axes.set(xscale="log", yscale="log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}"))
+    runs = rows[0].runs
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="judge calls",
+        ylabel=f"worst-case error\n(mean of {runs} simulated runs ± s.e.)",
+    )
+    axes.grid(visible=True, which="both", alpha=0.25)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _histogram(axes: Axes, values: np.ndarray[tuple[int], np.dtype[np.float64]], label: str) -> None:
+    axes.hist(values, bins=40, color=_COLOURS[1], alpha=0.8)
+    axes.set(xlabel=label, ylabel=f"pairs (of {len(values):,})")
+
+
+def _agreement(axes: Axes, rows: Sequence[Row]) -> None:
+    name = rows[-1].scheduler
+    mine = [row for row in rows if row.scheduler == name]
+    for number, coefficient in enumerate(COEFFICIENTS):
+        values = [row.correlations[coefficient] for row in mine]
+        axes.plot(
+            [row.budget for row in mine], values, label=coefficient, color=_COLOURS[number], marker=_MARKS[number]
+        )
+    axes.set(xscale="log", xlabel="judge calls", ylabel=f"correlation with human ratings\n({name})")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _html(figure: Figure) -> str:
+    picture = io.BytesIO()
+    figure.savefig(picture, format="svg", metadata={"Date": None})
+    data = base64.b64encode(picture.getvalue()).decode("ascii")
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>robin simulate</title>'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
+        '<body style="margin:1rem;background:#fff"><img style="max-width:100%" alt="Simulated worst-case error against budget" '
+        f'src="data:image/svg+xml;base64,{data}"></body></html>\n'
+    )

@@ -1,0 +1,199 @@
+"""From a configuration, or a run directory, to a run that is open for work."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from robin_cli.allocation.arms import FloatArray
+from robin_cli.allocation.policies import Policy, Setup, make_policy
+from robin_cli.config import RunConfig, endpoint_of
+from robin_cli.data.pairs import Dataset, load_pairs
+from robin_cli.errors import InputError, RunError
+from robin_cli.judging.rubrics import PromptSet
+from robin_cli.records import Scale
+from robin_cli.runs.fold import ArmIndex
+from robin_cli.runs.manifest import FILE, Manifest, differences
+from robin_cli.runs.store import RunStore
+from robin_cli.runs.variances import known_variances
+
+Notify = Callable[[str], None]
+
+
+def open_run(config: RunConfig, notify: Notify) -> RunStore:
+    """Make the run that ``config`` asks for, or go on with the one in its ``run`` directory if it is the same.
+
+    Raises:
+        InputError: bad data or settings, or a run directory made with other settings.
+        RunError, StorageError: the directory cannot be used.
+    """
+    if config.data is None:
+        raise InputError(
+            "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
+        )
+    if config.budget is None:
+        raise InputError("--budget is missing: say how many judge calls to spend, for example --budget 50000")
+    attributes = config.attributes
+    prompts = PromptSet(attributes)
+    dataset = load_pairs(
+        Path(config.data), columns=config.columns or None, skip_bad_rows=config.skip_bad_rows, limit=config.limit
+    )
+    if dataset.skipped:
+        notify(f"{config.data}: {dataset.skipped} bad rows left out (--skip-bad-rows)")
+    wanted = manifest_of(config, dataset, prompts)
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], attributes)
+    variances = known_variances(Path(config.variances), index, notify) if config.variances else None
+    policy_of(wanted, len(index), variances)  # refuses settings that cannot work, before anything is written
+    path = Path(config.run) if config.run else Path("runs") / _run_name(attributes)
+    if (path / FILE).exists():
+        return _continue(path, wanted)
+    return RunStore.create(path, wanted, dataset.pairs, variances)
+
+
+def reopen_run(path: Path, *, budget: int | None) -> RunStore:
+    """Open the run at ``path`` to go on with it as it was made, with a larger budget if one is given.
+
+    Raises:
+        InputError: a smaller budget, or data or prompts that changed since.
+        RunError, StorageError: the directory cannot be used.
+    """
+    store = RunStore.open(path)
+    try:
+        _check_unchanged(store.manifest)
+        if budget is not None:
+            _set_budget(store, budget)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Manifest:
+    """The manifest of a new run.
+
+    Raises:
+        InputError: no model, or a budget that does not reach every pair once.
+    """
+    base_url, model = endpoint_of(config)
+    settings: dict[str, Any] = {"base_url": base_url, "model": model}
+    for name in (
+        "scheduler",
+        "delta",
+        "mode",
+        "objective",
+        "variances",
+        "temperature",
+        "top_p",
+        "max_tokens",
+        "extra_body",
+        "limit",
+    ):
+        settings[name] = getattr(config, name)
+    arms = len(dataset.pairs) * len(config.attributes)
+    budget = config.budget or 0
+    if budget < arms:
+        what = "pairs" if len(config.attributes) == 1 else "pairs × attributes"
+        raise InputError(
+            f"--budget {budget}: reaches {budget} of {arms} {what} once; raise it to {arms} or more, or take fewer pairs "
+            f"with --limit {max(1, budget // len(config.attributes))}"
+        )
+    return Manifest(
+        settings=settings,
+        budget=budget,
+        attributes=config.attributes,
+        scale=(prompts.scale.low, prompts.scale.high),
+        data={
+            "source": dataset.source,
+            "sha256": dataset.sha256,
+            "pairs": len(dataset.pairs),
+            "skipped": dataset.skipped,
+            "columns": dict(config.columns),
+        },
+        prompt={"sha256": prompts.sha256},
+        seed=config.seed,
+    )
+
+
+def policy_of(manifest: Manifest, arms: int, variances: FloatArray | None) -> Policy:
+    """The policy that ``manifest`` names; InputError if it does not fit."""
+    settings = manifest.settings
+    setup = Setup(
+        arms=arms,
+        budget=manifest.budget,
+        scale=Scale(*manifest.scale),
+        delta=settings["delta"],
+        mode=settings["mode"],
+        objective=settings["objective"],
+        variances=variances,
+    )
+    return make_policy(settings["scheduler"], setup)
+
+
+def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, *, has_key: bool) -> Iterable[str]:
+    """What a user should know before money is spent on this run."""
+    policy = policy_of(manifest, arms, variances)
+    if manifest.settings["scheduler"] == "robin-hood" and manifest.budget < arms * policy.warm_up:
+        yield (
+            f"the budget of {manifest.budget} is below ROBIN-HOOD's warm-up of {policy.warm_up} calls for each of {arms} "
+            f"arms: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up} up"
+        )
+    if manifest.settings["temperature"] == 0:
+        yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"
+    url = urlsplit(manifest.settings["base_url"])
+    if has_key and url.scheme == "http" and not is_loopback(url.hostname or ""):
+        yield f"the key goes unencrypted to {url.hostname}: use https"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is this machine."""
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def _continue(path: Path, wanted: Manifest) -> RunStore:
+    store = RunStore.open(path)
+    try:
+        if differing := differences(store.manifest, wanted):
+            raise InputError(
+                f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
+                f"Go on with its own settings, robin resume {path}, or name another --run"
+            )
+        _set_budget(store, wanted.budget)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _set_budget(store: RunStore, budget: int) -> None:
+    recorded = store.manifest.budget
+    if budget < recorded:
+        raise InputError(
+            f"--budget {budget}: the run {store.path} has a budget of {recorded}; it can be raised, not lowered"
+        )
+    if budget > recorded:
+        store.set_manifest(store.manifest.with_budget(budget))
+
+
+def _check_unchanged(manifest: Manifest) -> None:
+    if PromptSet(manifest.attributes).sha256 != manifest.prompt["sha256"]:
+        raise RunError(
+            f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
+            "experiments; use the robin that made it, or start a new run"
+        )
+    source = Path(str(manifest.data["source"]))
+    if source.is_file():
+        with source.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != manifest.data["sha256"]:
+            raise RunError(
+                f"{source}: changed since this run was made; restore it, or start a new run with another --run. "
+                "(The run keeps its own copy of the pairs: moving the changed file away lets it go on with that)"
+            )
+
+
+def _run_name(attributes: tuple[str, ...]) -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(attributes)}"

@@ -1,0 +1,40 @@
+"""The paper's bounds on the worst-case error, with the correction that its allocation lemma needs.
+
+The lemma claims n_i ≥ ⌊λ_i B⌋ for ROBIN (λ_i = σ_i²/Σσ²). Greedy choice by σ_i²/n_i is Adams' method of apportionment, for
+which that fails; what holds is n_i ≥ λ_i (B − K), and for ROBIN-HOOD, while σ² ≤ V̄ ≤ 3σ², n_i ≥ λ_i (B − K t0)/3. So B − K
+stands here where Theorem 1 has B, and B − K t0 where Theorem 2 has B.
+"""
+
+from __future__ import annotations
+
+import math
+
+from robin_cli.allocation.arms import FloatArray
+
+ROBIN_ASSUMES = "known variances, sub-Gaussian ratings with these variances (Theorem 1, with B − K for B)"
+ROBIN_HOOD_ASSUMES = "Gaussian ratings, and V̄ within [σ², 3σ²] after the warm-up (Theorem 2, with B − K·t0 for B)"
+
+
+def robin_bound(variances: FloatArray, budget: int, delta: float) -> float:
+    """√(2 Σσ² / (B − K) · ln(2K/δ)): with probability at least 1 − δ no score of ROBIN is further off.
+
+    Args:
+        variances: the true ones, shape (K,).
+        budget: B, in calls.
+        delta: in (0, 1].
+
+    Returns:
+        In points of the scale; inf for B ≤ K, nan if a variance is.
+    """
+    arms = len(variances)
+    return _bound(2.0 * float(variances.sum()), budget - arms, math.log(2 * arms / delta))
+
+
+def robin_hood_bound(variances: FloatArray, budget: int, delta: float, warm_up: int) -> float:
+    """√(6 Σσ² / (B − K t0) · ln(4K/δ)): the same for ROBIN-HOOD with a warm-up of t0 calls an arm; inf for B ≤ K t0."""
+    arms = len(variances)
+    return _bound(6.0 * float(variances.sum()), budget - arms * warm_up, math.log(4 * arms / delta))
+
+
+def _bound(variance: float, calls: int, log_term: float) -> float:
+    return math.sqrt(variance / calls * log_term) if calls > 0 else math.inf

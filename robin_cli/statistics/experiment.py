@@ -1,0 +1,173 @@
+"""Schedulers × budgets × runs on pools of recorded ratings: what ``robin simulate`` computes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.allocation.arms import FloatArray
+from robin_cli.allocation.policies import Policy, Setup, make_policy
+from robin_cli.errors import InputError
+from robin_cli.records import Scale
+from robin_cli.statistics.agreement import COEFFICIENTS, agreement
+from robin_cli.statistics.simulation import Ratings, simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """One experiment.
+
+    Attributes:
+        schedulers: names, of POLICIES.
+        budgets: calls in all, rising.
+        runs: independent repetitions, at least 1.
+        seed: the same seed gives the same table.
+        reference: further budgets, for uniform alone: what the others' savings are read off.
+    """
+
+    schedulers: tuple[str, ...]
+    budgets: tuple[int, ...]
+    runs: int = 50
+    seed: int = 0
+    delta: float = 0.007
+    mode: str = "practice"
+    objective: str = "worst-case"
+    reference: tuple[int, ...] = ()
+
+    def budgets_of(self, scheduler: str) -> tuple[int, ...]:
+        """The budgets that ``scheduler`` is simulated at."""
+        return (*self.budgets, *self.reference) if scheduler == "uniform" else self.budgets
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an experiment is made on: ratings of K pairs, and human ratings of them where the data has any (nan: none)."""
+
+    attribute: str
+    ratings: tuple[NDArray[np.int64], ...]
+    scale: Scale
+    human: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scheduler at one budget on one subject, over all runs.
+
+    ``wce_std`` is over runs, 1/(runs − 1), nan for one run; ``wce_sem`` that over √runs. ``correlations`` has the mean over
+    runs of each coefficient with the human ratings, nan where there are none.
+    """
+
+    attribute: str
+    scheduler: str
+    budget: int
+    wce_mean: float
+    wce_std: float
+    wce_sem: float
+    runs: int
+    correlations: Mapping[str, float]
+
+
+def check(subjects: Sequence[Subject], design: Design) -> None:
+    """Refuse what cannot be simulated, before any time is spent.
+
+    Raises:
+        InputError: ratings outside the scale; one rating a pair; a budget below the number of pairs; an unknown scheduler
+            or a setting that it refuses.
+    """
+    for subject in subjects:
+        values = np.concatenate(subject.ratings)
+        if values.min() < subject.scale.low or values.max() > subject.scale.high:
+            raise InputError(
+                f"{subject.attribute}: holds ratings from {values.min()} to {values.max()}, outside the scale {subject.scale}; "
+                "name the right one with --scale"
+            )
+        pairs = len(subject.ratings)
+        if max(map(len, subject.ratings)) == 1:
+            raise InputError(
+                f"{subject.attribute}: one rating a pair, so nothing varies; a pool needs several of each pair"
+            )
+        if (smallest := min(design.budgets)) < pairs:
+            raise InputError(
+                f"--budget {smallest}: reaches {smallest} of the {pairs} pairs of {subject.attribute} once; raise it"
+            )
+        for name in design.schedulers:
+            _policy(name, subject, design, np.zeros(pairs))
+
+
+def conduct(subjects: Sequence[Subject], design: Design, progress: Callable[[int, int], None]) -> list[Row]:
+    """Run the experiment, on all cores.
+
+    Args:
+        progress: is told how many of how many parts are done.
+
+    Raises:
+        InputError: see :func:`check`.
+    """
+    check(subjects, design)
+    jobs = [(subject, name, design) for subject in subjects for name in design.schedulers]
+    workers = min(os.cpu_count() or 1, len(jobs))
+    rows: list[Row] = []
+    for done, part in enumerate(_parts(jobs, workers), 1):
+        rows.extend(part)
+        progress(done, len(jobs))
+    return rows
+
+
+def _parts(jobs: Sequence[tuple[Subject, str, Design]], workers: int) -> Iterator[list[Row]]:
+    if workers == 1:
+        yield from map(_one, jobs)
+        return
+    # spawn: a forked child of a process with threads may hang
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_one, jobs)
+
+
+def _one(job: tuple[Subject, str, Design]) -> list[Row]:
+    subject, name, design = job
+    ratings = Ratings.of(subject.ratings)
+    policy = _policy(name, subject, design, ratings.variances)
+    stream = [design.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
+    rows = []
+    for snapshot in simulate(ratings, policy, design.budgets_of(name), design.runs, np.random.default_rng(stream)):
+        wce = snapshot.wce
+        std = float(wce.std(ddof=1)) if len(wce) > 1 else np.nan
+        rows.append(
+            Row(
+                attribute=subject.attribute,
+                scheduler=name,
+                budget=snapshot.budget,
+                wce_mean=float(wce.mean()),
+                wce_std=std,
+                wce_sem=std / np.sqrt(len(wce)),
+                runs=len(wce),
+                correlations=_correlations(snapshot.estimates, subject.human),
+            )
+        )
+    return rows
+
+
+def _policy(name: str, subject: Subject, design: Design, variances: FloatArray) -> Policy:
+    setup = Setup(
+        arms=len(subject.ratings),
+        budget=max(design.budgets),
+        scale=subject.scale,
+        delta=design.delta,
+        mode=design.mode,
+        objective=design.objective,
+        variances=variances,
+    )
+    return make_policy(name, setup)
+
+
+def _correlations(estimates: FloatArray, human: FloatArray | None) -> dict[str, float]:
+    if human is None:
+        return dict.fromkeys(COEFFICIENTS, np.nan)
+    found = [[each.value for each in agreement(run, human, resamples=0)] for run in estimates]
+    return dict(zip(COEFFICIENTS, np.mean(found, axis=0).tolist(), strict=True))
