@@ -80,9 +80,9 @@ def empirical_variance(n: Number, total: Number, total_sq: Number) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Round robin: the arm with the fewest calls comes next. The paper's baseline."""
+    """Round robin: the arm with the fewest calls comes next. The paper's baseline; a warm-up that never ends."""
 
-    warm_up: int = 1
+    warm_up: int = 2**40
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """1 / (n + pending), whatever the ratings were."""

@@ -1,0 +1,290 @@
+"""Which arm is asked next."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from robin_cli.allocation.arms import Arms
+from robin_cli.allocation.budget import Budget
+from robin_cli.allocation.policies import (
+    Policy,
+    Robin,
+    RobinHood,
+    Setup,
+    Uniform,
+    make_policy,
+    practice_constant,
+    robin_hood,
+    smallest_theory_budget,
+    theory_warm_up,
+)
+from robin_cli.allocation.scheduler import HeapScheduler, Nothing
+from robin_cli.errors import InputError
+from robin_cli.records import RETIRE_AFTER, Scale
+
+SCALE = Scale(0, 4)
+
+
+def play(policy: Policy, ratings: list[list[int]], calls: int) -> list[int]:
+    """The arms asked, one call after another; arm i's k-th answer is ratings[i][k], around and around."""
+    arms = Arms(len(ratings))
+    scheduler = HeapScheduler(arms, policy)
+    asked = []
+    for _ in range(calls):
+        arm = scheduler.ask()
+        assert isinstance(arm, int)
+        asked.append(arm)
+        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
+        scheduler.tell(arm)
+    return asked
+
+
+def paper(ratings: list[list[int]], calls: int, c: float) -> list[int]:
+    """Algorithm 2 as the paper writes it: an argmax over all arms for every call."""
+    seen: list[list[int]] = [[] for _ in ratings]
+    warm_up = math.floor(c) + 1
+    asked = []
+    for call in range(calls):
+        if call < warm_up * len(ratings):
+            arm = call % len(ratings)
+        else:
+            bounds = []
+            for each in seen:
+                n, total, squares = len(each), sum(each), sum(x * x for x in each)
+                bound = (n * squares - total * total) / (n * n) / (1 - math.sqrt(c / n))
+                bounds.append(bound / n + 1e-300 / n)  # never-varying arms: the one with the fewest calls
+            arm = int(np.argmax(bounds))
+        seen[arm].append(ratings[arm][len(seen[arm]) % len(ratings[arm])])
+        asked.append(arm)
+    return asked
+
+
+some_ratings = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8)
+
+
+@given(some_ratings, st.sampled_from([0.007, 0.07, 0.3]))
+@settings(max_examples=60, deadline=None)
+def test_makes_the_choices_of_the_papers_algorithm(ratings: list[list[int]], delta: float) -> None:
+    policy = robin_hood(Setup(len(ratings), 1000, SCALE, delta=delta))
+    calls = policy.warm_up * len(ratings) + 150
+
+    assert play(policy, ratings, calls) == paper(ratings, calls, practice_constant(delta))
+
+
+def test_warms_up_for_20_whole_rounds_at_the_papers_delta() -> None:
+    asked = play(robin_hood(Setup(3, 100, SCALE)), [[0, 4], [2], [3]], 61)
+    assert asked[:60] == [0, 1, 2] * 20
+    assert asked[60] == 0
+
+
+@given(some_ratings, st.integers(1, 60))
+@settings(deadline=None)
+def test_goes_round_robin_when_uniform(ratings: list[list[int]], calls: int) -> None:
+    assert play(Uniform(), ratings, calls) == [call % len(ratings) for call in range(calls)]
+
+
+@given(st.lists(st.floats(0, 4), min_size=1, max_size=40), st.integers(1, 600))
+@settings(deadline=None)
+def test_gives_every_arm_its_share_with_known_variances(variances: list[float], extra: int) -> None:
+    # what holds of the paper's allocation lemma: λ_i (B − K) ≤ n_i ≤ ⌈λ_i B⌉, where the upper end spares the first call
+    known = np.array(variances)
+    budget = len(variances) + extra
+    asked = play(Robin(known), [[0]] * len(variances), budget)
+    n = np.bincount(asked, minlength=len(variances))
+    if known.sum() > 1e-200:
+        share = known / known.sum()
+        assert np.all(n >= share * (budget - len(variances)) - 1e-6)
+        assert np.all(n <= np.maximum(1, np.ceil(share * budget + 1e-6)))
+    assert n.min() >= 1
+
+
+@given(some_ratings, st.integers(0, 200))
+@settings(max_examples=60, deadline=None)
+def test_gives_every_arm_a_third_of_its_share_while_the_bounds_hold(ratings: list[list[int]], extra: int) -> None:
+    policy = robin_hood(Setup(len(ratings), 1000, SCALE, delta=0.3))
+    budget = policy.warm_up * len(ratings) + extra
+    arms = Arms(len(ratings))
+    scheduler = HeapScheduler(arms, policy)
+    true = np.array([np.var(each) for each in ratings])
+    holds = np.ones(len(ratings), dtype=bool)
+    for _ in range(budget):
+        arm = scheduler.ask()
+        assert isinstance(arm, int)
+        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
+        scheduler.tell(arm)
+        n = arms.n[arm]
+        if n >= policy.warm_up:
+            bound = policy.priority(float(n), 0.0, arms.total[arm], arms.total_sq[arm], arm) * n
+            holds[arm] &= true[arm] - 1e-9 <= bound <= 3 * true[arm] + 1e-9
+    if holds.all() and true.sum() > 0:
+        assert np.all(arms.counts >= true / true.sum() * (budget - len(ratings) * policy.warm_up) / 3 - 1e-6)
+
+
+def test_spreads_what_is_left_when_nothing_varies() -> None:
+    asked = play(robin_hood(Setup(4, 200, SCALE)), [[1], [2], [3], [4]], 200)
+    assert np.bincount(asked).tolist() == [50, 50, 50, 50]
+
+
+def test_counts_calls_under_way() -> None:
+    arms = Arms(2)
+    for rating in (0, 4) * 20:
+        arms.add_rating(0, rating)
+    for rating in (1, 3) * 20:
+        arms.add_rating(1, rating)
+    scheduler = HeapScheduler(arms, robin_hood(Setup(2, 1000, SCALE)))
+    assert [scheduler.ask() for _ in range(60)] == [0] * 60
+    asked = [scheduler.ask() for _ in range(100)]
+    assert 0 < asked.count(1) < asked.count(0)  # the calls under way make arm 0 less urgent, until arm 1's turn comes
+
+
+def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
+    arms = Arms(1)
+    for rating in (0, 4) * 8:
+        arms.add_rating(0, rating)
+    scheduler = HeapScheduler(arms, RobinHood(c=19.85, warm_up=20))
+    assert [scheduler.ask() for _ in range(5)] == [0, 0, 0, 0, Nothing.NOW]
+
+
+def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:
+    arms = Arms(2)
+    scheduler = HeapScheduler(arms, Uniform())
+    asked = [scheduler.ask() for _ in range(50)]
+    assert asked.count(0) == asked.count(1) == RETIRE_AFTER  # nothing is known yet of either
+    for _ in range(RETIRE_AFTER):
+        arms.add_unparsed(0)
+        scheduler.tell(0)
+        arms.add_rating(1, 3)
+        scheduler.tell(1)
+    assert {scheduler.ask() for _ in range(20)} == {1}
+
+
+def test_asks_others_before_an_arm_that_failed() -> None:
+    arms = Arms(2)
+    scheduler = HeapScheduler(arms, Uniform())
+    assert scheduler.ask() == 0
+    scheduler.defer(0)
+    assert scheduler.ask() == 1
+    assert scheduler.ask() == 1
+    arms.add_rating(1, 2)
+    scheduler.tell(1)
+    assert scheduler.ask() == 0
+
+
+def test_asks_a_failed_arm_again_when_there_is_no_other() -> None:
+    scheduler = HeapScheduler(Arms(1), Uniform())
+    assert scheduler.ask() == 0
+    scheduler.defer(0)
+    assert scheduler.ask() == 0
+
+
+@given(some_ratings, st.integers(0, 120), st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_goes_on_after_a_rebuild_as_if_never_stopped(ratings: list[list[int]], before: int, after: int) -> None:
+    policy = robin_hood(Setup(len(ratings), 1000, SCALE, delta=0.3))
+    whole = play(policy, ratings, before + after)
+    arms = Arms(len(ratings))
+    for arm in whole[:before]:
+        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
+    scheduler = HeapScheduler(arms, policy)
+    resumed = []
+    for _ in range(after):
+        asked = scheduler.ask()
+        assert isinstance(asked, int)
+        resumed.append(asked)
+        arms.add_rating(asked, ratings[asked][arms.n[asked] % len(ratings[asked])])
+        scheduler.tell(asked)
+    assert resumed == whole[before:]
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Calls are asked for, answered, unparsed and given up in any order."""
+
+    @initialize(count=st.integers(1, 6), kind=st.sampled_from(["uniform", "robin-hood", "dirichlet"]))
+    def begin(self, count: int, kind: str) -> None:
+        self.arms = Arms(count)
+        self.scheduler = HeapScheduler(self.arms, make_policy(kind, Setup(count, 1000, SCALE, delta=0.5)))
+        self.under_way: list[int] = []
+
+    @rule()
+    def ask(self) -> None:
+        arm = self.scheduler.ask()
+        if arm is Nothing.NOW:
+            assert self.under_way
+        elif arm is Nothing.LEFT:
+            assert not self.under_way
+            assert self.arms.retired_mask.all()
+        else:
+            assert isinstance(arm, int)
+            assert not self.arms.retired(arm)
+            self.under_way.append(arm)
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), outcome=st.sampled_from(["rated", "rated", "unparsed", "refused", "failed", "away"]))
+    def tell(self, data: st.DataObject, outcome: str) -> None:
+        arm = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        if outcome == "rated":
+            self.arms.add_rating(arm, data.draw(st.integers(0, 4)))
+        elif outcome == "unparsed":
+            self.arms.add_unparsed(arm)
+        elif outcome in {"refused", "failed"}:
+            self.arms.add_failure(arm, permanent=outcome == "refused")
+        (self.scheduler.defer if outcome in {"failed", "away"} else self.scheduler.tell)(arm)
+
+    @invariant()
+    def books_are_right(self) -> None:
+        if hasattr(self, "arms"):
+            assert sum(self.arms.pending) == len(self.under_way)
+            assert len(self.scheduler._heap) <= 4 * len(self.arms) + 65
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+def test_states_the_smallest_budget_for_the_theory_and_means_it() -> None:
+    with pytest.raises(InputError) as refused:
+        robin_hood(Setup(1016, 50_000, SCALE, mode="theory"))
+    smallest = smallest_theory_budget(1016, 0.007)
+    assert str(smallest) in str(refused.value)
+    assert robin_hood(Setup(1016, smallest, SCALE, mode="theory")).warm_up == theory_warm_up(1016, smallest, 0.007)
+    with pytest.raises(InputError):
+        robin_hood(Setup(1016, smallest - 1, SCALE, mode="theory"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("robbin", {}, "known schedulers are robin-hood, robin, uniform"),
+        ("robin", {}, "--variances RUN"),
+        ("robin-hood", {"delta": 1.5}, "at most at 1"),
+        ("robin-hood", {"mode": "practise"}, "practice, theory"),
+        ("uniform", {"objective": "mean"}, "worst-case, mean-error"),
+    ],
+)
+def test_names_what_is_known(name: str, change: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make_policy(name, Setup(10, 1000, SCALE, **change))  # type: ignore[arg-type]
+
+
+def test_shares_calls_by_the_deviation_for_the_mean_error() -> None:
+    asked = play(Robin(np.array([1.0, 4.0]), "mean-error"), [[0], [0]], 300)
+    assert np.bincount(asked).tolist() == [100, 200]  # Neyman: n ∝ σ
+
+
+@given(st.integers(1, 50), st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5)), max_size=60))
+def test_never_spends_more_than_the_budget(total: int, calls: list[tuple[int, int]]) -> None:
+    budget = Budget(total)
+    for reserve, spend in calls:
+        if reserve <= budget.available:
+            budget.reserve(reserve)
+            budget.settle(reserve, min(spend, reserve))
+        else:
+            with pytest.raises(ValueError, match="cannot reserve"):
+                budget.reserve(reserve)
+        assert 0 <= budget.spent + budget.reserved <= total
