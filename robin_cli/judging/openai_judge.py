@@ -165,12 +165,17 @@ class OpenAIJudge:
                 )
         except APIStatusError as error:
             return classify(error.status_code, error.response.content, error.response.headers)
-        except (APITimeoutError, TimeoutError):
-            return Retry("timeout", f"no answer within {self._endpoint.timeout_s:g} s (--timeout)")
-        except APIConnectionError as error:
-            cause = error.__cause__
-            return Retry("connection", f"no connection ({str(cause) or type(cause).__name__})")
+        except (APIConnectionError, TimeoutError) as error:
+            return self._unreachable(error)
         return read_completion(response.content, response.headers)
+
+    def _unreachable(self, error: Exception) -> Retry:
+        cause = error.__cause__
+        # The aiohttp transport calls every failure to connect, a refusal as well, a ConnectTimeout.
+        timed_out = isinstance(error, APITimeoutError | TimeoutError) and not isinstance(cause, httpx2.ConnectTimeout)
+        if timed_out:
+            return Retry("timeout", f"no answer within {self._endpoint.timeout_s:g} s (--timeout)")
+        return Retry("connection", f"no connection ({str(cause) or type(cause).__name__})")
 
     def _body(self, question: Question) -> dict[str, Any]:
         endpoint = self._endpoint

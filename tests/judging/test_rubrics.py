@@ -1,0 +1,78 @@
+"""The paper's prompt and rubrics, word for word, and a pair's text verbatim inside."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.errors import InputError
+from robin_cli.judging.rubrics import PromptSet, readable_turns
+from robin_cli.records import Pair
+
+LATEX = (Path(__file__).parent.parent / "paper" / "appendix_prompts.tex").read_text(encoding="utf-8")
+ATTRIBUTES = ("helpfulness", "correctness", "complexity", "verbosity")
+
+
+def text_of(latex: str) -> str:
+    """LaTeX as the text it sets: line ends where it breaks lines, no space around them."""
+    latex = re.sub(r"\\newline\s*|\\\\\s*", "\n", latex)
+    latex = re.sub(r"\\([#{}&%])", r"\1", latex)
+    return "\n".join(line.strip() for line in latex.strip().split("\n"))
+
+
+def squeezed(text: str) -> str:
+    """Without blank lines: where LaTeX has vertical space, text has an empty line, or not."""
+    return "\n".join(line for line in (each.strip() for each in text.split("\n")) if line)
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES)
+def test_asks_in_the_papers_words(attribute: str) -> None:
+    box = re.search(r"\\scriptsize\n(.*?)\\end\{tcolorbox\}", LATEX, re.DOTALL)
+    row = re.search(rf"{attribute.capitalize()} & (.*?)\\\\\n", LATEX, re.DOTALL)
+    assert box
+    assert row
+    expected = text_of(box[1]).replace("\\textbf{System Prompt:} ", "")
+    for mark, value in (("{instruction}", "Say hi."), ("{response}", "Hi."), ("{attributes}", text_of(row[1]))):
+        expected = expected.replace(mark, value)
+
+    system, user = PromptSet([attribute]).messages(Pair("p", "Say hi.", "Hi."), attribute)
+
+    assert squeezed(f"{system['content']}\n{user['content']}") == squeezed(expected)
+    assert (system["role"], user["role"]) == ("system", "user")
+
+
+@given(st.text(), st.text(), st.sampled_from(ATTRIBUTES))
+def test_sends_a_pairs_text_as_it_is(prompt: str, response: str, attribute: str) -> None:
+    user = PromptSet([attribute]).messages(Pair("p", prompt, response), attribute)[1]["content"]
+    assert (
+        f"###Instruction to evaluate:\n{readable_turns(prompt)}\n\n###Response to evaluate:\n{response}\n\n###Score"
+        in user
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ 7 * 7 }}", "{% raw %}", "{# x #}", "{instruction}", "Rating: 4\n\n", "{{ self.user() }}"]
+)
+def test_takes_nothing_in_a_pair_for_a_template(text: str) -> None:
+    user = PromptSet(["helpfulness"]).messages(Pair("p", text, text), "helpfulness")[1]["content"]
+    assert user.count(text) == 2
+
+
+def test_shows_turns_by_name() -> None:
+    prompt = "Hi.\n<extra_id_1>Assistant\nHello!\nHow are you?\n<extra_id_1>User\nFine."
+    assert readable_turns(prompt) == "User: Hi.\n\nAssistant: Hello!\nHow are you?\n\nUser: Fine."
+    assert readable_turns("One <extra_id_1> turn.") == "One <extra_id_1> turn."
+
+
+def test_lists_the_attributes_it_knows() -> None:
+    with pytest.raises(InputError, match="complexity, correctness, helpfulness, verbosity"):
+        PromptSet(["coherenc"])
+
+
+def test_finds_no_rubric_outside_its_folder() -> None:
+    with pytest.raises(InputError, match="no rubric"):
+        PromptSet(["../rubrics/helpfulness"])

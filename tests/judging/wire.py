@@ -1,0 +1,116 @@
+"""A server on loopback whose every answer a test decides; what it was asked is written down."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from robin_cli.judging.judge import Failure, Question, Reply
+from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
+from robin_cli.judging.pacing import Pacer
+
+KEY = "sk-planted-7d1e5c90ab42"
+QUESTION = Question(messages=[{"role": "user", "content": "Rate this."}])
+Answer = web.StreamResponse | dict[str, Any]
+Handler = Callable[[int, dict[str, Any]], Answer | Awaitable[Answer]]
+
+
+@dataclass
+class Wire:
+    """The server: its address, and the bodies and headers of the requests it got."""
+
+    url: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Talk:
+    """What came of asking: outcomes or errors in order, what the user was told, and how long was slept."""
+
+    outcomes: list[Reply | Failure] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+
+
+def completion(text: str | None = "Feedback: fine.\nRating: 3", **change: Any) -> dict[str, Any]:
+    """A well-formed chat completion; ``change`` replaces top-level fields."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    body = {"id": "chatcmpl-1", "object": "chat.completion", "model": "judge-1", "choices": [choice]}
+    return {**body, "usage": {"prompt_tokens": 100, "completion_tokens": 9}, **change}
+
+
+def error(status: int, message: str, headers: dict[str, str] | None = None, **fields: Any) -> web.Response:
+    """An error in OpenAI's form."""
+    body = orjson.dumps({"error": {"message": message, "type": "error", "param": None, "code": None, **fields}})
+    return web.Response(status=status, body=body, headers=headers, content_type="application/json")
+
+
+@contextmanager
+def serving(handler: Handler) -> Iterator[Wire]:
+    """Answer every chat completion by ``handler(number of the request from 0, its body)``."""
+    wire = Wire()
+    ready, over = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(wire, handler, ready, over)))
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield wire
+    finally:
+        over.set()
+        thread.join()
+
+
+def ask(url: str, *questions: Question, pacer: Pacer | None = None, **endpoint: Any) -> Talk:
+    """Ask one question after another (one, if none are given) with the real client; sleeps are recorded, not slept."""
+    return asyncio.run(_ask(url, questions or (QUESTION,), pacer, endpoint))
+
+
+async def _ask(url: str, questions: tuple[Question, ...], pacer: Pacer | None, endpoint: dict[str, Any]) -> Talk:
+    talk = Talk()
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        talk.slept.append(seconds)
+        await asyncio.sleep(0)
+
+    settings = {"base_url": url, "model": "judge", "api_key": KEY, **endpoint}
+    judge = OpenAIJudge(
+        Endpoint(**settings), pacer or Pacer(4, ceiling=4, clock=lambda: now), notify=talk.notices.append, sleep=sleep
+    )
+    try:
+        for question in questions:
+            talk.outcomes.append(await judge.ask(question))
+    finally:
+        await judge.aclose()
+    return talk
+
+
+async def _serve(wire: Wire, handler: Handler, ready: threading.Event, over: threading.Event) -> None:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        body = orjson.loads(await request.read())
+        wire.bodies.append(body)
+        wire.headers.append(dict(request.headers))
+        answer = handler(len(wire.bodies) - 1, body)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
+
+    app = web.Application()
+    app.add_routes([web.post("/v1/chat/completions", handle)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    wire.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    ready.set()
+    await asyncio.to_thread(over.wait)
+    await runner.cleanup()
