@@ -104,12 +104,16 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
 def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
     """The paper's bound on the worst error for this scheduler at the budget spent, and what it assumes; null if it has none.
 
+    Its Theorem 2 covers ROBIN-HOOD in theory mode alone: with the constants of practice mode the bound was exceeded in 45 %
+    of 200 simulated runs at δ = 0.2 (30 pairs, 6,000 calls).
+
     The true variances it needs are not known: estimates (1/n) stand in for them, so it is no guarantee.
     """
     settings = run.manifest.settings
     delta = float(settings["delta"])
     measured = arms.counts > 0
-    if settings["scheduler"] not in {"robin", "robin-hood"} or not measured.all():
+    covered = settings["scheduler"] == "robin" or (settings["scheduler"], settings["mode"]) == ("robin-hood", "theory")
+    if not covered or not measured.all():
         return {"value": None, "delta": delta, "assumes": None}
     estimated = empirical_variance(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
     if settings["scheduler"] == "robin":
@@ -122,7 +126,7 @@ def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
 
 def _paper_line(bound: dict[str, Any]) -> str:
     if bound["assumes"] is None:
-        return "none for this scheduler, or not every arm rated yet"
+        return "none: its theorems cover robin, and robin-hood in theory mode, once every arm is rated"
     if bound["value"] is None:
         return "none before the warm-up is over"
     return (

@@ -20,6 +20,8 @@ from robin_cli.runs.store import RunData
 
 _ROWS = 60
 _BAR = 12
+_GAP = 3
+_NARROWEST = 12
 _DASH = "–"
 
 
@@ -41,11 +43,15 @@ def print_scores(console: Console, scores: Scores, run: RunData) -> None:
     shown["ratings"] = [f"{count:,}" for count in calls[rows.start : rows.stop]]
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, cells in shown.items():
-        if name in {"pair", "attribute"}:
-            table.add_column(name, no_wrap=True, min_width=12)  # gives way first where the terminal is narrow
+    widths = {name: max(map(len, (name, *cells))) for name, cells in shown.items()}
+    texts = [name for name in shown if name in {"pair", "attribute"}]
+    others = sum(width + _GAP for name, width in widths.items() if name not in texts) + _BAR + _GAP
+    for name, width in widths.items():
+        if name in texts:  # gives way where the terminal is narrow
+            share = (console.width - others) // len(texts) - _GAP
+            table.add_column(name, no_wrap=True, width=max(_NARROWEST, min(width, share)))
         else:
-            table.add_column(name, justify="right", no_wrap=True, min_width=max(map(len, (name, *cells))))
+            table.add_column(name, justify="right", no_wrap=True, width=width)
     table.add_column("", no_wrap=True, min_width=_BAR)
     for row in rows:
         bar = "█" * round(_BAR * calls[row] / max(1, calls.max()))
