@@ -256,7 +256,7 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
 def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "50") as url:
-        command = judge(url, data, 1000, "--run", "r", "-q")
+        command = judge(url, data, 100_000, "--run", "r", "-q")
         with subprocess.Popen(
             [sys.executable, "-m", "robin_cli", *map(str, command)],
             cwd=tmp_path,
@@ -335,8 +335,8 @@ def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url
 
 
 def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_url: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 400)
-    robin(*judge(replay_url, data, 400, "--run", "r"), cwd=tmp_path)
+    data = write_pairs(tmp_path / "pairs.jsonl", 100)
+    robin(*judge(replay_url, data, 4000, "--run", "r"), cwd=tmp_path)  # more than a pipe holds
 
     command = [sys.executable, "-m", "robin_cli", "export", "r", "--what", "judgments"]
     with subprocess.Popen(

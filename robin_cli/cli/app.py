@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from robin_cli import __version__
 from robin_cli.cli import inspect, judge, simulate, tools
@@ -14,7 +15,22 @@ from robin_cli.errors import RobinError
 
 INTERRUPTED = 130
 
+
+class _Group(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; a reader that leaves (robin export … | head) ends it quietly."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python would meet the closed pipe again when it flushes stdout at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return None
+        return result
+
+
 app = typer.Typer(
+    cls=_Group,
     name="robin",
     help="Spends a fixed budget of LLM-judge calls where the ratings vary most.",
     no_args_is_help=True,
@@ -52,10 +68,6 @@ def main() -> None:
     except KeyboardInterrupt:
         _complain("interrupted")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # robin export … | head
-        # Python would meet the closed pipe again when it flushes stdout at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
 
 
 def _complain(message: str) -> None:
