@@ -7,8 +7,10 @@ import math
 from enum import Enum
 from typing import Protocol
 
+import numpy as np
+
 from robin_cli.allocation.arms import Arms
-from robin_cli.allocation.policies import SPREAD, Policy
+from robin_cli.allocation.policies import GROWTH, SPREAD, Policy, PooledPolicy
 from robin_cli.records import RETIRE_AFTER
 
 # Keys of arms in warm-up: this plus the number of their calls. Exact in a float64, and below (so: before) the key of any
@@ -37,6 +39,26 @@ class Scheduler(Protocol):
         """One pending call of ``arm`` failed for now: ask others first, until one of them succeeds."""
 
 
+def next_refit(rated: int, arms: int) -> float:
+    """How many ratings there are when a pooled policy is fitted next, after ``rated`` of them.
+
+    A fixed ladder, K · GROWTH^k: a run that goes on after an interruption is fitted at the same numbers as one that was
+    not interrupted.
+    """
+    at = float(arms)
+    while at <= rated:
+        at = math.ceil(at * GROWTH)
+    return at
+
+
+def last_refit(rated: int, arms: int) -> int:
+    """How many ratings there were when a pooled policy was fitted last; 0 if it never was."""
+    last, at = 0, arms
+    while at <= rated:
+        last, at = at, math.ceil(at * GROWTH)
+    return last
+
+
 class HeapScheduler:
     """Keeps one current entry an arm in a heap, so that a choice costs O(log K) where the paper's scan costs O(K).
 
@@ -47,15 +69,20 @@ class HeapScheduler:
     - its warm-up calls are all under way: its priority needs their answers;
     - its calls under way could already retire it: an arm that nobody can rate must not eat the budget meanwhile;
     - it was deferred.
+
+    Args:
+        arms: the numbers to choose by; read at every call, so whoever tells must have written them before.
+        policy: fitted already, if it is a pooled one and there are ratings.
+        rated: ratings in ``arms``; counted if not given.
     """
 
-    def __init__(self, arms: Arms, policy: Policy) -> None:
+    def __init__(self, arms: Arms, policy: Policy, *, rated: int | None = None) -> None:
         self.arms = arms
         self._policy = policy
-        self._key = [self._key_of(arm) for arm in range(len(arms))]
-        self._heap = [(key, arm) for arm, key in enumerate(self._key) if key != _NEVER]
-        heapq.heapify(self._heap)
         self._deferred: set[int] = set()
+        self._rated = int(arms.counts.sum()) if rated is None else rated
+        self._refit_at = next_refit(self._rated, len(arms)) if isinstance(policy, PooledPolicy) else _NEVER
+        self._build()
         self._pending = 0
         self.warming_up = False  # whether the last call asked for was one of a warm-up
 
@@ -86,7 +113,12 @@ class HeapScheduler:
         """One pending call of ``arm`` is over; its outcome stands in the arms' numbers already."""
         self._settle(arm)
         self._deferred.discard(arm)
-        self._refresh(arm)
+        if not self.arms.streak[arm]:
+            self._rated += 1
+        if self._rated >= self._refit_at:
+            self._refit()
+        else:
+            self._refresh(arm)
         if self._deferred and not self.arms.streak[arm]:
             self._readmit()
 
@@ -116,8 +148,35 @@ class HeapScheduler:
             return
         heapq.heappush(self._heap, (key, arm))
         if len(self._heap) > 4 * len(self._key) + 64:
-            self._heap = [(key, arm) for arm, key in enumerate(self._key) if key != _NEVER]
-            heapq.heapify(self._heap)
+            self._heapify()
+
+    def _refit(self) -> None:
+        arms = self.arms
+        if isinstance(self._policy, PooledPolicy):
+            self._policy = self._policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+        self._refit_at = next_refit(self._rated, len(arms))
+        self._build()
+
+    def _build(self) -> None:
+        """All keys at once: the same numbers as :meth:`_key_of`, fifty times faster for a million arms."""
+        arms, warm_up = self.arms, self._policy.warm_up
+        n, pending = arms.counts.astype(np.float64), np.frombuffer(arms.pending, dtype=np.int64).astype(np.float64)
+        streak, calls = np.frombuffer(arms.streak, dtype=np.int64), n + pending
+        rated = np.maximum(n, 1.0)  # any number will do for arms in their warm-up: they are masked below
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ready = np.arange(len(arms))
+            priority = self._policy.priority(rated, pending, arms.totals, arms.totals_sq, ready) + SPREAD / (
+                rated + pending
+            )
+        key = np.where(n < warm_up, np.where(calls < warm_up, _WARM_UP + calls, _NEVER), -priority)
+        key[((streak > 0) | (n == 0)) & (streak + pending >= RETIRE_AFTER)] = _NEVER
+        key[list(self._deferred)] = _NEVER
+        self._key: list[float] = key.tolist()
+        self._heapify()
+
+    def _heapify(self) -> None:
+        self._heap = [(key, arm) for arm, key in enumerate(self._key) if key != _NEVER]
+        heapq.heapify(self._heap)
 
     def _drop_stale(self) -> None:
         heap, key = self._heap, self._key

@@ -76,7 +76,7 @@ Budget = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        help="robin-hood, robin, uniform or dirichlet. [default: robin-hood]",
+        help="robin-hood, two-priors, dirichlet, robin or uniform. [default: robin-hood]",
         envvar="ROBIN_SCHEDULER",
         rich_help_panel=_SPEND,
     ),

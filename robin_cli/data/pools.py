@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +66,7 @@ def load_pools(path: Path) -> Mapping[str, Pool]:
     pools = {}
     for name in pc.unique(names).to_pylist():
         pools[str(name)] = _pool(str(name), table.filter(pc.equal(names, name)), path)
-    return pools
+    return {name: _with_human(pool, path) for name, pool in pools.items()} if path.is_dir() else pools
 
 
 def _read(path: Path) -> pa.Table:
@@ -87,6 +87,16 @@ def _read(path: Path) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
     return table
+
+
+def _with_human(pool: Pool, run: Path) -> Pool:
+    """The pool of a run with the human ratings of its pairs, where they have any of this attribute."""
+    pairs = pq.read_table(run / "pairs.parquet", partitioning=None)
+    if pool.name not in pairs.column_names:
+        return pool
+    known = dict(zip(pairs["pair_id"].to_pylist(), pairs[pool.name].to_pylist(), strict=True))
+    human = [known.get(pair_id) for pair_id in pool.pair_ids]
+    return replace(pool, human=np.array([np.nan if value is None else value for value in human], dtype=np.float64))
 
 
 def _pool(name: str, table: pa.Table, path: Path) -> Pool:

@@ -139,7 +139,8 @@ def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, *, has
     if manifest.settings["scheduler"] == "robin-hood" and manifest.budget < arms * policy.warm_up:
         yield (
             f"the budget of {manifest.budget} is below ROBIN-HOOD's warm-up of {policy.warm_up} calls for each of {arms} "
-            f"arms: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up} up"
+            f"arms: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up} up; "
+            "--scheduler two-priors adapts from the second call a pair on, and is the better choice here"
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"

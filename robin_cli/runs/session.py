@@ -6,8 +6,11 @@ import hashlib
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from robin_cli.allocation.budget import Budget
-from robin_cli.allocation.scheduler import HeapScheduler
+from robin_cli.allocation.policies import Policy, PooledPolicy
+from robin_cli.allocation.scheduler import HeapScheduler, last_refit
 from robin_cli.judging.judge import Failure, Judge, Question, Reply
 from robin_cli.judging.pacing import Pacer
 from robin_cli.judging.ratings import parse_rating
@@ -16,7 +19,7 @@ from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.opening import policy_of
-from robin_cli.runs.store import RunStore, read_run
+from robin_cli.runs.store import RunData, RunStore, read_run
 
 AUTO_CEILING = 64
 
@@ -52,7 +55,7 @@ class Session:
         self._model = manifest.settings["model"]
         self.arms = run.fold()
         self.budget = Budget(manifest.budget, self.arms.spent)
-        self.scheduler = HeapScheduler(self.arms, policy_of(manifest, len(self.arms), store.variances))
+        self.scheduler = HeapScheduler(self.arms, _fitted(policy_of(manifest, len(self.arms), store.variances), run))
         self._stop = stop
         self._judge = judge
         self._engine = Engine(
@@ -142,6 +145,18 @@ class Session:
                 )
             )
         return judgments
+
+
+def _fitted(policy: Policy, run: RunData) -> Policy:
+    """A pooled policy as it was fitted last: on the ratings that there were then, not on those since."""
+    if not isinstance(policy, PooledPolicy):
+        return policy
+    rated = np.cumsum(np.asarray(run.judgments["rating"].is_valid()))
+    last = last_refit(int(rated[-1]) if len(rated) else 0, len(run.index))
+    if not last:
+        return policy
+    arms = replace(run, judgments=run.judgments.slice(0, int(np.searchsorted(rated, last)) + 1)).fold()
+    return policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
 
 
 def call_seed(seed: int, index: ArmIndex, arm: int, draw: int) -> int:
