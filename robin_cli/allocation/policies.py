@@ -64,6 +64,7 @@ class PooledPolicy(Policy, Protocol):
 
 GROWTH = 1.1
 
+_FLAT_MASS = 2.0
 _PRIOR_WEIGHT = 8.0
 _UPPER_TENTH = 1.2815515655446004  # the normal distribution's quantile at 0.9
 _SMALLEST_POOLED = 1e-3
@@ -138,7 +139,7 @@ class RobinHood:
 
 @dataclass(frozen=True, slots=True)
 class Dirichlet:
-    """Posterior mean of the variance over n, under a symmetric Dirichlet prior of total mass A on the L ratings.
+    """Posterior mean of the variance over n, under a symmetric Dirichlet prior of total mass A = 2 on the L ratings.
 
     With the posterior mean p̄ = (counts + A/L) / (n + A) of the rating probabilities, the posterior mean of the variance is
     (Σp̄x² − (Σp̄x)²) · (n + A)/(n + A + 1), for which the sums of the ratings are enough. The flat prior is optimistic about
@@ -148,18 +149,11 @@ class Dirichlet:
     low: int
     high: int
     objective: str = "worst-case"
-    mass: float = 2.0
     warm_up: int = 1
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """E[σ²] / (n + pending)."""
-        count = self.high - self.low + 1
-        first = 0.5 * (self.low + self.high)  # means of x and of x² over the levels
-        second = first * first + (count * count - 1) / 12
-        weight = n + self.mass
-        center = (total + self.mass * first) / weight
-        variance = (total_sq + self.mass * second) / weight - center * center
-        return urgency(variance * (weight / (weight + 1.0)), n + pending, self.objective)
+        return urgency(flat_variance(n, total, total_sq, self.low, self.high), n + pending, self.objective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +179,9 @@ class TwoPriors:
     pooled: float | FloatArray | None = None
     warm_up: int = 1
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """√(E[σ²] · σ²_{0.9}) / (n + pending)."""
-        flat = Dirichlet(self.low, self.high).priority(n, 0.0 * n, total, total_sq, arm) * n
+        flat = flat_variance(n, total, total_sq, self.low, self.high)
         freedom = n - 1.0 + _PRIOR_WEIGHT
         spread = 2.0 / (9.0 * freedom)
         cube = 1.0 - spread - _UPPER_TENTH * root(spread)
@@ -210,6 +204,16 @@ class TwoPriors:
             return 0.0 * n + (((self.high - self.low + 1) ** 2) - 1) / 12
         pooled: Any = self.pooled
         return cast("Number", pooled if isinstance(pooled, float) or pooled.ndim == np.ndim(n) else pooled[:, None])
+
+
+def flat_variance(n: Number, total: Number, total_sq: Number, low: int, high: int) -> Number:
+    """The posterior mean of the variance in :class:`Dirichlet`."""
+    levels = high - low + 1
+    first = 0.5 * (low + high)  # means of x and of x² over the levels
+    second = first * first + (levels * levels - 1) / 12
+    weight = n + _FLAT_MASS
+    center = (total + _FLAT_MASS * first) / weight
+    return ((total_sq + _FLAT_MASS * second) / weight - center * center) * (weight / (weight + 1.0))
 
 
 def practice_constant(delta: float) -> float:

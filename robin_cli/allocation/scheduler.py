@@ -60,9 +60,11 @@ def last_refit(rated: int, arms: int) -> int:
 
 
 class HeapScheduler:
-    """Keeps one current entry an arm in a heap, so that a choice costs O(log K) where the paper's scan costs O(K).
+    """Keeps the arms in a heap, so that a choice costs O(log K) where the paper's scan costs O(K).
 
-    An entry is stale, and dropped when met, once its key is no longer the arm's: nothing is searched for or removed.
+    The heap is lazy. ``key`` is an arm's true place, ``entry`` the foremost place that the heap holds for it, never behind
+    the true one. An arm that became less urgent (each call makes it so) is moved back only when it comes to the front; one
+    that became more urgent gets a second entry, and the first is dropped when met. So most calls move one entry once.
 
     An arm may not be asked now when
     - it is retired (:meth:`Arms.retired`);
@@ -73,18 +75,17 @@ class HeapScheduler:
     Args:
         arms: the numbers to choose by; read at every call, so whoever tells must have written them before.
         policy: fitted already, if it is a pooled one and there are ratings.
-        rated: ratings in ``arms``; counted if not given.
     """
 
-    def __init__(self, arms: Arms, policy: Policy, *, rated: int | None = None) -> None:
+    def __init__(self, arms: Arms, policy: Policy) -> None:
         self.arms = arms
         self._policy = policy
         self._deferred: set[int] = set()
-        self._rated = int(arms.counts.sum()) if rated is None else rated
+        self._rated = int(arms.counts.sum())
         self._refit_at = next_refit(self._rated, len(arms)) if isinstance(policy, PooledPolicy) else _NEVER
-        self._build()
         self._pending = 0
         self.warming_up = False  # whether the last call asked for was one of a warm-up
+        self._build()
 
     def ask(self) -> int | Nothing:
         """The arm of highest priority, ties to the lower index; its call is counted as pending.
@@ -93,20 +94,16 @@ class HeapScheduler:
             The arm's index; ``Nothing.NOW`` if every arm must wait for calls under way; ``Nothing.LEFT`` if none is left
             that may ever be asked.
         """
-        self._drop_stale()
-        if not self._heap and self._deferred and not self._pending:
+        arm = self._foremost()
+        if arm is None and self._deferred and not self._pending:
             self._readmit()
-        if not self._heap:
+            arm = self._foremost()
+        if arm is None:
             return Nothing.NOW if self._pending else Nothing.LEFT
-        key, arm = self._heap[0]
-        self.warming_up = key < 0.5 * _WARM_UP
+        self.warming_up = self._key[arm] < 0.5 * _WARM_UP
         self.arms.pending[arm] += 1
         self._pending += 1
-        key = self._key[arm] = self._key_of(arm)
-        if key == _NEVER:
-            heapq.heappop(self._heap)
-        else:
-            heapq.heapreplace(self._heap, (key, arm))
+        self._key[arm] = self._key_of(arm)
         return arm
 
     def tell(self, arm: int) -> None:
@@ -140,15 +137,28 @@ class HeapScheduler:
             self._refresh(arm)
 
     def _refresh(self, arm: int) -> None:
-        key = self._key_of(arm)
-        if key == self._key[arm]:
-            return
-        self._key[arm] = key
-        if key == _NEVER:
-            return
-        heapq.heappush(self._heap, (key, arm))
-        if len(self._heap) > 4 * len(self._key) + 64:
-            self._heapify()
+        key = self._key[arm] = self._key_of(arm)
+        if key < self._entry[arm]:
+            self._entry[arm] = key
+            heapq.heappush(self._heap, (key, arm))
+            if len(self._heap) > 4 * len(self._key) + 64:
+                self._heapify()
+
+    def _foremost(self) -> int | None:
+        heap, keys, entries = self._heap, self._key, self._entry
+        while heap:
+            entry, arm = heap[0]
+            key = keys[arm]
+            if entry == key:
+                return arm
+            if entry == entries[arm] and key != _NEVER:
+                entries[arm] = key
+                heapq.heapreplace(heap, (key, arm))
+                continue
+            if entry == entries[arm]:
+                entries[arm] = _NEVER
+            heapq.heappop(heap)
+        return None
 
     def _refit(self) -> None:
         arms = self.arms
@@ -175,13 +185,9 @@ class HeapScheduler:
         self._heapify()
 
     def _heapify(self) -> None:
+        self._entry = list(self._key)
         self._heap = [(key, arm) for arm, key in enumerate(self._key) if key != _NEVER]
         heapq.heapify(self._heap)
-
-    def _drop_stale(self) -> None:
-        heap, key = self._heap, self._key
-        while heap and heap[0][0] != key[heap[0][1]]:
-            heapq.heappop(heap)
 
     def _key_of(self, arm: int) -> float:
         arms = self.arms
