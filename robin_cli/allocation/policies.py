@@ -163,47 +163,63 @@ class TwoPriors:
     The first is :class:`Dirichlet`'s, whose flat prior finds arms that flip rarely, but is too wide on long scales. The
     second takes the pooled within-arm variance g of all arms for a scaled inverse-χ² prior of weight a = 8 and the upper
     tenth of the posterior: (SS + a g) / χ²_{0.1}(n − 1 + a), SS the arm's sum of squares about its mean. It knows what is
-    usual on this data, but not what is rare. Where they disagree, their geometric mean is between; docs/schedulers.md has
-    what was tried and how it compares. One rating an arm to begin with, no δ, any integer scale; no arm starves, since
-    both estimates stay above zero while n grows for the others.
+    usual on this data, but not what is rare. Where they disagree, their geometric mean is between.
 
-    The χ² quantile is Wilson and Hilferty's: ν (1 − 2/(9ν) + z √(2/(9ν)))³, exact to 1 % for ν ≥ 8.
+    Where the arms' variances are alike, the differences seen are mostly noise. So the mean is pulled toward g, by
+    h = max(0, 1 − CV²), CV the coefficient of variation of the true variances over the arms; it is estimated from how much
+    more the s_i² scatter than equal variances would let them: CV² = max(0, T − 2) / mean(n_i − 1), T the mean of
+    (n_i − 1)(s_i²/g − 1)², which is 2 for equal variances and Gaussian ratings.
 
-    ``pooled`` is g: one number for a run, shape (runs, 1) or (runs,) in simulation; before the first fit, the variance of a
-    rating drawn evenly from the scale.
+    One rating an arm to begin with, no δ, any integer scale; no arm starves, since no estimate is 0 and every call lowers
+    the arm's priority. docs/schedulers.md has what was tried and how it compares. The χ² quantile is Wilson and Hilferty's,
+    ν (1 − 2/(9ν) + z √(2/(9ν)))³, exact to 1 % for ν ≥ 8.
+
+    ``pooled`` and ``alike`` are g and h: numbers in a run, shape (runs,) in simulation; before the first fit, the variance
+    of a rating drawn evenly from the scale, and 0.
     """
 
     low: int
     high: int
     objective: str = "worst-case"
     pooled: float | FloatArray | None = None
+    alike: float | FloatArray = 0.0
     warm_up: int = 1
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
-        """√(E[σ²] · σ²_{0.9}) / (n + pending)."""
-        flat = flat_variance(n, total, total_sq, self.low, self.high)
+        """((1 − h) √(E[σ²] · σ²_{0.9}) + h g) / (n + pending)."""
+        even = ((self.high - self.low + 1) ** 2 - 1) / 12
+        pooled = _per_arm(even if self.pooled is None else self.pooled, n)
+        alike = _per_arm(self.alike, n)
         freedom = n - 1.0 + _PRIOR_WEIGHT
         spread = 2.0 / (9.0 * freedom)
         cube = 1.0 - spread - _UPPER_TENTH * root(spread)
         squares = total_sq - total * total / n
-        usual = (squares + _PRIOR_WEIGHT * self._pooled_for(n)) / (freedom * (cube * cube * cube))
-        return urgency(root(flat * usual), n + pending, self.objective)
+        usual = (squares + _PRIOR_WEIGHT * pooled) / (freedom * (cube * cube * cube))
+        both = root(flat_variance(n, total, total_sq, self.low, self.high) * usual)
+        return urgency((1.0 - alike) * both + alike * pooled, n + pending, self.objective)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> TwoPriors:
-        """The same with g from these ratings: Σ_i SS_i / Σ_i (n_i − 1)."""
-        rated = n > 0
-        squares = np.where(rated, total_sq - total * total / np.maximum(n, 1.0), 0.0).sum(axis=-1)
-        freedom = np.maximum(n - 1.0, 0.0).sum(axis=-1)
-        even = (((self.high - self.low + 1) ** 2) - 1) / 12
-        pooled = np.where(freedom > 0, squares / np.maximum(freedom, 1.0), even)
+        """The same with g = Σ_i SS_i / Σ_i (n_i − 1), and h, from these ratings."""
+        freedom = np.maximum(n - 1.0, 0.0)
+        squares = np.where(freedom > 0, total_sq - total * total / np.maximum(n, 1.0), 0.0)
+        known = freedom.sum(axis=-1) > 0
+        even = ((self.high - self.low + 1) ** 2 - 1) / 12
+        pooled = np.where(known, squares.sum(axis=-1) / np.maximum(freedom.sum(axis=-1), 1.0), even)
         pooled = np.maximum(pooled, _SMALLEST_POOLED * even)  # constant so far is not constant for ever
-        return replace(self, pooled=float(pooled) if pooled.ndim == 0 else pooled)
+        ratio = squares / np.maximum(freedom, 1.0) / pooled[..., None]
+        varied = np.maximum((freedom > 0).sum(axis=-1), 1)
+        scatter = (freedom * (ratio - 1.0) ** 2).sum(axis=-1) / varied
+        cv_squared = np.maximum(0.0, scatter - 2.0) / np.maximum(freedom.sum(axis=-1) / varied, 1.0)
+        alike = np.where(known, np.maximum(0.0, 1.0 - cv_squared), 0.0)
+        if pooled.ndim == 0:
+            return replace(self, pooled=float(pooled), alike=float(alike))
+        return replace(self, pooled=pooled, alike=alike)
 
-    def _pooled_for(self, n: Number) -> Number:
-        if self.pooled is None:
-            return 0.0 * n + (((self.high - self.low + 1) ** 2) - 1) / 12
-        pooled: Any = self.pooled
-        return cast("Number", pooled if isinstance(pooled, float) or pooled.ndim == np.ndim(n) else pooled[:, None])
+
+def _per_arm(value: float | FloatArray, like: Number) -> Number:
+    """A number of each run, laid along the arms of ``like``."""
+    found: Any = value
+    return cast("Number", found if np.ndim(found) in {0, np.ndim(like)} else found[:, None])
 
 
 def flat_variance(n: Number, total: Number, total_sq: Number, low: int, high: int) -> Number:
