@@ -196,19 +196,14 @@ class OpenAIJudge:
     def _adapt(self, refused: Unsupported, body: Mapping[str, Any]) -> bool:
         """Change what is sent from now on; False if that parameter was not sent or was changed already."""
         name = refused.parameter
-        if (
-            name == "max_tokens"
-            and name in body
-            and name not in self._renamed
-            and name not in self._endpoint.extra_body
-        ):
+        # In both cases another call may have learnt it meanwhile: then this body is just an old one, the next will do.
+        if name == "max_tokens" and name in body and name not in self._endpoint.extra_body:
             self._renamed[name] = "max_completion_tokens"
             self._tell_once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
             return True
         sent = self._renamed.get(name, name)
         if sent not in body or sent in self._endpoint.extra_body:
             return False
-        # Another call may have learnt it meanwhile: then this body is just an old one, and the next will do.
         if name not in self._without:
             self._without.add(name)
             self._tell_once(f'the endpoint refuses "{name}" ({self._redact(refused.detail)}); going on without it')

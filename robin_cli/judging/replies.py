@@ -64,16 +64,23 @@ class Completion:
 Problem = Retry | Refused | Unsupported | Stop
 
 _QUOTA = re.compile(
-    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|per ?day|daily)|requests per day|credit",
+    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit", re.IGNORECASE
+)
+_DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only there does Gemini tell a daily quota from one a minute
+_BROKE = re.compile(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)", re.IGNORECASE)
+_KEY = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key", re.IGNORECASE)
+_BUSY = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted", re.IGNORECASE)
+_WINDOW = re.compile(r"context.{0,20}(length|window|size)|exceed_context", re.IGNORECASE)
+_TOO_LONG = re.compile(r"too (long|many tokens)|maximum.{0,20}tokens|`inputs`|request too large", re.IGNORECASE)
+_FILTER = re.compile(
+    r"content.?(filter|policy|management)|responsible.?ai|safety|flagged|requires moderation", re.IGNORECASE
+)
+_MODEL = re.compile(
+    r"model.{0,80}(not.?found|not exist|unknown|not available|no access)|(unknown|invalid|no such).?model|"
+    r"not a valid model|access to.{0,20}model",
     re.IGNORECASE,
 )
-_CONTEXT = re.compile(
-    r"context.{0,20}(length|window|size)|too (long|many tokens)|maximum.{0,20}tokens|exceed_context", re.IGNORECASE
-)
-_FILTER = re.compile(r"content.?(filter|policy|management)|responsible.?ai|safety", re.IGNORECASE)
-_MODEL = re.compile(
-    r"model.{0,80}(not found|not exist|unknown|not available|no access)|unknown model|no such model", re.IGNORECASE
-)
+_TOO_MANY = re.compile(r"too (large|high|big)|at most|exceed|greater|less than|maximum", re.IGNORECASE)
 _REFUSES = re.compile(
     r"unsupported|not supported|(does|do) not support|unknown|unrecognized|unexpected|extra input|not permitted|not allowed|"
     r"must be|only|at most|exceed|greater|invalid|cannot|number of",
@@ -97,14 +104,17 @@ def read_completion(body: bytes, headers: Mapping[str, str]) -> Completion | Pro
     content = _json(body)
     if not isinstance(content, dict):
         return Retry("malformed", f"a 200 that is no JSON object: {_excerpt(body)}")
-    if content.get("error"):
+    if content.get("error") or content.get("object") == "error":
         return _error_in_200(content, headers)
     choices = content.get("choices")
     if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
         return Retry("malformed", f"a 200 without choices: {_excerpt(body)}")
+    answered = [choice for choice in choices if not choice.get("error")]
+    if not answered:  # OpenRouter's, when the model fails half-way
+        return _error_in_200(choices[0], headers)
     request_id = headers.get("x-request-id") or content.get("id")
     return Completion(
-        answers=tuple(_answer(choice) for choice in choices),
+        answers=tuple(_answer(choice) for choice in answered),
         model=clean_text(content.get("model")),
         usage=_usage(content.get("usage")),
         request_id=clean_text(request_id) or None,
@@ -113,12 +123,25 @@ def read_completion(body: bytes, headers: Mapping[str, str]) -> Completion | Pro
 
 def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Problem:
     """What an HTTP error status with this body means for the run."""
+    if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
+        return Stop(f"the quota of this key for the day is used up ({status}: {_excerpt(body)})")
+    if 300 <= status < 400:
+        return Stop(
+            f"the endpoint redirects ({status}) to {_excerpt(headers.get('location', '?').encode())}; give that address"
+        )
     error = _error_object(_json(body))
-    message = clean_text(error.get("message")) or _excerpt(body)
+    return _problem(status, error, _one_line(clean_text(error.get("message"))) or _excerpt(body), headers)
+
+
+def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mapping[str, str]) -> Problem:
     told = f"{status}: {message}"
     code = " ".join(clean_text(error.get(name)) for name in ("code", "type"))
+    if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
+        return Refused("filtered", told)
     if status == 429 and _QUOTA.search(f"{code} {message}"):
         return Stop(f"the quota or credit of this key is used up ({told})")
+    if status == 429 and "request too large" in message.lower():  # more tokens than a whole minute allows
+        return Refused("context_length", told)
     by_status = {
         401: f"the key was refused ({told})",
         402: f"the account is out of credit ({told})",
@@ -128,10 +151,6 @@ def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Problem:
     }
     if status in by_status:
         return Stop(by_status[status])
-    if 300 <= status < 400:
-        return Stop(
-            f"the endpoint redirects ({status}) to {_excerpt(headers.get('location', '?').encode())}; give that address"
-        )
     if status in {408, 409, 425, 429} or status >= 500:
         after_s = retry_after_s(headers)
         throttled = status == 429 or (status == 503 and after_s is not None)
@@ -181,26 +200,43 @@ def clean_text(value: object) -> str:
 
 
 def _bad_request(status: int, code: str, param: str, message: str, told: str) -> Problem:
-    if _MODEL.search(f"{code} {message}"):
-        return Stop(f"the model is not known there ({told}); check --model")
-    if _FILTER.search(f"{code} {message}"):
+    said = f"{code} {message}"
+    for pattern, fact in (
+        (_KEY, f"the key was refused ({told})"),
+        (_BROKE, f"the quota or credit of this key is used up ({told})"),
+        (_MODEL, f"the model is not known there ({told}); check --model"),
+    ):
+        if pattern.search(said):
+            return Stop(fact)
+    if _FILTER.search(said):
         return Refused("filtered", told)
-    if param in _PARAMETERS:
-        return Unsupported(param, told)
-    if status == 413 or _CONTEXT.search(f"{code} {message}"):
+    if status == 413 or _WINDOW.search(said) or (param not in _PARAMETERS and _TOO_LONG.search(said)):
         return Refused("context_length", told)
-    for parameter, pattern in _PARAMETERS.items():
-        if pattern.search(message) and _REFUSES.search(f"{code} {message}"):
-            return Unsupported(parameter, told)
-    return Refused("bad_request", told)
+    refused = _refused_parameter(said, param, message)
+    if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
+        return Refused("bad_request", f"{told}; lower --max-tokens")
+    return Unsupported(refused, told) if refused else Refused("bad_request", told)
+
+
+def _refused_parameter(said: str, param: str, message: str) -> str | None:
+    if param in _PARAMETERS:
+        return param
+    if not _REFUSES.search(said):
+        return None
+    return next((parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)), None)
 
 
 def _error_in_200(content: dict[str, Any], headers: Mapping[str, str]) -> Problem:
     error = _error_object(content)
+    message = _one_line(clean_text(error.get("message"))) or "no message"
     code = _number(error.get("code"))
     if code is not None and 400 <= code < 600:
-        return classify(int(code), orjson.dumps(content, default=str), headers)
-    return Retry("malformed", f"a 200 with an error inside: {clean_text(error.get('message')) or 'no message'}")
+        return _problem(int(code), error, message, headers)
+    said = f"{clean_text(error.get('code'))} {clean_text(error.get('type'))} {message}"
+    problem = _problem(429 if _BUSY.search(said) else 400, error, message, headers)
+    if isinstance(problem, Refused) and problem.reason == "bad_request":
+        return Retry("malformed", f"a 200 with an error inside: {message}")
+    return problem
 
 
 def _error_object(content: object) -> dict[str, Any]:
@@ -248,7 +284,7 @@ def _number(value: object) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return number if abs(number) < 1e15 else None
 
@@ -261,4 +297,10 @@ def _http_date(text: str) -> float | None:
 
 
 def _excerpt(body: bytes) -> str:
-    return " ".join(body[:300].decode("utf-8", "replace").split()) or "nothing"
+    # More than is shown: whoever shows it takes keys out first, and must see them whole.
+    return _one_line(body[:2000].decode("utf-8", "replace")) or "nothing"
+
+
+def _one_line(text: str) -> str:
+    """Without line ends, and without anything that would steer a terminal."""
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())

@@ -110,12 +110,7 @@ def _errors(axes: Axes, rows: Sequence[Row]) -> None:
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}"))
     runs = rows[0].runs
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="judge calls",
-        ylabel=f"worst-case error\n(mean of {runs} simulated runs ± s.e.)",
-    )
+    axes.set(xlabel="judge calls", ylabel=f"worst-case error\n(mean of {runs} simulated runs ± s.e.)")
     axes.grid(visible=True, which="both", alpha=0.25)
     axes.legend(frameon=False, fontsize=8)
 
@@ -133,7 +128,7 @@ def _agreement(axes: Axes, rows: Sequence[Row]) -> None:
         axes.plot(
             [row.budget for row in mine], values, label=coefficient, color=_COLOURS[number], marker=_MARKS[number]
         )
-    axes.set(xscale="log", xlabel="judge calls", ylabel=f"correlation with human ratings\n({name})")
+    axes.set(xlabel="judge calls", ylabel=f"correlation with human ratings\n({name})")
     axes.legend(frameon=False, fontsize=8)
 
 
