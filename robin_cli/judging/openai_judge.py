@@ -25,6 +25,9 @@ _PATIENCE_S = 600.0
 """How long one call may be told "too many requests" before it is given up."""
 
 _SHOWN_HOLD_S = 30.0
+_OVERLOADED = frozenset({"http_503", "http_529"})
+"""Errors of the endpoint, counted as such, that fewer calls at a time may cure."""
+
 _LOOKS_LIKE_A_KEY = re.compile(r"\bsk-[A-Za-z0-9_\-]{6,}|(?<=Bearer )\S+")
 
 
@@ -123,7 +126,7 @@ class OpenAIJudge:
     async def _attempt(self, question: Question) -> Reply | Failure:
         # A parameter that the endpoint refuses is left out and the request made again, at most once for each parameter.
         while True:
-            if (hold_s := self._pacer.hold_s()) > 0:
+            while (hold_s := self._pacer.hold_s()) > 0:  # while asleep another call may have been told to wait longer
                 await self._sleep(hold_s)
             body = self._body(question)
             started = time.monotonic()
@@ -148,8 +151,9 @@ class OpenAIJudge:
             case Unsupported(_, detail):
                 return Failure("bad_request", self._redact(detail), latency_s)
             case Retry():
-                if problem.throttled:
+                if problem.throttled or problem.reason in _OVERLOADED:
                     self._pacer.throttled(started_at=started, retry_after_s=problem.after_s)
+                if problem.throttled:
                     self._show_hold(problem.after_s)
                 else:
                     self._tell_once(

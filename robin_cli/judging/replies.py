@@ -67,7 +67,9 @@ _QUOTA = re.compile(
     r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit", re.IGNORECASE
 )
 _DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only there does Gemini tell a daily quota from one a minute
-_BROKE = re.compile(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)", re.IGNORECASE)
+_BROKE = re.compile(
+    r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)", re.IGNORECASE
+)
 _KEY = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key", re.IGNORECASE)
 _BUSY = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted", re.IGNORECASE)
 _WINDOW = re.compile(r"context.{0,20}(length|window|size)|exceed_context", re.IGNORECASE)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from robin_cli.errors import EndpointError
 from robin_cli.judging.judge import Failure, Question, Reply
-from robin_cli.judging.pacing import MAX_HOLD_S, Pacer
+from robin_cli.judging.pacing import MAX_HOLD_S
 from tests.conftest import free_port
 from tests.judging.wire import KEY, QUESTION, Answer, Handler, ask, completion, error, serving
 
@@ -264,12 +264,3 @@ def test_shows_and_shortens_a_very_long_wait() -> None:
         talk = ask(wire.url)
     assert MAX_HOLD_S <= max(talk.slept) <= MAX_HOLD_S + 1
     assert any("7200" in line for line in talk.notices)
-
-
-def test_holds_every_caller_when_one_is_told_to_wait() -> None:
-    now = 100.0
-    pacer = Pacer(4, ceiling=4, clock=lambda: now)
-    pacer.throttled(started_at=99.0, retry_after_s=9.0)
-    with serving(lambda *_: completion()) as wire:
-        talk = ask(wire.url, pacer=pacer)
-    assert talk.slept == [9.0]

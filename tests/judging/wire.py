@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,31 +68,56 @@ def serving(handler: Handler) -> Iterator[Wire]:
         thread.join()
 
 
-def ask(url: str, *questions: Question, pacer: Pacer | None = None, **endpoint: Any) -> Talk:
-    """Ask one question after another (one, if none are given) with the real client; sleeps are recorded, not slept."""
-    return asyncio.run(_ask(url, questions or (QUESTION,), pacer, endpoint))
+class Clock:
+    """Time that passes only where somebody sleeps. One pacer goes by it, and so does the judge."""
 
+    def __init__(self, pacer: Callable[[Callable[[], float]], Pacer]) -> None:
+        self.now_s = 0.0
+        self.slept: list[float] = []
+        self.pacer = pacer(lambda: self.now_s)
 
-async def _ask(url: str, questions: tuple[Question, ...], pacer: Pacer | None, endpoint: dict[str, Any]) -> Talk:
-    talk = Talk()
-    now = 0.0
-
-    async def sleep(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-        talk.slept.append(seconds)
+    async def sleep(self, seconds: float) -> None:
+        """Let every other sleeper of this moment fall asleep, then wake up ``seconds`` later."""
+        self.slept.append(seconds)
+        until_s = self.now_s + seconds
         await asyncio.sleep(0)
+        self.now_s = max(self.now_s, until_s)
 
+
+@asynccontextmanager
+async def judge_at(url: str, clock: Clock | None = None, **endpoint: Any) -> AsyncIterator[tuple[OpenAIJudge, Talk]]:
+    """The real client of ``url``, closed at the end, and what it says; sleeps are recorded, not slept."""
+    clock = clock or Clock(lambda now: Pacer(4, ceiling=4, clock=now))
+    talk = Talk(slept=clock.slept)
     settings = {"base_url": url, "model": "judge", "api_key": KEY, **endpoint}
-    judge = OpenAIJudge(
-        Endpoint(**settings), pacer or Pacer(4, ceiling=4, clock=lambda: now), notify=talk.notices.append, sleep=sleep
-    )
+    judge = OpenAIJudge(Endpoint(**settings), clock.pacer, notify=talk.notices.append, sleep=clock.sleep)
     try:
-        for question in questions:
-            talk.outcomes.append(await judge.ask(question))
+        yield judge, talk
     finally:
         await judge.aclose()
-    return talk
+
+
+def ask(url: str, *questions: Question, **endpoint: Any) -> Talk:
+    """Ask one question after another (one, if none are given) with the real client; sleeps are recorded, not slept."""
+
+    async def talking() -> Talk:
+        async with judge_at(url, **endpoint) as (judge, talk):
+            for question in questions or (QUESTION,):
+                talk.outcomes.append(await judge.ask(question))
+            return talk
+
+    return asyncio.run(talking())
+
+
+def ask_together(url: str, count: int, clock: Clock | None = None, **endpoint: Any) -> Talk:
+    """Ask the same question ``count`` times at once."""
+
+    async def talking() -> Talk:
+        async with judge_at(url, clock, **endpoint) as (judge, talk):
+            talk.outcomes.extend(await asyncio.gather(*(judge.ask(QUESTION) for _ in range(count))))
+            return talk
+
+    return asyncio.run(talking())
 
 
 async def _serve(wire: Wire, handler: Handler, ready: threading.Event, over: threading.Event) -> None:

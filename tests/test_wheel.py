@@ -1,0 +1,32 @@
+"""What pip installs works from any folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, environment
+
+
+@pytest.mark.slow
+def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    command = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", str(site), str(ROOT)]
+    subprocess.run([sys.executable, *command], check=True, timeout=300)
+    (tmp_path / "p.jsonl").write_text(json.dumps({"id": "x", "prompt": "Hi.", "response": "Ho."}), encoding="utf-8")
+
+    def installed(*args: str) -> subprocess.CompletedProcess[str]:
+        code = f"import sys; sys.path.insert(0, {str(site)!r}); from robin_cli.cli.app import main; main()"
+        run = [sys.executable, "-c", code, *args]
+        return subprocess.run(run, cwd=tmp_path, env=environment(), capture_output=True, text=True, encoding="utf-8")
+
+    shown = installed("render", "p.jsonl", "--pair", "x", "--attribute", "helpfulness")
+    assert "Score 4: The response is extremely helpful" in shown.stdout, shown.stderr
+    assert installed("init", "--like", "vllm").returncode == 0
+    assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
+    assert (site / "robin_cli" / "_shipped" / "configs" / "demo" / "pairs.jsonl").is_file()
+    assert not (site / "tests").exists()
