@@ -59,7 +59,7 @@ def print_scores(console: Console, scores: Scores, run: RunData) -> None:
             *(Text(values[row]) for values in shown.values()), Text(bar), style="dim" if scores.retired[row] else ""
         )
     console.print(table)
-    console.print(Text(plain(judged_by(run.manifest))), soft_wrap=True)
+    console.print(Text(plain(f"judge: {judged_by(run.manifest)}")), soft_wrap=True)
     if len(scores) > _ROWS:
         console.print(Text(f"{len(scores) - _ROWS:,} more rows: robin export {run.path}"), soft_wrap=True)
 
@@ -68,7 +68,7 @@ def judged_by(manifest: Manifest) -> str:
     """Who gave the ratings; says it where nobody read the responses."""
     model = str(manifest.settings["model"])
     replay = " (recorded ratings, replayed: no model read these responses)" if model.startswith(MODEL_PREFIX) else ""
-    return f"judge: {model}{replay}, {manifest.settings['scheduler']}, temperature {manifest.settings['temperature']:g}"
+    return f"{model}{replay}, {manifest.settings['scheduler']}, temperature {manifest.settings['temperature']:g}"
 
 
 def print_facts(console: Console, facts: Mapping[str, Any]) -> None:

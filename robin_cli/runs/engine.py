@@ -237,7 +237,10 @@ class Engine:
                 raise EndpointError(f"every request was refused; the last time: {failure.detail}")
             return True
         if not answered and self._failures_in_a_row >= _HOPELESS_FAILURES:
-            raise EndpointError(f"the endpoint has not answered a single call ({failure.reason}: {failure.detail})")
+            raise EndpointError(
+                f"the endpoint has not answered a single call ({failure.reason}: {failure.detail}); "
+                "is the server running, and --base-url right?"
+            )
         if (silent_s := self._clock() - self._last_success) > STALL_S:
             raise EndpointError(
                 f"nothing was answered for {silent_s:.0f} s; the last failure was {failure.reason}: {failure.detail}"

@@ -48,11 +48,11 @@ def agreement(scores: FloatArray, human: FloatArray, *, seed: int = 0, resamples
         return [Agreement(name, np.nan, np.nan, np.nan, n, 0) for name in COEFFICIENTS]
     rng = np.random.default_rng(seed)
     picks = (rng.integers(n, size=n) for _ in range(count))
-    drawn = np.array([_coefficients(x[pick], y[pick]) for pick in picks])
+    drawn = np.array([_coefficients(x[pick], y[pick]) for pick in picks]).reshape(-1, len(COEFFICIENTS))
     found = []
     for position, (name, value) in enumerate(zip(COEFFICIENTS, _coefficients(x, y), strict=True)):
         sample = drawn[~np.isnan(drawn[:, position]), position]
-        defined = not np.isnan(value) and len(sample) > count / 2
+        defined = not np.isnan(value) and len(sample) > max(1, count / 2)
         tail = (1 - _LEVEL) / 2
         low, high = np.quantile(sample, [tail, 1 - tail]) if defined else (np.nan, np.nan)
         found.append(Agreement(name, float(value), float(low), float(high), n, count))

@@ -1,0 +1,96 @@
+"""robin simulate as a user runs it, and what it says of agreement with people."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import ROOT, robin
+
+POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
+COLUMNS = "attribute,scheduler,budget,wce_mean,wce_std,wce_sem,runs"
+SMALL = ("--limit", "60", "--runs", "6", "--budget", "1500,3000", "--attribute", "gpt-4.1-nano/helpfulness")
+
+
+def small_run(folder: Path) -> Path:
+    """A run directory made by hand: 40 pairs, human ratings for all but two of them."""
+    from robin_cli.records import Judgment, Pair
+    from robin_cli.runs.store import RunStore
+    from tests.runs.test_store import SETTINGS, judgment, manifest
+
+    rng = np.random.default_rng(1)
+    level = rng.integers(0, 5, 40)
+    pairs = [Pair(f"p{k}", "p", "r", {} if k < 2 else {"helpfulness": float(level[k])}) for k in range(40)]
+    blank = judgment(0)
+    settings = {**SETTINGS, "base_url": "http://x/v1", "temperature": 1.0}
+    run = manifest(settings=settings, data={"source": "x", "sha256": "0", "pairs": 40, "skipped": 0})
+    with RunStore.create(folder / "r", run, pairs) as store:
+        for draw in range(8):
+            for k, pair in enumerate(pairs):
+                rating = int(np.clip(level[k] + rng.integers(-1, 2), 0, 4))
+                values = {name: getattr(blank, name) for name in Judgment.__slots__}
+                store.append([Judgment(**(values | {"pair_id": pair.pair_id, "draw": draw, "rating": rating}))])
+    return folder / "r"
+
+
+def test_prints_the_columns_of_the_contract_for_the_budgets_asked(tmp_path: Path) -> None:
+    done = robin("simulate", POOL, *SMALL, "--schedulers", "uniform,robin-hood,robin,two-priors", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == COLUMNS
+    table = pd.read_csv(io.StringIO(done.stdout))
+    assert list(table["budget"]) == [1500, 3000] * 4
+    assert (table["runs"] == 6).all()
+    assert np.allclose(table["wce_sem"], table["wce_std"] / np.sqrt(6), rtol=1e-4)
+    again = robin("simulate", POOL, *SMALL, "--schedulers", "uniform,robin-hood,robin,two-priors", cwd=tmp_path)
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("html", b"<!doctype html>")])
+def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, start: bytes) -> None:
+    done = robin("simulate", POOL, *SMALL, "--schedulers", "uniform,robin-hood", "--plot", f"p.{suffix}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"p.{suffix}").read_bytes().startswith(start)
+    assert "calls saved at equal worst-case error" in done.stderr
+    assert "robin-hood at 3,000" in done.stderr
+    assert len(pd.read_csv(io.StringIO(done.stdout))) == 4
+
+
+def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    done = robin(
+        "simulate", run, "--budget", "400", "--schedulers", "two-priors", "--runs", "5", "--plot", "p.svg", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(pd.read_csv(io.StringIO(done.stdout))) == 1
+    assert "kendall" in (tmp_path / "p.svg").read_text(encoding="utf-8")
+
+
+def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    table = pd.read_csv(io.StringIO(robin("export", run, "--what", "agreement", cwd=tmp_path).stdout))
+    assert list(table["coefficient"]) == ["pearson", "spearman", "kendall"]
+    assert (table["n"] == 38).all()
+    assert ((table["ci_low"] < table["value"]) & (table["value"] < table["ci_high"])).all()
+    assert table["value"].min() > 0.5
+    assert "pearson" in robin("status", run, cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("--schedulers", "robbin"), "known schedulers are"),
+        (("--budget", "20"), "reaches 20 of the 60 pairs"),
+        (("--budget", "x"), "must be a whole number"),
+        (("--scale", "0-2"), "outside the scale 0-2"),
+        (("--plot", "p.gif"), ".png, .svg, .html"),
+        (("--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
+        (("--delta", "2"), "at most at 1"),
+    ],
+)
+def test_says_what_cannot_be_simulated(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+    done = robin("simulate", POOL, *SMALL, *change, cwd=tmp_path)
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
