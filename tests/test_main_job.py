@@ -290,7 +290,18 @@ def test_never_writes_the_key_anywhere(tmp_path: Path, replay_url: str) -> None:
 def test_plans_a_budget_and_sends_nothing(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 50)
     url = f"http://127.0.0.1:{free_port()}/v1"  # nobody listens
-    command = ["plan", data, "--budget", "20000", "-a", "helpfulness", "--base-url", url, "--model", "m"]
+    command: list[str | Path] = [
+        "plan",
+        data,
+        "--budget",
+        "20000",
+        "-a",
+        "helpfulness",
+        "--base-url",
+        url,
+        "--model",
+        "m",
+    ]
 
     shown = robin(*command, "--scheduler", "robin-hood", "--mode", "theory", cwd=tmp_path)
     plan = json.loads(robin(*command, "--json", cwd=tmp_path).stdout)

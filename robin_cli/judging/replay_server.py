@@ -80,7 +80,9 @@ class Replay:
         if pool is None:
             known = ", ".join(self._pools)
             raise _Refusal(404, f"The model does not exist here; there are: {known}", code="model_not_found")
-        samples = body.get("n", 1)
+        if body.get("stream"):
+            raise _Refusal(400, "'stream' is not supported here", code="unsupported_value")
+        samples = 1 if body.get("n") is None else body["n"]
         if type(samples) is not int or not 1 <= samples <= _MAX_SAMPLES:
             raise _Refusal(400, f"'n' must be a whole number from 1 to {_MAX_SAMPLES}", code="invalid_value")
         seed = body.get("seed")

@@ -177,9 +177,10 @@ def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> fl
         return max(0.0, at - since) if since is not None else None
     resets = [
         seconds
-        for kind in ("requests", "tokens")
-        if _number(headers.get(f"x-ratelimit-remaining-{kind}")) == 0
-        and (seconds := duration_s(headers.get(f"x-ratelimit-reset-{kind}", ""))) is not None
+        for name in headers
+        if name.startswith("x-ratelimit-remaining-")
+        and _number(headers[name]) == 0
+        and (seconds := duration_s(headers.get(name.replace("remaining", "reset"), ""))) is not None
     ]
     return max(resets, default=None)
 

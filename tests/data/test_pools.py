@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from robin_cli.data.pools import load_pools
 from robin_cli.errors import InputError
@@ -28,6 +31,32 @@ def test_reads_a_pool_from_any_table(tmp_path: Path, suffix: str) -> None:
     assert [each.tolist() for each in pools["x"].ratings] == [[1, 4], [3]]
 
 
+def test_names_a_pool_without_attributes_after_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "nano.csv"
+    file.write_text("rating,extra,pair_id\n4,x,a\n,x,a\n0,x,b\n4,x,a\n", encoding="utf-8")
+    pools = load_pools(file)
+    assert list(pools) == ["nano"]
+    assert pools["nano"].pair_ids == ("a", "b")
+    assert [each.tolist() for each in pools["nano"].ratings] == [[4, 4], [0]]
+    assert pools["nano"].size == 3
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["x", "y"]), st.integers(-9, 9)), min_size=1))
+def test_keeps_every_rating_with_its_pair_in_order(rows: list[tuple[str, str, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "p.parquet"
+        pd.DataFrame(rows, columns=["pair_id", "attribute", "rating"]).to_parquet(file)
+        pools = load_pools(file)
+    for attribute in {row[1] for row in rows}:
+        pool = pools[attribute]
+        expected: dict[str, list[int]] = {}
+        for pair_id, _, rating in (row for row in rows if row[1] == attribute):
+            expected.setdefault(pair_id, []).append(rating)
+        assert pool.pair_ids == tuple(expected)
+        assert [each.tolist() for each in pool.ratings] == list(expected.values())
+    assert sum(pool.size for pool in pools.values()) == len(rows)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -35,6 +64,11 @@ def test_reads_a_pool_from_any_table(tmp_path: Path, suffix: str) -> None:
         ("p.csv", "pair_id,rating\na,1.5\n", "whole numbers"),
         ("p.csv", "pair_id,rating\na,x\n", "whole numbers"),
         ("p.csv", "pair_id,rating\n", "holds no ratings"),
+        ("p.csv", "pair_id,rating\na,\n", "holds no ratings"),
+        ("p.csv", "", "cannot be read"),
+        ("p.jsonl", '{"pair_id": "a", "rating": ', "cannot be read"),
+        ("p.jsonl", '{"pair_id": null, "rating": 1}\n{"pair_id": "a", "rating": 1}\n', "1 rows have no pair_id"),
+        ("p.csv", "pair_id,answer\na,1\n", 'no column "rating"; found pair_id, answer'),
         ("p.txt", "", "a .parquet, .csv or .jsonl file, or a run directory"),
         ("p.parquet", "no parquet", "cannot be read"),
     ],
@@ -45,3 +79,8 @@ def test_says_what_is_wrong_with_a_pool(tmp_path: Path, name: str, text: str, sa
         load_pools(tmp_path / name)
     with pytest.raises(InputError, match="no such file"):
         load_pools(tmp_path / "nothing.csv")
+
+
+def test_finds_no_pool_in_a_folder_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no run with finished judgments"):
+        load_pools(tmp_path)

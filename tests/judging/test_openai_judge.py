@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from typing import Any
 
 import pytest
@@ -239,28 +238,45 @@ def test_takes_thinking_parts_refusals_and_odd_usage_as_they_come() -> None:
     assert (got.usage.prompt_tokens, got.usage.completion_tokens, got.model) == (12, None, "judge")
 
 
-def test_never_follows_a_redirect_with_the_key() -> None:
-    with serving(lambda *_: completion()) as other:
-        moved = web.Response(status=307, headers={"Location": other.url + "/chat/completions"})
-        with serving(once(moved)) as wire, pytest.raises(EndpointError, match="redirects"):
-            ask(wire.url)
-    assert other.bodies == []
+def test_names_the_request_as_the_endpoints_log_does() -> None:
+    named = web.json_response(completion(), headers={"x-request-id": "req-7"})
+    with serving(once(named)) as wire:
+        assert reply(ask(wire.url).outcomes[0]).request_id == "req-7"
 
 
-def test_never_shows_the_key(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    bad = serving(lambda number, _: error(500 if number == 0 else 401, f"bad key {KEY}"))
-    with bad as wire, pytest.raises(EndpointError) as refused:
-        ask(wire.url)
-    with serving(lambda *_: error(500, f"Bearer {KEY}")) as wire:
-        talk = ask(wire.url, max_retries=1)
-    shown = [str(refused.value), repr(talk), caplog.text, repr([record.args for record in caplog.records])]
-    assert "[key]" in shown[0]
-    assert not [text for text in shown if KEY in text]
+def test_waits_until_the_time_an_endpoint_names() -> None:
+    times = {"retry-after": "Wed, 21 Oct 2015 07:28:25 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}
+    with serving(once(error(429, "slow down", times))) as wire:
+        talk = ask(wire.url)
+    assert 25 <= max(talk.slept) <= 26
+
+
+def test_waits_longer_and_longer_between_tries_but_never_long() -> None:
+    with serving(lambda *_: error(502, "bad gateway")) as wire:
+        talk = ask(wire.url, max_retries=12)
+    ceilings = [min(60, 0.5 * 2**tried) for tried in range(12)]
+    assert len(talk.slept) == 12
+    assert all(0 <= slept <= ceiling for slept, ceiling in zip(talk.slept, ceilings, strict=True))
+
+
+def test_says_each_kind_of_trouble_once() -> None:
+    with serving(lambda *_: error(500, "broken")) as wire:
+        talk = ask(wire.url, QUESTION, QUESTION, max_retries=3)
+    assert len(wire.bodies) == 8
+    assert len(talk.notices) == 1
+
+
+def test_leaves_alone_what_extra_body_says_of_a_parameter() -> None:
+    refusal = error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", param="max_tokens")
+    with serving(once(refusal)) as wire:
+        talk = ask(wire.url, extra_body={"max_tokens": 7, "chat_template_kwargs": {"enable_thinking": False}})
+    assert wire.bodies[0]["max_tokens"] == 7
+    assert wire.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
+    assert (failure(talk.outcomes[0]).reason, len(wire.bodies)) == ("bad_request", 1)
 
 
 def test_shows_and_shortens_a_very_long_wait() -> None:
     with serving(once(error(429, "slow down", {"retry-after": "7200"}))) as wire:
         talk = ask(wire.url)
     assert MAX_HOLD_S <= max(talk.slept) <= MAX_HOLD_S + 1
-    assert any("7200" in line for line in talk.notices)
+    assert len([line for line in talk.notices if "7200" in line and "after 120 s" in line]) == 1

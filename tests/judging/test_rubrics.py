@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from robin_cli.errors import InputError
 from robin_cli.judging.rubrics import PromptSet, readable_turns
-from robin_cli.records import Pair
+from robin_cli.records import Pair, Scale
 
 LATEX = (Path(__file__).parent.parent / "paper" / "appendix_prompts.tex").read_text(encoding="utf-8")
 ATTRIBUTES = ("helpfulness", "correctness", "complexity", "verbosity")
@@ -76,3 +76,25 @@ def test_lists_the_attributes_it_knows() -> None:
 def test_finds_no_rubric_outside_its_folder() -> None:
     with pytest.raises(InputError, match="no rubric"):
         PromptSet(["../rubrics/helpfulness"])
+
+
+def test_names_the_same_questions_by_the_same_hash() -> None:
+    known = {attribute: PromptSet([attribute]).sha256 for attribute in ATTRIBUTES}
+    assert len(set(known.values())) == len(ATTRIBUTES)
+    assert PromptSet(ATTRIBUTES).sha256 == PromptSet(ATTRIBUTES[::-1]).sha256
+    # Runs on disk hold this hash: it changes only where the question does, and the change belongs into CHANGELOG.md.
+    assert known["helpfulness"] == "76965c7c0350f412075f58190886e35d4f31a6f77f593d7c56d6c19773c1d5b4"
+
+
+def test_asks_on_the_scale_of_the_rubric() -> None:
+    prompts = PromptSet(ATTRIBUTES)
+    assert prompts.scale == Scale(0, 4)
+    for rubric in prompts.rubrics.values():
+        assert [line[:8] for line in rubric.text.split("\n")[1:]] == [f"Score {level}:" for level in range(5)]
+
+
+@given(st.lists(st.sampled_from(["Assistant", "User"])), st.text(st.sampled_from("ab:\n {}"), max_size=9))
+def test_loses_nothing_of_a_conversation(speakers: list[str], said: str) -> None:
+    prompt = said + "".join(f"\n<extra_id_1>{speaker}\n{said}" for speaker in speakers)
+    shown = [f"{speaker}: {said}" for speaker in ("User", *speakers)]
+    assert readable_turns(prompt) == ("\n\n".join(shown) if speakers else said)

@@ -120,6 +120,13 @@ def ask_together(url: str, count: int, clock: Clock | None = None, **endpoint: A
     return asyncio.run(talking())
 
 
+async def until(met: Callable[[], object]) -> None:
+    """Wait for something that happens on the server's thread."""
+    async with asyncio.timeout(20):
+        while not met():  # noqa: ASYNC110  # no event crosses from the server's loop to this one
+            await asyncio.sleep(0.001)
+
+
 async def _serve(wire: Wire, handler: Handler, ready: threading.Event, over: threading.Event) -> None:
     async def handle(request: web.Request) -> web.StreamResponse:
         body = orjson.loads(await request.read())

@@ -1,0 +1,88 @@
+"""Where the key goes: to the endpoint, and nowhere else, whatever the endpoint does with it."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+
+import pytest
+from aiohttp import web
+
+from robin_cli.errors import EndpointError
+from robin_cli.judging.judge import Failure
+from robin_cli.judging.openai_judge import Endpoint
+from tests.conftest import free_port
+from tests.judging.wire import Answer, Talk, ask, error, serving
+
+KEYS = ("sk-planted-7d1e5c90ab42", "gsk_planted7d1e5c90ab42", "planted/7d1e5c90+ab42==")
+
+
+def html(status: int) -> Callable[[str], web.Response]:
+    return lambda key: web.Response(status=status, text=f"<p>{'x' * 280} {key}</p>", content_type="text/html")
+
+
+ECHOES: dict[str, Callable[[str], Answer]] = {
+    "401": lambda key: error(401, f"Incorrect API key provided: {key}."),
+    "402": lambda key: error(402, f"no credit on {key}"),
+    "403": lambda key: error(403, f"{key} may not"),
+    "404": lambda key: error(404, f"no model for {key}"),
+    "400": lambda key: error(400, f"odd: Bearer {key}"),
+    "400 parameter": lambda key: error(400, f"'temperature' is not supported for {key}"),
+    "429 quota": lambda key: error(429, f"{key} is out", code="insufficient_quota"),
+    "500": lambda key: error(500, f"cannot look up {key}"),
+    "500, cut in the middle of it": html(500),
+    "500, long before it": lambda key: error(500, "x" * 490 + key),
+    "code is the key": lambda key: error(500, "odd", code=key, type=key),
+    "redirect": lambda key: web.Response(status=302, headers={"Location": f"/login?token={key}"}),
+    "error in 200": lambda key: {"error": {"message": f"no {key}"}},
+    "no choices in 200": lambda key: {"you_sent": key},
+    "HTML in 200": html(200),
+}
+
+
+def shown(url: str, key: str, caplog: pytest.LogCaptureFixture) -> str:
+    """All that anybody gets to see of one question."""
+    talk, raised = Talk(), ""
+    try:
+        talk = ask(url, api_key=key, max_retries=1)
+    except EndpointError as refused:
+        raised = f"{refused!r} {refused} " + "".join(traceback.format_exception(refused))
+    details = [outcome.detail for outcome in talk.outcomes if isinstance(outcome, Failure)]
+    logged = [f"{record.getMessage()} {record.args!r} {record.exc_text}" for record in caplog.records]
+    return "\n".join([raised, repr(talk), *details, caplog.text, *logged])
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("name", ECHOES)
+def test_never_shows_the_key_that_an_endpoint_echoes(name: str, key: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with serving(lambda *_: ECHOES[name](key)) as wire:
+        seen = shown(wire.url, key, caplog)
+    assert wire.headers[0]["Authorization"] == f"Bearer {key}"
+    assert key not in seen
+    assert key[:10] not in seen
+    assert "[key]" in seen or wire.url in seen  # something was shown
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_never_shows_the_key_when_nobody_listens(key: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    assert key[:10] not in shown(f"http://127.0.0.1:{free_port()}/v1", key, caplog)
+
+
+def test_keeps_the_key_out_of_what_an_endpoint_looks_like() -> None:
+    assert KEYS[0] not in repr(Endpoint(base_url="http://x/v1", model="m", api_key=KEYS[0]))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_follows_no_redirect_to_another_host(status: int) -> None:
+    with serving(lambda *_: error(500, "never asked")) as other:
+        moved = f"{other.url}/chat/completions"
+        with (
+            serving(lambda *_: web.Response(status=status, headers={"Location": moved})) as wire,
+            pytest.raises(EndpointError, match="give that address") as refused,
+        ):
+            ask(wire.url)
+    assert moved in str(refused.value)
+    assert (len(wire.bodies), other.bodies) == (1, [])
