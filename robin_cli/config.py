@@ -120,6 +120,17 @@ def load_config(given: Mapping[str, Any], file: str | None) -> RunConfig:
     """
     path = _config_path(file)
     from_file = read_toml(path) if path else {}
+    config = RunConfig(**{**from_file, **checked_flags(given), "source": str(path) if path else "the command line"})
+    _check_url(config.base_url)
+    return config
+
+
+def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags that were given, each checked, ``extra_body`` and ``columns`` read.
+
+    Raises:
+        InputError: a value out of range, with its flag.
+    """
     flags = {name: value for name, value in given.items() if value is not None}
     if isinstance(text := flags.get("extra_body"), str):
         flags["extra_body"] = _json_object(text)
@@ -127,9 +138,8 @@ def load_config(given: Mapping[str, Any], file: str | None) -> RunConfig:
         flags["columns"] = _mapping(text)
     for name, value in flags.items():
         _check(name, value, f"--{name.replace('_', '-')}")
-    config = RunConfig(**{**from_file, **flags, "source": str(path) if path else "the command line"})
-    _check_url(config.base_url)
-    return config
+    _check_url(flags.get("base_url"))
+    return flags
 
 
 def read_toml(path: Path) -> dict[str, Any]:

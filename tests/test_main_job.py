@@ -191,6 +191,17 @@ def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(tmp_path: Path,
     assert sum(int(row["n"]) for row in rows(larger.stdout)) == 80
 
 
+def test_resumes_a_run_whatever_robin_toml_says_here(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
+    (tmp_path / "robin.toml").write_text('base_url = "http://elsewhere/v1"\nnonsense = 1\n', encoding="utf-8")
+
+    done = robin("resume", "r", "--budget", "60", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert sum(int(row["n"]) for row in rows(done.stdout)) == 60
+
+
 def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path)

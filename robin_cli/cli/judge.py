@@ -55,7 +55,9 @@ def judge(
 ) -> None:
     """Spend a budget of judge calls over prompt-response pairs, and print the scores."""
     given = dict(locals())
-    _judge(_load(given, given.pop("config")))
+    from robin_cli.config import load_config
+
+    _judge(load_config(given, given.pop("config")))
 
 
 def resume(
@@ -79,12 +81,6 @@ def resume(
     _resume(given.pop("run"), given)
 
 
-def _load(given: dict[str, Any], file: str | None) -> RunConfig:
-    from robin_cli.config import load_config
-
-    return load_config(given, file)
-
-
 def _judge(config: RunConfig) -> None:
     from robin_cli.cli.work import connection_of, messages_for, spend
     from robin_cli.config import api_key, endpoint_of
@@ -100,14 +96,12 @@ def _judge(config: RunConfig) -> None:
 
 def _resume(run: Path, given: dict[str, Any]) -> None:
     from robin_cli.cli.work import connection_of, last_connection, messages_for, spend
-    from robin_cli.config import RunConfig
+    from robin_cli.config import RunConfig, checked_flags
     from robin_cli.runs.manifest import read_manifest
     from robin_cli.runs.opening import reopen_run
 
     recorded = last_connection(read_manifest(run))
-    flags = {name: value for name, value in given.items() if value is not None}
-    _load(given, None)  # checks the flags
-    config = RunConfig(**{**recorded, **flags})
+    config = RunConfig(**{**recorded, **checked_flags(given)})  # a robin.toml here is not this run's
     messages = messages_for(config)
     with reopen_run(run, budget=config.budget) as store:
         spend(store, connection_of(config), config, messages)
