@@ -16,9 +16,16 @@ from numpy.typing import NDArray
 
 from robin_cli.errors import InputError
 
+
+def _read_csv(path: Path) -> pa.Table:
+    # ids are text: 007 is not 7
+    text = pacsv.ConvertOptions(column_types={"pair_id": pa.string(), "attribute": pa.string()})
+    return pacsv.read_csv(path, convert_options=text)
+
+
 _READERS = {
     ".parquet": pq.read_table,
-    ".csv": pacsv.read_csv,
+    ".csv": _read_csv,
     ".jsonl": pajson.read_json,
 }
 
@@ -53,7 +60,10 @@ def load_pools(path: Path) -> Mapping[str, Pool]:
     Raises:
         InputError: no such file, an unknown format, a missing column, ratings that are not whole numbers, or none at all.
     """
-    table = _read(path)
+    try:
+        table = _read(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
     for column in ("pair_id", "rating"):
         if column not in table.column_names:
             raise InputError(
@@ -62,6 +72,10 @@ def load_pools(path: Path) -> Mapping[str, Pool]:
     table = table.filter(pc.is_valid(table["rating"]))
     if not table.num_rows:
         raise InputError(f"{path}: holds no ratings")
+    if "attribute" in table.column_names and table["attribute"].null_count:
+        raise InputError(
+            f"{path}: {table['attribute'].null_count} ratings have no attribute; name one, or leave the column out"
+        )
     names = table["attribute"] if "attribute" in table.column_names else pa.array([path.stem] * table.num_rows)
     pools = {}
     for name in pc.unique(names).to_pylist():
@@ -78,15 +92,12 @@ def _read(path: Path) -> pa.Table:
         return pa.concat_tables(
             [pq.read_table(segment, columns=["pair_id", "attribute", "rating"]) for segment in segments]
         )
-    if path.suffix not in _READERS:
+    suffix = path.suffix.lower()
+    if suffix not in _READERS:
         raise InputError(f"{path}: a pool is a .parquet, .csv or .jsonl file, or a run directory")
-    try:
-        table = _READERS[path.suffix](path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    return table
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    return _READERS[suffix](path)
 
 
 def _with_human(pool: Pool, run: Path) -> Pool:

@@ -57,9 +57,15 @@ def test_keeps_every_rating_with_its_pair_in_order(rows: list[tuple[str, str, in
     assert sum(pool.size for pool in pools.values()) == len(rows)
 
 
+def test_keeps_ids_in_csv_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "p.CSV").write_text("pair_id,rating\n007,1\n1e5,2\n", encoding="utf-8")
+    assert next(iter(load_pools(tmp_path / "p.CSV").values())).pair_ids == ("007", "1e5")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
+        ("p.jsonl", '{"attribute": null, "pair_id": "a", "rating": 1}\n', "1 ratings have no attribute"),
         ("p.csv", "pair,rating\na,1\n", 'no column "pair_id"'),
         ("p.csv", "pair_id,rating\na,1.5\n", "whole numbers"),
         ("p.csv", "pair_id,rating\na,x\n", "whole numbers"),
