@@ -8,10 +8,11 @@ back from it, since folding the judgments again is as fast as trusting it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +34,7 @@ _PAIRS = "pairs.parquet"
 _STATE = "state.parquet"
 _VARIANCES = "variances.parquet"
 _LOCK = "lock"
+_PAIRS_AT_A_TIME = 10_000
 _OURS = frozenset(
     {
         _VARIANCES,
@@ -114,7 +116,7 @@ class RunStore:
         lock = _acquire(path)
         try:
             (path / _JUDGMENTS).mkdir(mode=0o700, exist_ok=True)
-            write_table(pairs_table(pairs), path / _PAIRS)
+            write_pairs(pairs, path / _PAIRS)
             if variances is not None:
                 write_table(pa.table({"variance": variances}), path / _VARIANCES)
             store = cls(path, manifest, lock)
@@ -233,16 +235,17 @@ def read_run(path: Path) -> RunData:
     return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))
 
 
-def pairs_table(pairs: Sequence[Pair]) -> pa.Table:
-    """Pairs as columns pair_id, prompt, response and one a human rating."""
-    columns: dict[str, Any] = {
-        name: pa.array([getattr(pair, name) for pair in pairs], pa.large_string())
-        for name in ("pair_id", "prompt", "response")
-    }
+def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
+    """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be a million."""
     attributes = sorted({attribute for pair in pairs for attribute in pair.human})
-    for attribute in attributes:
-        columns[attribute] = pa.array([pair.human.get(attribute) for pair in pairs], pa.float64())
-    return pa.table(columns)
+    texts = [pa.field(name, pa.large_string()) for name in ("pair_id", "prompt", "response")]
+    schema = pa.schema([*texts, *(pa.field(name, pa.float64()) for name in attributes)])
+    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for start in range(0, len(pairs), _PAIRS_AT_A_TIME):
+            batch = pairs[start : start + _PAIRS_AT_A_TIME]
+            columns: list[list[Any]] = [[getattr(pair, field.name) for pair in batch] for field in texts]
+            columns += [[pair.human.get(name) for pair in batch] for name in attributes]
+            writer.write_table(pa.table(columns, schema=schema))
 
 
 def state_table(arms: Arms, index: ArmIndex) -> pa.Table:
@@ -261,14 +264,21 @@ def state_table(arms: Arms, index: ArmIndex) -> pa.Table:
     )
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a Parquet file that appears whole or not at all, for its owner only."""
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that appears at ``path`` whole or not at all, for its owner only."""
     temporary = path.with_name(path.name + ".tmp")
     with open_private(temporary) as file:
-        pq.write_table(table, file, compression="zstd")
+        yield file
         file.flush()
         os.fsync(file.fileno())
     publish(temporary, path)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a Parquet file that appears whole or not at all, for its owner only."""
+    with whole_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
 
 
 def is_locked(path: Path) -> bool:
@@ -285,14 +295,18 @@ def is_locked(path: Path) -> bool:
 
 
 def _read_pairs(path: Path) -> list[Pair]:
-    columns = pq.read_table(path, partitioning=None).to_pydict()
-    ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
-    human: list[dict[str, float]] = [{} for _ in ids]
-    for attribute, values in columns.items():
-        for ratings, value in zip(human, values, strict=True):
-            if value is not None:
-                ratings[attribute] = value
-    return [Pair(*row) for row in zip(ids, prompts, responses, human, strict=True)]
+    pairs: list[Pair] = []
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_PAIRS_AT_A_TIME):
+            columns = batch.to_pydict()
+            ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
+            human: list[dict[str, float]] = [{} for _ in ids]
+            for attribute, values in columns.items():
+                for ratings, value in zip(human, values, strict=True):
+                    if value is not None:
+                        ratings[attribute] = value
+            pairs.extend(Pair(*row) for row in zip(ids, prompts, responses, human, strict=True))
+    return pairs
 
 
 def _segment_numbers(path: Path) -> set[int]:
