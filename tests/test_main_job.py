@@ -400,6 +400,12 @@ def test_helps_with_every_command_and_an_example() -> None:
     assert robin("--version", cwd=Path(os.devnull).parent).stdout == f"robin {__version__}\n"
 
 
+def test_states_its_defaults_in_the_help(tmp_path: Path) -> None:
+    shown = " ".join(robin("judge", "--help", cwd=tmp_path, COLUMNS="200").stdout.split())
+    for default in ("robin-hood", "0.007", "practice", "auto", "1024", "OPENAI_API_KEY", "./robin.toml"):
+        assert f"(default: {default})" in shown
+
+
 def test_imports_nothing_heavy_for_help() -> None:
     heavy = ("openai", "pandas", "pyarrow", "numpy", "aiohttp")
     code = f"import sys, robin_cli.cli.app; print([name for name in {heavy} if name in sys.modules])"

@@ -43,7 +43,7 @@ Model = Annotated[str | None, typer.Option(help="The judge's model name.", envva
 ApiKeyEnv = Annotated[
     str | None,
     typer.Option(
-        help="Environment variable that holds the key. [default: OPENAI_API_KEY]",
+        help="Environment variable that holds the key. (default: OPENAI_API_KEY)",
         envvar="ROBIN_API_KEY_ENV",
         rich_help_panel=_DATA,
     ),
@@ -76,7 +76,7 @@ Budget = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        help="robin-hood, two-priors, dirichlet, robin or uniform. [default: robin-hood]",
+        help="robin-hood, two-priors, dirichlet, robin or uniform. (default: robin-hood)",
         envvar="ROBIN_SCHEDULER",
         rich_help_panel=_SPEND,
     ),
@@ -84,13 +84,13 @@ Scheduler = Annotated[
 Delta = Annotated[
     float | None,
     typer.Option(
-        help="ROBIN-HOOD's failure probability. [default: 0.007]", envvar="ROBIN_DELTA", rich_help_panel=_SPEND
+        help="ROBIN-HOOD's failure probability. (default: 0.007)", envvar="ROBIN_DELTA", rich_help_panel=_SPEND
     ),
 ]
 Mode = Annotated[
     str | None,
     typer.Option(
-        help="ROBIN-HOOD's constants: practice or theory. [default: practice]",
+        help="ROBIN-HOOD's constants: practice or theory. (default: practice)",
         envvar="ROBIN_MODE",
         rich_help_panel=_SPEND,
     ),
@@ -98,7 +98,7 @@ Mode = Annotated[
 Objective = Annotated[
     str | None,
     typer.Option(
-        help="What is made small: worst-case (the largest error) or mean-error. [default: worst-case]",
+        help="What is made small: worst-case (the largest error) or mean-error. (default: worst-case)",
         envvar="ROBIN_OBJECTIVE",
         rich_help_panel=_SPEND,
     ),
@@ -115,27 +115,27 @@ Variances = Annotated[
 Concurrency = Annotated[
     str | None,
     typer.Option(
-        help="Calls under way at a time: N or auto. [default: auto]", envvar="ROBIN_CONCURRENCY", rich_help_panel=_ASK
+        help="Calls under way at a time: N or auto. (default: auto)", envvar="ROBIN_CONCURRENCY", rich_help_panel=_ASK
     ),
 ]
 Temperature = Annotated[
     float | None,
-    typer.Option(help="Sampling temperature. [default: 1]", envvar="ROBIN_TEMPERATURE", rich_help_panel=_ASK),
+    typer.Option(help="Sampling temperature. (default: 1)", envvar="ROBIN_TEMPERATURE", rich_help_panel=_ASK),
 ]
 TopP = Annotated[
-    float | None, typer.Option(help="Nucleus sampling. [default: 1]", envvar="ROBIN_TOP_P", rich_help_panel=_ASK)
+    float | None, typer.Option(help="Nucleus sampling. (default: 1)", envvar="ROBIN_TOP_P", rich_help_panel=_ASK)
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(help="Longest answer, in tokens. [default: 1024]", envvar="ROBIN_MAX_TOKENS", rich_help_panel=_ASK),
+    typer.Option(help="Longest answer, in tokens. (default: 1024)", envvar="ROBIN_MAX_TOKENS", rich_help_panel=_ASK),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(help="Longest request, in seconds. [default: 120]", envvar="ROBIN_TIMEOUT", rich_help_panel=_ASK),
+    typer.Option(help="Longest request, in seconds. (default: 120)", envvar="ROBIN_TIMEOUT", rich_help_panel=_ASK),
 ]
 MaxRetries = Annotated[
     int | None,
-    typer.Option(help="Retries of a call after errors. [default: 6]", envvar="ROBIN_MAX_RETRIES", rich_help_panel=_ASK),
+    typer.Option(help="Retries of a call after errors. (default: 6)", envvar="ROBIN_MAX_RETRIES", rich_help_panel=_ASK),
 ]
 ExtraBody = Annotated[
     str | None,
@@ -153,7 +153,7 @@ RunDir = Annotated[
     str | None,
     typer.Option(
         "--run",
-        help="Run directory. [default: runs/TIME-ATTRIBUTE]",
+        help="Run directory. (default: runs/TIME-ATTRIBUTE)",
         envvar="ROBIN_RUN",
         metavar="DIR",
         rich_help_panel=_OUT,
@@ -162,13 +162,13 @@ RunDir = Annotated[
 Config = Annotated[
     str | None,
     typer.Option(
-        help="TOML file, or the name of a ready one. [default: ./robin.toml]", metavar="FILE", rich_help_panel=_OUT
+        help="TOML file, or the name of a ready one. (default: ./robin.toml)", metavar="FILE", rich_help_panel=_OUT
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
-        help="csv, tsv, jsonl, parquet, xlsx or table. [default: by the file's name]",
+        help="csv, tsv, jsonl, parquet, xlsx or table. (default: by the file's name)",
         envvar="ROBIN_FORMAT",
         rich_help_panel=_OUT,
     ),

@@ -30,23 +30,23 @@ def simulate(
         str | None, typer.Option(help="Calls in all; several by commas.", rich_help_panel=_SETTINGS)
     ] = None,
     schedulers: Annotated[
-        str | None, typer.Option(help="By commas. [default: uniform,robin-hood,robin]", rich_help_panel=_SETTINGS)
+        str | None, typer.Option(help="By commas. (default: uniform,robin-hood,robin)", rich_help_panel=_SETTINGS)
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Repetitions. [default: 50]", rich_help_panel=_SETTINGS)] = None,
+    runs: Annotated[int | None, typer.Option(help="Repetitions. (default: 50)", rich_help_panel=_SETTINGS)] = None,
     seed: Annotated[
-        int | None, typer.Option(help="The same gives the same table. [default: 0]", rich_help_panel=_SETTINGS)
+        int | None, typer.Option(help="The same gives the same table. (default: 0)", rich_help_panel=_SETTINGS)
     ] = None,
     attribute: Annotated[
-        str | None, typer.Option(help="Sets of the pool to take, by commas. [default: all]", rich_help_panel=_SETTINGS)
+        str | None, typer.Option(help="Sets of the pool to take, by commas. (default: all)", rich_help_panel=_SETTINGS)
     ] = None,
     limit: Annotated[
         int | None, typer.Option(help="Take the first K pairs of each.", metavar="K", rich_help_panel=_SETTINGS)
     ] = None,
     scale: Annotated[
-        str | None, typer.Option(help="As 0-4. [default: from the ratings]", rich_help_panel=_SETTINGS)
+        str | None, typer.Option(help="As 0-4. (default: from the ratings)", rich_help_panel=_SETTINGS)
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="ROBIN-HOOD's. [default: 0.007]", rich_help_panel=_SETTINGS)
+        float | None, typer.Option(help="ROBIN-HOOD's. (default: 0.007)", rich_help_panel=_SETTINGS)
     ] = None,
     mode: Annotated[
         str | None, typer.Option(help="ROBIN-HOOD's: practice or theory.", rich_help_panel=_SETTINGS)
