@@ -28,6 +28,7 @@ from tests.conftest import (
     robin,
     write_pairs,
 )
+from tests.judging.wire import completion, error, serving
 
 SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,n_unparsed,human"
 
@@ -229,6 +230,8 @@ def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(tmp_path
         (["--extra-body", "[1]"], 2, "must be a JSON object"),
         (["--config", "nowhere.toml"], 2, "openai, vllm"),
         (["--model", "gpt-9"], 3, "check --model"),
+        (["-o", "nowhere/s.csv"], 2, "there is no folder nowhere"),
+        (["-o", "s.docx"], 2, "known formats, and ends of file names, are csv"),
     ],
 )
 def test_says_what_is_wrong_and_what_to_do(
@@ -263,6 +266,27 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "not answered a single call" in done.stderr
     assert "robin resume" in done.stderr
+
+
+def test_leaves_with_3_and_a_hint_when_no_answer_carries_a_rating(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    cut = {"message": {"role": "assistant", "content": None}, "finish_reason": "length"}
+    with serving(lambda *_: completion(choices=[cut])) as wire:
+        done = robin(*judge(wire.url, data, 50, "--run", "r"), cwd=tmp_path)
+
+    assert done.returncode == 3
+    assert "truncated" in done.stderr
+    assert "raise --max-tokens" in done.stderr
+    assert len(wire.bodies) <= 25  # five arms, a few calls each
+
+
+def test_says_what_the_server_said_when_it_refuses_everything(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    with serving(lambda *_: error(400, "this endpoint wants bananas")) as wire:
+        done = robin(*judge(wire.url, data, 50, "--run", "r"), cwd=tmp_path)
+
+    assert done.returncode == 3
+    assert "wants bananas" in done.stderr
 
 
 def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from robin_cli.records import RETIRE_AFTER
 # arm after its warm-up, whose priority is a variance of ratings over a count.
 _WARM_UP = -(2.0**52)
 _NEVER = math.inf
+_KNOWN_FOR_EACH_PENDING = 4
 
 
 class Nothing(Enum):
@@ -69,6 +70,8 @@ class HeapScheduler:
     An arm may not be asked now when
     - it is retired (:meth:`Arms.retired`);
     - its warm-up calls are all under way: its priority needs their answers;
+    - after its warm-up, a quarter as many calls are under way as it has ratings: more would be asked on old knowledge, and
+      the first arm to end its warm-up would take what belongs to those whose answers are still to come;
     - its calls under way could already retire it: an arm that nobody can rate must not eat the budget meanwhile;
     - it was deferred.
 
@@ -178,7 +181,9 @@ class HeapScheduler:
             priority = self._policy.priority(rated, pending, arms.totals, arms.totals_sq, ready) + SPREAD / (
                 rated + pending
             )
-        key = np.where(n < warm_up, np.where(calls < warm_up, _WARM_UP + calls, _NEVER), -priority)
+        full = pending >= np.maximum(1.0, n // _KNOWN_FOR_EACH_PENDING)
+        adaptive = np.where(full, _NEVER, -priority)
+        key = np.where(n < warm_up, np.where(calls < warm_up, _WARM_UP + calls, _NEVER), adaptive)
         key[((streak > 0) | (n == 0)) & (streak + pending >= RETIRE_AFTER)] = _NEVER
         key[list(self._deferred)] = _NEVER
         self._key: list[float] = key.tolist()
@@ -197,5 +202,7 @@ class HeapScheduler:
         if n < self._policy.warm_up:
             calls = n + pending
             return _WARM_UP + calls if calls < self._policy.warm_up else _NEVER
+        if pending >= max(1, n // _KNOWN_FOR_EACH_PENDING):
+            return _NEVER
         priority = self._policy.priority(float(n), float(pending), arms.total[arm], arms.total_sq[arm], arm)
         return -(priority + SPREAD / (n + pending))

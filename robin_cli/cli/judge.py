@@ -84,10 +84,12 @@ def resume(
 def _judge(config: RunConfig) -> None:
     from robin_cli.cli.work import connection_of, messages_for, spend
     from robin_cli.config import api_key, endpoint_of
+    from robin_cli.output.export import check_output
     from robin_cli.runs.opening import open_run
 
     api_key(config)  # no endpoint is the first thing to say: before data is read or a folder made
     endpoint_of(config)
+    check_output(config.format, config.output)
     messages = messages_for(config)
     with open_run(config, messages.note) as store:
         spend(store, connection_of(config), config, messages)
@@ -97,11 +99,13 @@ def _judge(config: RunConfig) -> None:
 def _resume(run: Path, given: dict[str, Any]) -> None:
     from robin_cli.cli.work import connection_of, last_connection, messages_for, spend
     from robin_cli.config import RunConfig, checked_flags
+    from robin_cli.output.export import check_output
     from robin_cli.runs.manifest import read_manifest
     from robin_cli.runs.opening import reopen_run
 
     recorded = last_connection(read_manifest(run))
     config = RunConfig(**{**recorded, **checked_flags(given)})  # a robin.toml here is not this run's
+    check_output(config.format, config.output)
     messages = messages_for(config)
     with reopen_run(run, budget=config.budget) as store:
         spend(store, connection_of(config), config, messages)

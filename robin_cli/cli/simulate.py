@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from robin_cli.output.simulated import SimulateConfig
 
-_SETTINGS = "Also settable as [simulate] in a TOML file"
+_SETTINGS = "Settings; also in the table simulate of a TOML file"
 
 
 def register(app: typer.Typer) -> None:

@@ -75,9 +75,10 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
     try:
         outcome = asyncio.run(_work(store, connection, key, messages, quiet=config.quiet))
     except RobinError:
-        messages.note(f"everything received is kept in {store.path}; to go on: robin resume {store.path}")
+        if store.has_answers:
+            messages.note(f"everything received is kept in {store.path}; to go on: {_again(store, config)}")
         raise
-    _conclude(store, outcome, messages)
+    _conclude(store, outcome, config, messages)
 
 
 async def _work(store: RunStore, connection: Connection, key: str, messages: Messages, *, quiet: bool) -> Outcome:
@@ -134,7 +135,11 @@ def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
             loop.add_signal_handler(number, asked)
 
 
-def _conclude(store: RunStore, outcome: Outcome, messages: Messages) -> None:
+def _again(store: RunStore, config: RunConfig) -> str:
+    return f"robin resume {store.path}" + (f" -o {config.output}" if config.output else "")
+
+
+def _conclude(store: RunStore, outcome: Outcome, config: RunConfig, messages: Messages) -> None:
     stats = outcome.stats
     took = duration(time.monotonic() - stats.started_at)
     messages.note(
@@ -144,13 +149,18 @@ def _conclude(store: RunStore, outcome: Outcome, messages: Messages) -> None:
         if counts:
             listed = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
             messages.note(f"{kind}: {listed}")
-    if outcome.retired:
+    if stats.unparsed["truncated"] > 0.05 * (stats.ratings + sum(stats.unparsed.values())):
         messages.note(
-            f"{outcome.retired} arms could not be rated and were given up: see n_unparsed, and robin status {store.path}"
+            "many answers were cut off before the rating: raise --max-tokens (in a new run), above all for models that think"
         )
+    if outcome.retired:
+        messages.note(f"{outcome.retired} arms could not be rated and were given up: see robin status {store.path}")
     if outcome.interrupted:
-        print(f"robin: interrupted; everything received is kept. To go on: robin resume {store.path}", file=sys.stderr)
+        print(f"robin: interrupted; everything received is kept. To go on: {_again(store, config)}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
-    if outcome.spent < outcome.budget and not stats.ratings and stats.failed:
-        raise EndpointError(f"no call was answered with a rating; see robin status {store.path}")
+    if outcome.spent < outcome.budget and not stats.ratings:
+        reason = stats.last_failure or ", ".join(sorted(stats.unparsed))
+        raise EndpointError(
+            f"no call was answered with a rating ({reason}); robin export {store.path} --what judgments has all"
+        )
     messages.note(f"run: {store.path}")

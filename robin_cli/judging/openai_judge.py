@@ -154,6 +154,9 @@ class OpenAIJudge:
                 if problem.throttled or problem.reason in _OVERLOADED:
                     self._pacer.throttled(started_at=started, retry_after_s=problem.after_s)
                 if problem.throttled:
+                    self._tell_once(
+                        "too many requests: waiting as it asks, and going on with fewer at a time", key="throttled"
+                    )
                     self._show_hold(problem.after_s)
                 else:
                     self._tell_once(

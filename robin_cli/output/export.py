@@ -7,7 +7,9 @@ gets an apostrophe in front, which spreadsheets take as "this is text".
 from __future__ import annotations
 
 import math
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -25,6 +27,7 @@ from robin_cli.runs.store import RunData
 from robin_cli.statistics.agreement import Agreement
 
 _FORMULA_LEAD = r"^[=+\-@\t\r]"
+_BINARY = frozenset({"parquet", "xlsx"})
 _CELL_LIMIT = 32_767
 _SHEET_ROWS = 1_048_575
 _XLSX_SUFFIX = " … (cut: an Excel cell holds no more)"
@@ -66,8 +69,7 @@ def export(table: pa.Table, settings: Mapping[str, Any], *, fmt: str | None, out
     """
     write = _writer(fmt, output)
     if output in {None, "-"}:
-        write(table, settings, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        _to_stdout(write, table, settings)
         return
     path = Path(str(output))
     temporary = path.with_name(path.name + ".tmp")
@@ -80,15 +82,45 @@ def export(table: pa.Table, settings: Mapping[str, Any], *, fmt: str | None, out
         raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with -o") from error
 
 
+def _to_stdout(write: _Writer, table: pa.Table, settings: Mapping[str, Any]) -> None:
+    try:
+        if write is _write_xlsx:  # it wants a file that it can move about in
+            with tempfile.TemporaryFile() as file:
+                write(table, settings, file)
+                file.seek(0)
+                shutil.copyfileobj(file, sys.stdout.buffer)
+        else:
+            write(table, settings, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"standard output: could not be written ({error.strerror})") from error
+
+
 _Writer = Callable[[pa.Table, Mapping[str, Any], IO[bytes]], None]
 
 
 def _writer(fmt: str | None, output: str | None) -> _Writer:
     suffix = Path(output).suffix.removeprefix(".").lower() if output and output != "-" else ""
-    name = fmt or (suffix if suffix in _WRITERS else "csv")
+    name = fmt or suffix or "csv"
     if name not in _WRITERS:
-        raise InputError(f'--format "{name}": known formats are {", ".join(_WRITERS)}')
+        raise InputError(f'--format "{name}": known formats, and ends of file names, are {", ".join(_WRITERS)}')
+    if name in _BINARY and output in {None, "-"} and sys.stdout.isatty():
+        raise InputError(f"{name} is nothing for a terminal: name a file with -o")
     return _WRITERS[name]
+
+
+def check_output(fmt: str | None, output: str | None) -> None:
+    """Refuse, before anything is paid for, an output that could not be written.
+
+    Raises:
+        InputError: an unknown format, or a folder that is not there.
+    """
+    if fmt != "table":
+        _writer(fmt, output)
+    if output not in {None, "-"} and not Path(str(output)).absolute().parent.is_dir():
+        raise InputError(f"-o {output}: there is no folder {Path(str(output)).parent}; make it, or name another file")
 
 
 def _write_csv(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:

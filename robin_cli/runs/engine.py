@@ -43,6 +43,7 @@ class Stats:
     completion_tokens: int = 0
     in_flight: int = 0
     dropped: int = 0
+    last_failure: str = ""
 
 
 class Stop:
@@ -230,6 +231,7 @@ class Engine:
         Raises:
             EndpointError: nothing has succeeded, so far or for too long.
         """
+        self.stats.last_failure = f"{failure.reason}: {failure.detail}"
         answered = self.stats.ratings or self.stats.unparsed
         self._failures_in_a_row += 1
         if failure.reason in PERMANENT_FAILURES:

@@ -154,6 +154,11 @@ class RunStore:
         path = self.path / _VARIANCES
         return pq.read_table(path, partitioning=None)["variance"].to_numpy() if path.exists() else None
 
+    @property
+    def has_answers(self) -> bool:
+        """Whether anything was ever kept here."""
+        return bool(self._rows) or self._segment > 1
+
     def set_manifest(self, manifest: Manifest) -> None:
         """Record another manifest: a larger budget, a further session."""
         manifest.write(self.path)

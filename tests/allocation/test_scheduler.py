@@ -171,9 +171,23 @@ def test_counts_calls_under_way() -> None:
     for rating in (1, 3) * 20:
         arms.add_rating(1, rating)
     scheduler = HeapScheduler(arms, robin_hood(Setup(2, 1000, SCALE)))
-    assert [scheduler.ask() for _ in range(60)] == [0] * 60
-    asked = [scheduler.ask() for _ in range(100)]
-    assert 0 < asked.count(1) < asked.count(0)  # the calls under way make arm 0 less urgent, until arm 1's turn comes
+    asked = [scheduler.ask() for _ in range(21)]
+    assert asked == [0] * 10 + [1] * 10 + [Nothing.NOW]  # a quarter of its ratings each, the more urgent arm first
+
+
+def test_keeps_the_budget_for_arms_whose_warm_up_answers_are_still_to_come() -> None:
+    # 12 alike arms, everything asked at once: nobody may take much more than a share of what is left after the warm-up
+    rng = np.random.default_rng(2)
+    arms = Arms(12)
+    scheduler = HeapScheduler(arms, robin_hood(Setup(12, 500, SCALE)))
+    under_way: list[int] = []
+    for _ in range(500):
+        while len(under_way) < 256 and isinstance(arm := scheduler.ask(), int):
+            under_way.append(arm)
+        done = under_way.pop(int(rng.integers(len(under_way))))
+        arms.add_rating(done, int(rng.choice([1, 2, 2, 3])))
+        scheduler.tell(done)
+    assert arms.counts.max() < 2.5 * 500 / 12
 
 
 def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
