@@ -11,11 +11,13 @@ import json
 import math
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import orjson
 
 from robin_cli.errors import InputError
 from robin_cli.shipped import shipped
@@ -35,7 +37,7 @@ class RunConfig:
     data: str | None = None
     budget: int | None = None
     attribute: str | None = None
-    base_url: str | None = None
+    base_url: tuple[str, ...] = ()
     model: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
     scheduler: str = "robin-hood"
@@ -44,6 +46,12 @@ class RunConfig:
     objective: str = "worst-case"
     variances: str | None = None
     concurrency: str = AUTO
+    samples_per_request: int = 1
+    rpm: float | None = None
+    tpm: float | None = None
+    max_cost: float | None = None
+    price_in: float | None = None
+    price_out: float | None = None
     temperature: float = 1.0
     top_p: float = 1.0
     max_tokens: int = 1024
@@ -83,6 +91,7 @@ class RunConfig:
 
 
 _PATHS = frozenset({"data", "run", "output", "variances"})
+_TAKEN = frozenset({"messages", "model", "n", "stream"})
 _Check = tuple[Callable[[Any], bool], str]
 _CHECKS: Mapping[str, _Check] = {
     "budget": (lambda v: v >= 1, "a number of judge calls, at least 1"),
@@ -92,6 +101,17 @@ _CHECKS: Mapping[str, _Check] = {
     "concurrency": (
         lambda v: v == AUTO or (v.isascii() and v.isdecimal() and int(v) >= 1),
         "a number, at least 1, or auto",
+    ),
+    "samples_per_request": (lambda v: 1 <= v <= 128, "a number of ratings, 1 to 128"),
+    **dict.fromkeys(("rpm", "tpm"), (lambda v: 0 < v < math.inf, "a number a minute, above 0")),
+    "max_cost": (lambda v: 0 < v < math.inf, "US dollars, above 0"),
+    **dict.fromkeys(
+        ("price_in", "price_out"), (lambda v: 0 <= v < math.inf, "US dollars for a million tokens, at least 0")
+    ),
+    "extra_body": (
+        lambda v: not _TAKEN & v.keys(),
+        "without " + ", ".join(sorted(_TAKEN)) + ", which robin sets itself (several ratings a request: "
+        "--samples-per-request)",
     ),
     "temperature": (lambda v: 0 <= v <= 2, "between 0 and 2"),
     "top_p": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
@@ -120,9 +140,7 @@ def load_config(given: Mapping[str, Any], file: str | None) -> RunConfig:
     """
     path = _config_path(file)
     from_file = read_toml(path) if path else {}
-    config = RunConfig(**{**from_file, **checked_flags(given), "source": str(path) if path else "the command line"})
-    _check_url(config.base_url)
-    return config
+    return RunConfig(**{**from_file, **checked_flags(given), "source": str(path) if path else "the command line"})
 
 
 def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,10 +154,11 @@ def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
         flags["extra_body"] = _json_object(text)
     if isinstance(text := flags.get("columns"), str):
         flags["columns"] = _mapping(text)
+    if not flags.get("base_url", True):
+        del flags["base_url"]  # Typer's way to say that a flag of many values was not given
     for name, value in flags.items():
         _check(name, value, f"--{name.replace('_', '-')}")
-    _check_url(flags.get("base_url"))
-    return flags
+    return flags | ({"base_url": _urls(flags["base_url"])} if "base_url" in flags else {})
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -167,7 +186,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         value = _coerced(name, raw, path)
         _check(name, value, f"{path}: {key}")
         settings[name] = _from_folder_of(path, str(value)) if name in _PATHS else value
-    return settings
+    return settings | ({"base_url": _urls(settings["base_url"])} if "base_url" in settings else {})
 
 
 def api_key(config: RunConfig) -> str:
@@ -179,7 +198,7 @@ def api_key(config: RunConfig) -> str:
     key = os.environ.get(config.api_key_env, "").strip()
     if key and not (key.isascii() and key.isprintable() and " " not in key):
         raise InputError(f"{config.api_key_env}: holds blanks or other characters that no key has; set it anew")
-    if not key and config.base_url is None:
+    if not key and not config.base_url:
         raise InputError(
             f"no endpoint is configured. Three ways on: set a key in {config.api_key_env} (and --model); name a local "
             "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: make demo"
@@ -187,16 +206,16 @@ def api_key(config: RunConfig) -> str:
     return key or "none"
 
 
-def endpoint_of(config: RunConfig) -> tuple[str, str]:
-    """Address and model of the judge.
+def endpoint_of(config: RunConfig) -> tuple[tuple[str, ...], str]:
+    """Addresses (at least one) and model of the judge.
 
     Raises:
         InputError: no model is named.
     """
-    base_url = (config.base_url or OPENAI_URL).rstrip("/")
+    base_urls = config.base_url or (OPENAI_URL,)
     if not config.model:
-        raise InputError(f"--model is missing: name the judge that {base_url} should answer with")
-    return base_url, config.model
+        raise InputError(f"--model is missing: name the judge that {base_urls[0]} should answer with")
+    return base_urls, config.model
 
 
 def _config_path(file: str | None) -> Path | None:
@@ -232,18 +251,27 @@ def _coerced(name: str, value: object, path: Path) -> object:
     declared = next(each.type for each in fields(RunConfig) if each.name == name)
     if name == "attribute" and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
+    if name == "base_url" and (isinstance(value, str) or (isinstance(value, list) and value)):
+        return [value] if isinstance(value, str) else value
     if name == "concurrency" and type(value) is int:
         return str(value)
     if type(value) is int and "float" in str(declared):
         return float(value)
-    wanted = {"str": str, "int": int, "float": float, "bool": bool, "Mapping": dict}
+    wanted = {"str": str, "int": int, "float": float, "bool": bool, "Mapping": dict, "tuple": list}
     kind = next(kind for word, kind in wanted.items() if str(declared).startswith(word))
     if type(value) is not kind:
         raise InputError(f"{path}: {name} must be {_NAMES[kind]}, not {value!r}")
     return value
 
 
-_NAMES = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false", dict: "a table"}
+_NAMES = {
+    str: "text in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict: "a table",
+    list: "text in quotes, or a list of such",
+}
 
 
 def _check(name: str, value: Any, place: str) -> None:
@@ -255,16 +283,18 @@ def _check(name: str, value: Any, place: str) -> None:
         raise InputError(f"{place}{shown}: must be {wanted}")
 
 
-def _check_url(url: str | None) -> None:
-    if url is None:
-        return
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError("--base-url: must be an address such as http://localhost:8000/v1")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise InputError(
-            "--base-url: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
-        )
+def _urls(urls: Sequence[object]) -> tuple[str, ...]:
+    checked = []
+    for url in urls:
+        parts = urlsplit(str(url))
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise InputError("--base-url: must be an address such as http://localhost:8000/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise InputError(
+                "--base-url: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
+            )
+        checked.append(str(url).rstrip("/"))
+    return tuple(dict.fromkeys(checked))
 
 
 def _json_object(text: str) -> dict[str, Any]:
@@ -272,6 +302,10 @@ def _json_object(text: str) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"--extra-body: not JSON ({error})") from None
+    try:
+        orjson.dumps(value)
+    except TypeError as error:
+        raise InputError(f"--extra-body: cannot be sent ({error})") from None
     if not isinstance(value, dict):
         raise InputError("--extra-body: must be a JSON object, for example '{\"top_k\": 40}'")
     return value

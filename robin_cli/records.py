@@ -82,11 +82,18 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money of one request; None where neither the endpoint nor an estimate says."""
+    """Tokens and money of one request; None where neither the endpoint nor an estimate says.
+
+    ``cached_tokens`` are those of ``prompt_tokens`` that the endpoint did not have to read again. ``estimated``: a part of
+    it is not the endpoint's own figure. ``counts_one_choice``: the endpoint is known to count one choice of several only.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
+    cached_tokens: int = 0
+    estimated: bool = False
+    counts_one_choice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,8 @@ class Judgment:
 
     ``draw`` numbers the calls of an arm from 0, so that no two calls of an arm are made with the same seed, before and
     after an interruption. Where one request brought several answers, the first of them carries the tokens and the cost
-    of the request and the others 0, so that sums over judgments are right. ``received_at`` is UTC, seconds since 1970.
+    of the request and the others 0, so that sums over judgments are right. ``usage_estimated``: tokens and cost are not (all)
+    the endpoint's own figures. ``received_at`` is UTC, seconds since 1970.
     """
 
     pair_id: str
@@ -114,6 +122,7 @@ class Judgment:
     latency_s: float
     request_id: str | None
     received_at: float
+    usage_estimated: bool = False
 
     @property
     def counts(self) -> bool:

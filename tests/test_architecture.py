@@ -33,6 +33,7 @@ ONLY = {
     "openai": {"judging/openai_judge.py"},
     "tenacity": {"judging/openai_judge.py"},
     "httpx2": {"judging/openai_judge.py"},
+    "genai_prices": {"judging/metering.py"},
     "aiohttp": {"judging/replay_server.py"},
     "jinja2": {"judging/rubrics.py"},
     "typer": {"cli/*"},
@@ -46,7 +47,15 @@ ONLY = {
     },
     "scipy": {"statistics/agreement.py"},
     "matplotlib": {"output/curves.py"},
-    "pyarrow": {"data/*", "runs/store.py", "runs/schema.py", "runs/fold.py", "output/export.py", "output/status.py"},
+    "pyarrow": {
+        "data/*",
+        "runs/store.py",
+        "runs/schema.py",
+        "runs/fold.py",
+        "runs/session.py",
+        "output/export.py",
+        "output/status.py",
+    },
     "xlsxwriter": {"output/export.py"},
 }
 

@@ -56,7 +56,7 @@ def test_says_which_setting_is_wrong_and_where(tmp_path: Path, text: str, said: 
 @pytest.mark.parametrize("url", ["https://user:hunter2@host/v1", "https://host/v1?key=hunter2"])
 def test_takes_no_secret_in_an_address_and_does_not_repeat_it(url: str) -> None:
     with pytest.raises(InputError, match="api-key-env") as refused:
-        load_config({"base_url": url}, None)
+        load_config({"base_url": [url]}, None)
     assert "hunter2" not in str(refused.value)
 
 
@@ -97,7 +97,7 @@ def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OTHER_KEY", " sk-other ")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert api_key(RunConfig(api_key_env="OTHER_KEY")) == "sk-other"
-    assert api_key(RunConfig(base_url="http://localhost:1/v1")) == "none"
+    assert api_key(RunConfig(base_url=("http://localhost:1/v1",))) == "none"
     monkeypatch.setenv("OTHER_KEY", "sk-a\nsk-b")
     with pytest.raises(InputError, match="OTHER_KEY") as refused:
         api_key(RunConfig(api_key_env="OTHER_KEY"))

@@ -30,7 +30,7 @@ from tests.conftest import (
 )
 from tests.judging.wire import completion, error, serving
 
-SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,n_unparsed,human"
+SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,n_unparsed,human,given_up"
 
 
 def judge(url: str, data: Path, budget: int, *more: str | Path) -> list[str | Path]:
@@ -465,6 +465,6 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
     assert (answered["status"] == "ok").mean() > 0.9
     # two of these pairs are too long for the model's 2,048 tokens: tried once each, and reported
     assert list(judgments[judgments["status"] == "failed"]["reason"]) == ["context_length"] * 2
-    assert "2 arms could not be rated" in done.stderr
+    assert "cannot be rated: 2 context_length" in done.stderr
     assert judgments.groupby("pair_id")["rating"].nunique().max() > 1
     assert answered["completion_tokens"].min() > 0

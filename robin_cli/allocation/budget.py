@@ -1,4 +1,4 @@
-"""The budget: reserved before a call, settled after it, so that it holds at any concurrency."""
+"""The budget, in calls and in money: reserved before a call, settled after it, so that it holds at any concurrency."""
 
 from __future__ import annotations
 
@@ -39,4 +39,33 @@ class Budget:
         if not 0 <= spent <= reserved <= self.reserved:
             raise ValueError(f"cannot settle {spent} of {reserved} units with {self.reserved} reserved")
         self.reserved -= reserved
+        self.spent += spent
+
+
+class Purse:
+    """At most ``limit`` US dollars, of which some are spent and some reserved for calls under way; None: no limit.
+
+    What a call will cost is known only afterwards, so the most that it can cost is reserved before.
+    """
+
+    __slots__ = ("limit", "reserved", "spent")
+
+    def __init__(self, limit: float | None, spent: float = 0.0) -> None:
+        self.limit = limit
+        self.spent = spent
+        self.reserved = 0.0
+
+    def covers(self, most: float) -> bool:
+        """Whether a call that may cost ``most`` still fits."""
+        return self.limit is None or self.spent + self.reserved + most <= self.limit
+
+    def reserve(self, most: float) -> None:
+        """Set ``most`` aside for a call about to be made; ValueError if it does not fit."""
+        if not self.covers(most):
+            raise ValueError(f"${most:.6f} do not fit into ${self.limit} with ${self.spent + self.reserved:.6f} taken")
+        self.reserved += most
+
+    def settle(self, reserved: float, spent: float) -> None:
+        """Turn a reservation into what was ``spent``."""
+        self.reserved = max(0.0, self.reserved - reserved)  # sums of floats may end a hair below
         self.spent += spent

@@ -33,11 +33,17 @@ class Scheduler(Protocol):
     def ask(self) -> int | Nothing:
         """The arm to call next, its call counted as pending; or why there is none."""
 
-    def tell(self, arm: int) -> None:
-        """One pending call of ``arm`` is over and its outcome stands in the arms' numbers."""
+    def ask_several(self, at_most: int) -> tuple[int, int] | Nothing:
+        """The arm to call next and how often at once, 1 to ``at_most``, all counted as pending; or why there is none."""
 
-    def defer(self, arm: int) -> None:
-        """One pending call of ``arm`` failed for now: ask others first, until one of them succeeds."""
+    def tell(self, arm: int, calls: int = 1) -> None:
+        """So many pending calls of ``arm`` are over and what came of them stands in the arms' numbers."""
+
+    def defer(self, arm: int, calls: int = 1) -> None:
+        """So many pending calls of ``arm`` failed for now: ask others first, until one of them succeeds."""
+
+    def withdraw(self, arm: int, calls: int = 1) -> None:
+        """So many pending calls of ``arm`` are not made after all."""
 
 
 def next_refit(rated: int, arms: int) -> float:
@@ -78,12 +84,15 @@ class HeapScheduler:
     Args:
         arms: the numbers to choose by; read at every call, so whoever tells must have written them before.
         policy: fitted already, if it is a pooled one and there are ratings.
+        budget: calls there are for all arms together: a warm-up that it does not suffice for is cut short evenly.
     """
 
-    def __init__(self, arms: Arms, policy: Policy) -> None:
+    def __init__(self, arms: Arms, policy: Policy, *, budget: int | None = None) -> None:
         self.arms = arms
         self._policy = policy
+        self._even_share = policy.warm_up if budget is None else budget // max(1, len(arms))
         self._deferred: set[int] = set()
+        self._known = arms.n[:]  # ratings that were told of; those since the last tell are new
         self._rated = int(arms.counts.sum())
         self._refit_at = next_refit(self._rated, len(arms)) if isinstance(policy, PooledPolicy) else _NEVER
         self._pending = 0
@@ -109,12 +118,30 @@ class HeapScheduler:
         self._key[arm] = self._key_of(arm)
         return arm
 
-    def tell(self, arm: int) -> None:
-        """One pending call of ``arm`` is over; its outcome stands in the arms' numbers already."""
-        self._settle(arm)
+    def ask_several(self, at_most: int) -> tuple[int, int] | Nothing:
+        """The arm of highest priority and how many calls of it to make at once, 1 to ``at_most``; all are pending.
+
+        They are as many as may be under way for the arm: in its warm-up not beyond the warm-up's end, after it no more than
+        a quarter of the ratings it has.
+        """
+        arm = self.ask()
+        if isinstance(arm, Nothing):
+            return arm
+        more = min(at_most - 1, self._room(arm))
+        if more > 0:
+            self.arms.pending[arm] += more
+            self._pending += more
+            self._key[arm] = self._key_of(arm)
+            return arm, 1 + more
+        return arm, 1
+
+    def tell(self, arm: int, calls: int = 1) -> None:
+        """So many pending calls of ``arm`` are over; what came of them stands in the arms' numbers already."""
+        rated = self.arms.n[arm] - self._known[arm]
+        self._settle(arm, calls)
         self._deferred.discard(arm)
-        if not self.arms.streak[arm]:
-            self._rated += 1
+        self._known[arm] += rated
+        self._rated += rated
         if self._rated >= self._refit_at:
             self._refit()
         else:
@@ -122,17 +149,33 @@ class HeapScheduler:
         if self._deferred and not self.arms.streak[arm]:
             self._readmit()
 
-    def defer(self, arm: int) -> None:
-        """One pending call of ``arm`` failed: it is asked again after another arm was rated, or if no other is left."""
-        self._settle(arm)
+    def withdraw(self, arm: int, calls: int = 1) -> None:
+        """So many pending calls of ``arm`` are not made after all."""
+        self._settle(arm, calls)
+        self._refresh(arm)
+
+    def defer(self, arm: int, calls: int = 1) -> None:
+        """So many calls of ``arm`` failed: it is asked again after another arm was rated, or if no other is left."""
+        self._settle(arm, calls)
         self._deferred.add(arm)
         self._key[arm] = _NEVER
 
-    def _settle(self, arm: int) -> None:
-        if not self.arms.pending[arm]:
-            raise ValueError(f"arm {arm} has no call under way")
-        self.arms.pending[arm] -= 1
-        self._pending -= 1
+    def _settle(self, arm: int, calls: int) -> None:
+        if not 0 < calls <= self.arms.pending[arm]:
+            raise ValueError(f"arm {arm} has {self.arms.pending[arm]} calls under way, not {calls}")
+        self.arms.pending[arm] -= calls
+        self._pending -= calls
+
+    def _room(self, arm: int) -> int:
+        """Calls that may still go under way for an arm that may be asked."""
+        arms = self.arms
+        n, pending, streak = arms.n[arm], arms.pending[arm], arms.streak[arm]
+        if n < self._policy.warm_up:
+            calls = n + pending
+            room = min(self._policy.warm_up, max(self._even_share, calls + 1)) - calls
+        else:
+            room = max(1, n // _KNOWN_FOR_EACH_PENDING) - pending
+        return min(room, RETIRE_AFTER - streak - pending) if streak or not n else room
 
     def _readmit(self) -> None:
         deferred, self._deferred = self._deferred, set()

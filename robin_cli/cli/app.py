@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import inspect, judge, simulate, tools
+from robin_cli.cli import check, inspect, judge, simulate, tools
 from robin_cli.errors import RobinError
 
 INTERRUPTED = 130
@@ -41,6 +41,7 @@ judge.register(app)
 inspect.register(app)
 simulate.register(app)
 tools.register(app)
+check.register(app)
 
 
 def _print_version(wanted: bool) -> None:  # Typer's callbacks take the value

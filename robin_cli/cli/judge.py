@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +40,13 @@ def judge(
     mode: opt.Mode = None,
     objective: opt.Objective = None,
     variances: opt.Variances = None,
+    max_cost: opt.MaxCost = None,
+    price_in: opt.PriceIn = None,
+    price_out: opt.PriceOut = None,
     concurrency: opt.Concurrency = None,
+    samples_per_request: opt.Samples = None,
+    rpm: opt.Rpm = None,
+    tpm: opt.Tpm = None,
     temperature: opt.Temperature = None,
     top_p: opt.TopP = None,
     max_tokens: opt.MaxTokens = None,
@@ -65,7 +73,13 @@ def resume(
     budget: opt.Budget = None,
     base_url: opt.BaseUrl = None,
     api_key_env: opt.ApiKeyEnv = None,
+    max_cost: opt.MaxCost = None,
+    price_in: opt.PriceIn = None,
+    price_out: opt.PriceOut = None,
     concurrency: opt.Concurrency = None,
+    samples_per_request: opt.Samples = None,
+    rpm: opt.Rpm = None,
+    tpm: opt.Tpm = None,
     timeout: opt.Timeout = None,
     max_retries: opt.MaxRetries = None,
     format: opt.Format = None,  # noqa: A002  # the flag's name
@@ -83,17 +97,16 @@ def resume(
 
 def _judge(config: RunConfig) -> None:
     from robin_cli.cli.work import connection_of, messages_for, spend
-    from robin_cli.config import api_key, endpoint_of
+    from robin_cli.config import api_key
     from robin_cli.output.export import check_output
     from robin_cli.runs.opening import open_run
 
     api_key(config)  # no endpoint is the first thing to say: before data is read or a folder made
-    endpoint_of(config)
+    connection = connection_of(config)
     check_output(config.format, config.output)
     messages = messages_for(config)
-    with open_run(config, messages.note) as store:
-        spend(store, connection_of(config), config, messages)
-    _deliver(store, config)
+    with open_run(config, messages.note) as store, _delivered(store, config):
+        spend(store, connection, config, messages)
 
 
 def _resume(run: Path, given: dict[str, Any]) -> None:
@@ -107,8 +120,21 @@ def _resume(run: Path, given: dict[str, Any]) -> None:
     config = RunConfig(**{**recorded, **checked_flags(given)})  # a robin.toml here is not this run's
     check_output(config.format, config.output)
     messages = messages_for(config)
-    with reopen_run(run, budget=config.budget) as store:
-        spend(store, connection_of(config), config, messages)
+    connection = connection_of(config)
+    with reopen_run(run, budget=config.budget) as store, _delivered(store, config):
+        spend(store, connection, config, messages)
+
+
+@contextmanager
+def _delivered(store: RunStore, config: RunConfig) -> Iterator[None]:
+    """Print or write the scores at the end of the work, also of work that its money ended."""
+    from robin_cli.errors import LimitReached
+
+    try:
+        yield
+    except LimitReached:
+        _deliver(store, config)
+        raise
     _deliver(store, config)
 
 

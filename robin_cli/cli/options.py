@@ -32,9 +32,9 @@ Attribute = Annotated[
     ),
 ]
 BaseUrl = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        help="Address of an OpenAI-compatible endpoint.",
+        help="Address of an OpenAI-compatible endpoint; given again, the calls are spread over all.",
         envvar=["ROBIN_BASE_URL", "OPENAI_BASE_URL"],
         rich_help_panel=_DATA,
     ),
@@ -116,6 +116,51 @@ Concurrency = Annotated[
     str | None,
     typer.Option(
         help="Calls under way at a time: N or auto. (default: auto)", envvar="ROBIN_CONCURRENCY", rich_help_panel=_ASK
+    ),
+]
+Samples = Annotated[
+    int | None,
+    typer.Option(
+        "--samples-per-request",
+        help="Ratings wanted of one request, for one prompt paid (the API's n). (default: 1)",
+        envvar="ROBIN_SAMPLES_PER_REQUEST",
+        metavar="N",
+        rich_help_panel=_ASK,
+    ),
+]
+Rpm = Annotated[
+    float | None,
+    typer.Option(help="Requests a minute at most, for each address.", envvar="ROBIN_RPM", rich_help_panel=_ASK),
+]
+Tpm = Annotated[
+    float | None,
+    typer.Option(help="Tokens a minute at most, for each address.", envvar="ROBIN_TPM", rich_help_panel=_ASK),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        help="Stop before more US dollars are spent, over all sessions of the run.",
+        envvar="ROBIN_MAX_COST",
+        metavar="USD",
+        rich_help_panel=_SPEND,
+    ),
+]
+PriceIn = Annotated[
+    float | None,
+    typer.Option(
+        help="US dollars for a million tokens sent. (default: as genai-prices lists it)",
+        envvar="ROBIN_PRICE_IN",
+        metavar="USD",
+        rich_help_panel=_SPEND,
+    ),
+]
+PriceOut = Annotated[
+    float | None,
+    typer.Option(
+        help="US dollars for a million tokens answered.",
+        envvar="ROBIN_PRICE_OUT",
+        metavar="USD",
+        rich_help_panel=_SPEND,
     ),
 ]
 Temperature = Annotated[

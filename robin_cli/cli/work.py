@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,13 +16,15 @@ from rich.console import Console
 
 from robin_cli.config import RunConfig, api_key, endpoint_of
 from robin_cli.errors import EndpointError, RobinError
+from robin_cli.judging.endpoints import Endpoints, Member
+from robin_cli.judging.metering import Meter, Price, prices_of
 from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
-from robin_cli.judging.pacing import Pacer
-from robin_cli.output.progress import Messages, duration, shown
+from robin_cli.judging.pacing import Caps, Pacer
+from robin_cli.output.progress import Messages, duration, shown, spent_line
 from robin_cli.runs.engine import GRACE_S, Stop
 from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.opening import cautions
-from robin_cli.runs.session import AUTO_CEILING, Outcome, Session
+from robin_cli.runs.session import AUTO_CEILING, Limits, Outcome, Session
 from robin_cli.runs.store import RunStore
 
 INTERRUPTED = 130
@@ -30,19 +32,32 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How a session reaches its judge; may differ between the sessions of a run, and is recorded with each."""
+    """How a session reaches its judge, and what it may cost; may differ between the sessions of a run, recorded with each."""
 
-    base_url: str
+    base_url: tuple[str, ...]
     api_key_env: str
     concurrency: str
+    samples_per_request: int
+    rpm: float | None
+    tpm: float | None
+    max_cost: float | None
+    price_in: float | None
+    price_out: float | None
     timeout: float
     max_retries: int
 
 
 def connection_of(config: RunConfig) -> Connection:
-    """The part of ``config`` that says how to reach the judge."""
+    """The part of ``config`` that says how to reach the judge.
+
+    Raises:
+        InputError: no model is named, or money is limited that has no price.
+    """
     values = {each.name: getattr(config, each.name) for each in fields(Connection)}
-    return Connection(**{**values, "base_url": endpoint_of(config)[0]})
+    base_urls, model = endpoint_of(config)
+    connection = Connection(**{**values, "base_url": base_urls})
+    _prices(connection, model)
+    return connection
 
 
 def last_connection(manifest: Manifest) -> dict[str, Any]:
@@ -50,7 +65,8 @@ def last_connection(manifest: Manifest) -> dict[str, Any]:
     session: Mapping[str, Any] = manifest.sessions[-1] if manifest.sessions else {}
     known = {each.name for each in fields(Connection)}
     recorded = {name: value for name, value in session.items() if name in known}
-    return {"base_url": manifest.settings["base_url"], **recorded, "model": manifest.settings["model"]}
+    base_url = tuple(recorded.pop("base_url", manifest.settings["base_url"]))
+    return {**recorded, "base_url": base_url, "model": manifest.settings["model"]}
 
 
 def messages_for(config: RunConfig) -> Messages:
@@ -82,19 +98,19 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
 
 
 async def _work(store: RunStore, connection: Connection, key: str, messages: Messages, *, quiet: bool) -> Outcome:
+    def notify(line: str) -> None:
+        messages.note(f"note: {line}".replace("export RUN", f"export {store.path}"))
+
     stop = Stop()
-    workers = None if connection.concurrency == "auto" else int(connection.concurrency)
-    pacer = Pacer(workers, ceiling=AUTO_CEILING, clock=time.monotonic)
-    judge = OpenAIJudge(
-        _endpoint(store.manifest, connection, key), pacer, notify=lambda line: messages.note(f"note: {line}")
-    )
-    session = Session(store, judge, pacer, stop)
+    endpoints, price = _endpoints(store.manifest, connection, key, notify)
+    limits = Limits(connection.max_cost, connection.samples_per_request)
+    session = Session(store, endpoints, stop, limits=limits, price=price, notify=notify)
     if session.budget.exhausted:
-        await judge.aclose()
+        await endpoints.aclose()
         messages.note(
             f"all {session.budget.total:,} calls are spent already; for more: robin resume {store.path} --budget N"
         )
-        return Outcome(session.budget.spent, session.budget.total, 0, interrupted=False, stats=session.stats)
+        return Outcome(session.budget.spent, session.budget.total, {}, interrupted=False, stats=session.stats)
     _stop_on_signals(stop, session, messages)
     try:
         with shown(session, messages, quiet=quiet):
@@ -103,18 +119,40 @@ async def _work(store: RunStore, connection: Connection, key: str, messages: Mes
         store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
 
 
-def _endpoint(manifest: Manifest, connection: Connection, key: str) -> Endpoint:
+def _endpoints(
+    manifest: Manifest, connection: Connection, key: str, notify: Callable[[str], None]
+) -> tuple[Endpoints, Price | None]:
     settings = manifest.settings
-    return Endpoint(
-        base_url=connection.base_url,
-        model=settings["model"],
-        api_key=key,
-        temperature=settings["temperature"],
-        top_p=settings["top_p"],
-        max_tokens=settings["max_tokens"],
-        extra_body=settings["extra_body"],
-        timeout_s=connection.timeout,
-        max_retries=connection.max_retries,
+    workers = None if connection.concurrency == "auto" else int(connection.concurrency)
+    several = len(connection.base_url) > 1
+    prices = _prices(connection, settings["model"])
+    members = []
+    for base_url, price in zip(connection.base_url, prices, strict=True):
+        endpoint = Endpoint(
+            base_url=base_url,
+            model=settings["model"],
+            api_key=key,
+            temperature=settings["temperature"],
+            top_p=settings["top_p"],
+            max_tokens=settings["max_tokens"],
+            extra_body=settings["extra_body"],
+            timeout_s=connection.timeout,
+            # Where there are others, a call that fails goes to them rather than waiting here.
+            max_retries=min(1, connection.max_retries) if several else connection.max_retries,
+            bounded=connection.max_cost is not None,
+        )
+        pacer = Pacer(workers, ceiling=AUTO_CEILING, clock=time.monotonic, caps=Caps(connection.rpm, connection.tpm))
+        members.append(Member(base_url, OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=notify), pacer))
+    return Endpoints(members, clock=time.monotonic, notify=notify), prices[0]
+
+
+def _prices(connection: Connection, model: str) -> list[Price | None]:
+    return prices_of(
+        model,
+        connection.base_url,
+        price_in=connection.price_in,
+        price_out=connection.price_out,
+        max_cost=connection.max_cost,
     )
 
 
@@ -145,16 +183,15 @@ def _conclude(store: RunStore, outcome: Outcome, config: RunConfig, messages: Me
     messages.note(
         f"{outcome.spent:,} of {outcome.budget:,} calls spent, {stats.ratings:,} ratings in this session ({took})"
     )
-    for kind, counts in (("answers without a rating", stats.unparsed), ("calls that failed", stats.failed)):
+    for kind, counts in (
+        ("answers without a rating", stats.unparsed),
+        ("calls that failed", stats.failed),
+        ("arms given up, because they cannot be rated", outcome.retired),
+    ):
         if counts:
             listed = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
             messages.note(f"{kind}: {listed}")
-    if stats.unparsed["truncated"] > 0.05 * (stats.ratings + sum(stats.unparsed.values())):
-        messages.note(
-            "many answers were cut off before the rating: raise --max-tokens (in a new run), above all for models that think"
-        )
-    if outcome.retired:
-        messages.note(f"{outcome.retired} arms could not be rated and were given up: see robin status {store.path}")
+    messages.note(spent_line(stats))
     if outcome.interrupted:
         print(f"robin: interrupted; everything received is kept. To go on: {_again(store, config)}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)

@@ -58,6 +58,13 @@ class Failure:
 class Judge(Protocol):
     """The interface between a run and what it asks."""
 
+    @property
+    def most_samples(self) -> int:
+        """Ratings that one request brings at most, as far as is known by now; at least 1."""
+
+    def most_cost(self, question: Question) -> float:
+        """What asking costs at most, in US dollars; 0 where no price is known."""
+
     async def ask(self, question: Question) -> Reply | Failure:
         """Ask once, with retries.
 

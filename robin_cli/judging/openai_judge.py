@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,9 @@ from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpe
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from robin_cli.errors import EndpointError
-from robin_cli.judging.judge import Failure, Question, Reply
-from robin_cli.judging.pacing import MAX_HOLD_S, Pacer
+from robin_cli.judging.judge import Failure, Message, Question, Reply
+from robin_cli.judging.metering import Meter, most_tokens
+from robin_cli.judging.pacing import MAX_HOLD_S, Pacer, Sent
 from robin_cli.judging.replies import Completion, Problem, Refused, Retry, Stop, Unsupported, classify, read_completion
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -25,6 +26,11 @@ _PATIENCE_S = 600.0
 """How long one call may be told "too many requests" before it is given up."""
 
 _SHOWN_HOLD_S = 30.0
+_LONGEST_BACKOFF_S = 60.0
+_LONGEST_PACED_BACKOFF_S = 4.0
+"""Where the pacer spreads the requests, a call that was one too many need not stay away for long."""
+
+_OPENAI_HOST = "api.openai.com"
 _OVERLOADED = frozenset({"http_503", "http_529"})
 """Errors of the endpoint, counted as such, that fewer calls at a time may cure."""
 
@@ -36,7 +42,8 @@ class Endpoint:
     """Where the judge is and how it is asked.
 
     ``timeout_s`` bounds one request from its first byte to its last; ``max_retries`` counts retries after errors of the
-    endpoint or the network ("too many requests" is no error: it is waited out). The key is never part of a representation.
+    endpoint or the network ("too many requests" is no error: it is waited out). ``bounded``: answers must have a longest
+    length, because money was promised not to run out. The key is never part of a representation.
     """
 
     base_url: str
@@ -48,6 +55,7 @@ class Endpoint:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 120.0
     max_retries: int = 6
+    bounded: bool = False
 
 
 class _Transient(Exception):  # tenacity retries exceptions: this one carries what to retry
@@ -62,6 +70,7 @@ class OpenAIJudge:
     Args:
         endpoint: where and how.
         pacer: is told of successes and of "too many requests", and says when the next request may start.
+        meter: completes the usage of replies.
         notify: called with one line, once each, for what a user should know of this endpoint.
         sleep: for tests; seconds.
     """
@@ -71,6 +80,7 @@ class OpenAIJudge:
         endpoint: Endpoint,
         pacer: Pacer,
         *,
+        meter: Meter | None = None,
         notify: Callable[[str], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -78,6 +88,9 @@ class OpenAIJudge:
             logging.getLogger(name).setLevel(logging.WARNING)
         self._endpoint = endpoint
         self._pacer = pacer
+        self._meter = meter or Meter(None)
+        self._max_tokens = most_tokens(endpoint.extra_body, endpoint.max_tokens)
+        self._most_samples = 2**31
         self._notify = notify
         self._sleep = sleep
         self._noticed: set[str] = set()
@@ -93,7 +106,19 @@ class OpenAIJudge:
                 follow_redirects=False,  # a redirect to another host must not get the key
             ),
         )
-        self._backoff = wait_random_exponential(multiplier=0.5, max=60)
+        if httpx2.URL(endpoint.base_url).host != _OPENAI_HOST:
+            # The SDK would tell any address the account that OPENAI_ORG_ID and OPENAI_PROJECT_ID name.
+            self._client.organization = self._client.project = None
+        self._backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_BACKOFF_S)
+
+    @property
+    def most_samples(self) -> int:
+        """Ratings that one request brings at most, as far as is known by now."""
+        return self._most_samples
+
+    def most_cost(self, question: Question) -> float:
+        """What asking costs at most, in US dollars; 0 where no price is known."""
+        return self._meter.most(question.messages, self._max_tokens, question.samples)
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Ask once, with retries; see :class:`robin_cli.judging.judge.Judge`.
@@ -119,6 +144,23 @@ class OpenAIJudge:
             reason = "rate_limited" if error.retry.throttled else error.retry.reason
             return Failure(reason, self._redact(error.retry.detail), time.monotonic() - started)
 
+    async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Completion | Problem:
+        """What comes of one request with ``extra`` parameters, after all that was learnt; not retried."""
+        await self._pacer.enter()
+        try:
+            return await self._send({**self._body(Question(messages)), **extra})
+        finally:
+            self._pacer.leave()
+
+    @property
+    def takes_system(self) -> bool:
+        """Whether a system message was not refused."""
+        return "system" not in self._without
+
+    def parameters(self) -> set[str]:
+        """Names of what is sent along with the messages, after all that was learnt."""
+        return set(self._body(Question([], seed=0))) - {"messages", "model"}
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
@@ -126,23 +168,39 @@ class OpenAIJudge:
     async def _attempt(self, question: Question) -> Reply | Failure:
         # A parameter that the endpoint refuses is left out and the request made again, at most once for each parameter.
         while True:
-            while (hold_s := self._pacer.hold_s()) > 0:  # while asleep another call may have been told to wait longer
-                await self._sleep(hold_s)
-            body = self._body(question)
+            sent = await self._pacer.enter(self._tokens_of(question))
+            body = self._body(question)  # only now: while it waited, another call may have learnt what to send
             started = time.monotonic()
-            outcome = await self._send(body)
+            try:
+                outcome = await self._send(body)
+            finally:
+                self._pacer.leave()
             latency_s = time.monotonic() - started
             if isinstance(outcome, Completion):
-                self._pacer.succeeded()
-                answers = outcome.answers[: question.samples]
-                return Reply(
-                    answers, outcome.model or self._endpoint.model, outcome.usage, outcome.request_id, latency_s
-                )
+                return self._reply(question, body, outcome, sent, latency_s)
             if isinstance(outcome, Unsupported) and self._adapt(outcome, body):
                 continue
-            return self._settle(outcome, started, latency_s)
+            return self._settle(outcome, sent, latency_s)
 
-    def _settle(self, problem: Problem, started: float, latency_s: float) -> Failure:
+    def _reply(
+        self, question: Question, body: Mapping[str, Any], outcome: Completion, sent: Sent, latency_s: float
+    ) -> Reply:
+        usage = self._meter.measured(question.messages, outcome.answers, outcome.usage)
+        self._pacer.succeeded(sent, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+        came, wanted = len(outcome.answers), body.get("n", 1)
+        if came < wanted and came < self._most_samples:
+            self._most_samples = came
+            self._tell_once(f"asked for {wanted} answers in one request, it gives {came}; asking for {came} at a time")
+        if usage.estimated:
+            self._tell_once("does not count all tokens: those missing are estimated, and marked so", key="estimated")
+        answers = outcome.answers[: question.samples]
+        return Reply(answers, outcome.model or self._endpoint.model, usage, outcome.request_id, latency_s)
+
+    def _tokens_of(self, question: Question) -> int:
+        characters = sum(len(message["content"]) for message in question.messages)
+        return self._meter.tokens(characters) + self._max_tokens * question.samples
+
+    def _settle(self, problem: Problem, sent: Sent, latency_s: float) -> Failure:
         match problem:
             case Stop(detail):
                 raise EndpointError(f"{self._endpoint.base_url}: {self._redact(detail)}")
@@ -152,7 +210,7 @@ class OpenAIJudge:
                 return Failure("bad_request", self._redact(detail), latency_s)
             case Retry():
                 if problem.throttled or problem.reason in _OVERLOADED:
-                    self._pacer.throttled(started_at=started, retry_after_s=problem.after_s)
+                    self._pacer.throttled(sent, retry_after_s=problem.after_s)
                 if problem.throttled:
                     self._tell_once(
                         "too many requests: waiting as it asks, and going on with fewer at a time", key="throttled"
@@ -191,34 +249,53 @@ class OpenAIJudge:
             "temperature": endpoint.temperature,
             "top_p": endpoint.top_p,
             "seed": question.seed,
-            "n": question.samples if question.samples > 1 else None,
+            "n": samples if (samples := min(question.samples, self._most_samples)) > 1 else None,
         }
         parameters = {
             self._renamed.get(name, name): value
             for name, value in wanted.items()
             if value is not None and name not in self._without
         }
-        return {"model": endpoint.model, "messages": question.messages, **parameters, **endpoint.extra_body}
+        messages = _without_system(question.messages) if not self.takes_system else question.messages
+        return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
 
     def _adapt(self, refused: Unsupported, body: Mapping[str, Any]) -> bool:
         """Change what is sent from now on; False if that parameter was not sent or was changed already."""
         name = refused.parameter
-        # In both cases another call may have learnt it meanwhile: then this body is just an old one, the next will do.
+        if name == "n" and name in body and name not in self._endpoint.extra_body:
+            fewer = max(1, body["n"] // 2)
+            if fewer < self._most_samples:
+                self._most_samples = fewer
+                told = self._redact(refused.detail)
+                self._tell_once(f"refuses {body['n']} answers in one request ({told}); asking for {fewer} at a time")
+            return True
+        # In all cases another call may have learnt it meanwhile: then this body is just an old one, the next will do.
         if name == "max_tokens" and name in body and name not in self._endpoint.extra_body:
             self._renamed[name] = "max_completion_tokens"
             self._tell_once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
+            return True
+        if name == "system" and any(message["role"] == name for message in body["messages"]):
+            self._without.add(name)
+            self._tell_once("takes no system message; its text goes to the front of the user's")
             return True
         sent = self._renamed.get(name, name)
         if sent not in body or sent in self._endpoint.extra_body:
             return False
         if name not in self._without:
             self._without.add(name)
+            if name == "max_tokens" and self._endpoint.bounded:
+                raise EndpointError(
+                    f"{self._endpoint.base_url}: takes no longest length for answers ({self._redact(refused.detail)}), so "
+                    "--max-cost cannot be held; leave --max-cost out"
+                )
             self._tell_once(f'the endpoint refuses "{name}" ({self._redact(refused.detail)}); going on without it')
         return True
 
     def _wait(self, state: RetryCallState) -> float:
         retry = _retry_of(state)
         backoff = self._backoff(state)
+        if retry.throttled and self._pacer.adapts:
+            backoff = min(backoff, _LONGEST_PACED_BACKOFF_S)
         if retry.after_s is None:
             return backoff
         # Spread the return of callers that were all told the same second.
@@ -238,6 +315,14 @@ class OpenAIJudge:
         if len(self._endpoint.api_key) > 3:
             text = text.replace(self._endpoint.api_key, "[key]")
         return _LOOKS_LIKE_A_KEY.sub("[key]", text)[:500]
+
+
+def _without_system(messages: Sequence[Message]) -> Sequence[Message]:
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    others = [dict(message) for message in messages if message["role"] != "system"]
+    if system and others:
+        others[0]["content"] = f"{system}\n\n{others[0]['content']}"
+    return others
 
 
 def _retry_of(state: RetryCallState) -> Retry:

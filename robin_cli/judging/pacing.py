@@ -1,98 +1,169 @@
-"""How many calls may be under way, and when the next may start: additive increase, multiplicative decrease.
+"""How many calls may be under way at one endpoint, and when the next may start.
 
-One pacer stands for one endpoint. It is told of every success and every "too many requests", and it alone decides.
+One pacer stands for one endpoint. It is told of every answer and every "too many requests", and it alone decides.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
-_START = 8.0
-_CUT = 0.7
+from robin_cli.judging.adapting import Rate, Slots
+
+_START = 8
 MAX_HOLD_S = 120.0
 """A longer Retry-After is cut to this: a run must not freeze for hours unseen."""
 
+_SPARE = 1.5
+_MINUTE_S = 60.0
+_BEHIND_S = 1.0
+"""A request that came late for its turn takes it still, unless it was later than this: else the rate would never be met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What the user allows an endpoint to be asked, a minute; None for no cap of one's own."""
+
+    requests_a_minute: float | None = None
+    tokens_a_minute: float | None = None
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request on its way: when it started, and the tokens it was reckoned at."""
+
+    started_at: float
+    tokens: int
+
 
 class Pacer:
-    """Slots for calls under way.
+    """Lets requests start: so many at a time, and so many a second, as the endpoint bears and the user allows.
 
-    With ``fixed`` the number of slots is that. Without, it starts at 8, doubles with every round of successes until the
-    first cut, then grows by one a round; a "too many requests" multiplies it by 0.7, once a round trip at most: answers to
-    calls that started before the last cut say nothing about the new limit.
+    Every request, the first of a call and its retries alike, is made between :meth:`enter` and :meth:`leave`. With ``fixed``
+    that many run at a time, whatever the endpoint says but for how long to wait. Without, both numbers are found out
+    (:mod:`robin_cli.judging.adapting`).
 
     Args:
-        fixed: slots, at least 1; None to adapt.
-        ceiling: the most slots that an adaptive pacer gives.
+        fixed: requests at a time, at least 1; None to adapt.
+        ceiling: the most at a time that an adaptive pacer allows.
         clock: seconds, monotonic.
+        sleep: waits so many seconds.
+        caps: the user's own limits, held whatever the endpoint would bear.
     """
 
-    def __init__(self, fixed: int | None, *, ceiling: int, clock: Callable[[], float]) -> None:
-        self._fixed = fixed
-        self._ceiling = fixed or ceiling
-        self._limit = float(fixed) if fixed else min(_START, ceiling)
+    def __init__(
+        self,
+        fixed: int | None,
+        *,
+        ceiling: int,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        caps: Caps | None = None,
+    ) -> None:
+        self.adapts = fixed is None
+        self._slots = Slots(start=fixed or _START, ceiling=fixed or ceiling)
+        self._rate = Rate()
+        self._caps = caps or Caps()
         self._clock = clock
-        self._slow_start = True
+        self._sleep = sleep
         self._last_cut = float("-inf")
         self._held_until = float("-inf")
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self.in_use = 0
+        self._next_turn = float("-inf")
+        self._latency_s = 0.0
+        self._proven = 0.0  # requests under way when one was answered, lately
+        self._door = asyncio.Lock()
+        self._room: asyncio.Future[None] | None = None
+        self.under_way = 0
 
     @property
     def ceiling(self) -> int:
-        """The most calls that can ever be under way."""
-        return self._ceiling
+        """The most requests that can ever be under way."""
+        return self._slots.ceiling
 
     @property
     def limit(self) -> int:
-        """Calls that may be under way now."""
-        return int(self._limit)
+        """Requests that may be under way now."""
+        if self._rate.limit is None:
+            return self._slots.limit
+        # More would only queue for their turns, with choices that grow old.
+        return max(1, min(self._slots.limit, math.ceil(_SPARE * self._rate.limit * self._latency_s) + 1))
 
-    async def acquire(self) -> None:
-        """Wait for a slot and take it. First come, first served."""
-        if self.in_use < self.limit and not self._waiting:
-            self.in_use += 1
+    async def enter(self, tokens: int = 0) -> Sent:
+        """Wait until a request may start: its turn has come, and none of all is to wait. First come, first served.
+
+        Args:
+            tokens: what the request may cost in all, for the cap on tokens; estimated.
+        """
+        async with self._door:
+            await self._wait_for_room()
+            turn = self._turn(tokens)
+            while (delay_s := max(self.hold_s(), turn - self._clock())) > 0:  # meanwhile all may be told to wait longer
+                await self._sleep(delay_s)
+            now = self._clock()
+            self.under_way += 1
+            self._rate.started(now)
+            return Sent(now, tokens)
+
+    def leave(self) -> None:
+        """The request is over, however it ended; said before :meth:`succeeded` or :meth:`throttled`."""
+        self.under_way -= 1
+        self._tell_of_room()
+
+    def succeeded(self, sent: Sent, tokens: int | None = None) -> None:
+        """The request was answered, at the price of ``tokens`` if that is known: there may be room for more."""
+        now = self._clock()
+        self._latency_s += (now - sent.started_at - self._latency_s) * (0.1 if self._latency_s else 1.0)
+        if tokens is not None and self._caps.tokens_a_minute:
+            self._next_turn += (tokens - sent.tokens) * _MINUTE_S / self._caps.tokens_a_minute
+        if self.adapts:
+            self._proven = max(0.99 * self._proven, float(self.under_way + 1))
+            self._rate.succeeded(now)
+            self._slots.succeeded(now, full=self.under_way + 1 >= self._slots.limit)
+            self._tell_of_room()
+
+    def throttled(self, sent: Sent, *, retry_after_s: float | None) -> None:
+        """The request was told that it is one too many."""
+        now = self._clock()
+        hold_s = min(retry_after_s or 0.0, MAX_HOLD_S)
+        self._held_until = max(self._held_until, now + hold_s)
+        if not self.adapts or not self._proven:  # before the first answer there is nothing to compare with
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()
-            raise
-
-    def release(self) -> None:
-        """Give a slot back."""
-        self.in_use -= 1
-        self._hand_out()
-
-    def succeeded(self) -> None:
-        """A call was answered: there may be room for more."""
-        if self._fixed or self.in_use < self.limit:
-            return  # growing while slots stand empty would say nothing about the endpoint
-        self._limit = min(self._ceiling, self._limit + (1.0 if self._slow_start else 1.0 / self._limit))
-        self._hand_out()
-
-    def throttled(self, *, started_at: float, retry_after_s: float | None) -> None:
-        """A call that started at ``started_at`` was told that it is one too many."""
-        if retry_after_s is not None:
-            self._held_until = max(self._held_until, self._clock() + min(retry_after_s, MAX_HOLD_S))
-        if started_at <= self._last_cut:
-            return
-        self._last_cut = self._clock()
-        self._slow_start = False
-        if not self._fixed:
-            self._limit = max(1.0, self._limit * _CUT)
+        self._rate.noticed()
+        # Refused with far fewer under way than a moment ago, or than there are slots: their number is not the reason.
+        too_fast = self._rate.limit is not None and self.under_way + 1 < self._slots.limit
+        if not (too_fast or self.under_way < 0.7 * self._proven):
+            self._slots.refused(now, under_way=self.under_way, hold_s=hold_s)
+        elif sent.started_at > self._last_cut:  # what came of requests from before a cut says nothing about it
+            self._last_cut = now
+            self._slots.restore()
+            self._rate.refused(now, hold_s=hold_s)
+            self._next_turn = max(self._next_turn, now)
 
     def hold_s(self) -> float:
         """Seconds until the next request may start, because the endpoint asked every caller to wait; at least 0."""
         return max(0.0, self._held_until - self._clock())
 
-    def _hand_out(self) -> None:
-        while self._waiting and self.in_use < self.limit:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self.in_use += 1
-                turn.set_result(None)
+    def _turn(self, tokens: int) -> float:
+        """Take the next turn; its time."""
+        limits = [limit for limit in (self._rate.limit, _a_second(self._caps.requests_a_minute)) if limit is not None]
+        cost_s = 1.0 / min(limits) if limits else 0.0
+        if (tokens_a_second := _a_second(self._caps.tokens_a_minute)) is not None:
+            cost_s = max(cost_s, tokens / tokens_a_second)
+        turn = max(self._next_turn, self._clock() - min(_BEHIND_S, cost_s))
+        self._next_turn = turn + cost_s
+        return turn
+
+    async def _wait_for_room(self) -> None:
+        while self.under_way >= self.limit:
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+
+    def _tell_of_room(self) -> None:
+        if self._room is not None and not self._room.done() and self.under_way < self.limit:
+            self._room.set_result(None)
+
+
+def _a_second(a_minute: float | None) -> float | None:
+    return None if a_minute is None else a_minute / _MINUTE_S

@@ -96,15 +96,18 @@ class Replay:
     def _completion(self, pool: Pool, prompt: bytes, samples: int, seed: int | None) -> dict[str, Any]:
         pair = int.from_bytes(hashlib.sha256(prompt).digest()[:8], "big") % len(pool.pair_ids)
         rng = self._rng if seed is None else np.random.default_rng([seed, pair])
+        number = next(self._number)
+        # No two answers are alike to the letter, as with a judge that thinks; with a seed, they are what the seed makes them.
+        label = f"{number}." if seed is None else f"of seed {seed}."
         texts = [
-            f"Feedback: Replay of a recorded rating of {pool.pair_ids[pair]} in {self._source}; no model read this "
-            f"response.\nRating: {rating}"
-            for rating in rng.choice(pool.ratings[pair], size=samples).tolist()
+            f"Feedback: Replay {label}{letter} of a recorded rating of {pool.pair_ids[pair]} in {self._source}; no model read "
+            f"this response.\nRating: {rating}"
+            for letter, rating in enumerate(rng.choice(pool.ratings[pair], size=samples).tolist(), start=1)
         ]
         prompt_tokens = len(prompt) // _CHARACTERS_PER_TOKEN
         completion_tokens = sum(map(len, texts)) // _CHARACTERS_PER_TOKEN
         return {
-            "id": f"replay-{next(self._number)}",
+            "id": f"replay-{number}",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": MODEL_PREFIX + pool.name,

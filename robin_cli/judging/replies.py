@@ -26,6 +26,7 @@ class Retry:
     detail: str
     after_s: float | None = None
     throttled: bool = False
+    permanent = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,19 @@ class Refused:
 
     reason: str
     detail: str
+    permanent = True
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """The endpoint refuses one parameter of the request: ask without it, or with another name for it."""
+    """The endpoint refuses one parameter of the request: ask without it, or with another name for it.
+
+    ``parameter`` "system" is the role: its text goes to the front of the user's message.
+    """
 
     parameter: str
     detail: str
+    permanent = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class Stop:
     """Every call would fail like this one."""
 
     detail: str
+    permanent = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class Completion:
     model: str
     usage: Usage
     request_id: str | None
+    logprobs: bool = False
 
 
 Problem = Retry | Refused | Unsupported | Stop
@@ -97,6 +105,11 @@ _PARAMETERS = {
         r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)""", re.IGNORECASE
     ),
 }
+_NO_SYSTEM = re.compile(
+    r"system.{0,20}(role|message|prompt)s?.{0,30}not (supported|allowed)|"
+    r"(not|n.t) support.{0,20}system.{0,10}(role|message|prompt)|only user and assistant roles",
+    re.IGNORECASE,
+)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -118,8 +131,9 @@ def read_completion(body: bytes, headers: Mapping[str, str]) -> Completion | Pro
     return Completion(
         answers=tuple(_answer(choice) for choice in answered),
         model=clean_text(content.get("model")),
-        usage=_usage(content.get("usage")),
+        usage=_usage(content.get("usage"), one_choice="timings" in content),
         request_id=clean_text(request_id) or None,
+        logprobs=any(_has_logprobs(choice) for choice in answered),
     )
 
 
@@ -215,6 +229,8 @@ def _bad_request(status: int, code: str, param: str, message: str, told: str) ->
         return Refused("filtered", told)
     if status == 413 or _WINDOW.search(said) or (param not in _PARAMETERS and _TOO_LONG.search(said)):
         return Refused("context_length", told)
+    if _NO_SYSTEM.search(message):
+        return Unsupported("system", told)
     refused = _refused_parameter(said, param, message)
     if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
         return Refused("bad_request", f"{told}; lower --max-tokens")
@@ -264,11 +280,29 @@ def _answer(choice: dict[str, Any]) -> Answer:
     )
 
 
-def _usage(usage: object) -> Usage:
+def _usage(usage: object, *, one_choice: bool) -> Usage:
+    """What the endpoint counted. ``one_choice``: it is llama.cpp's server, which counts one choice of several."""
     if not isinstance(usage, dict):
         return Usage()
-    tokens = {name: _number(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
-    return Usage(**{name: None if value is None or value < 0 else int(value) for name, value in tokens.items()})
+    details = usage.get("prompt_tokens_details")
+    cost = _number(usage.get("cost"))  # OpenRouter's own, in dollars
+    return Usage(
+        prompt_tokens=_tokens(usage.get("prompt_tokens")),
+        completion_tokens=_tokens(usage.get("completion_tokens")),
+        cost_usd=cost if cost is not None and cost >= 0 else None,
+        cached_tokens=(_tokens(details.get("cached_tokens")) or 0) if isinstance(details, dict) else 0,
+        counts_one_choice=one_choice,
+    )
+
+
+def _has_logprobs(choice: dict[str, Any]) -> bool:
+    logprobs = choice.get("logprobs")
+    return isinstance(logprobs, dict) and bool(logprobs.get("content"))
+
+
+def _tokens(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None or number < 0 else int(number)
 
 
 def _json(body: bytes) -> object:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.output.text import plain
+from robin_cli.runs.engine import Stats
 from robin_cli.runs.session import Session
 
 _PLAIN_INTERVAL_S = 30.0
@@ -73,8 +74,23 @@ def progress_line(session: Session) -> str:
         f"{stats.in_flight} in flight",
         "warm-up" if session.scheduler.warming_up else "adaptive",
     ]
+    if session.purse.spent:
+        of = "" if session.purse.limit is None else f" of {dollars(session.purse.limit)}"
+        parts.append(f"{dollars(session.purse.spent)}{of}")
     troubles = [f"{count} {reason}" for reason, count in sorted((unparsed + failed).items())]
     return " · ".join(parts + (["without a rating: " + ", ".join(troubles)] if troubles else []))
+
+
+def spent_line(stats: Stats) -> str:
+    """Tokens and money of a session, in one line."""
+    marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
+    money = f", {dollars(stats.cost_usd)}" if stats.cost_usd else ""
+    return f"{stats.prompt_tokens:,} tokens in, {stats.completion_tokens:,} out{money}{marked}"
+
+
+def dollars(amount: float) -> str:
+    """Money as people read it: $12.34, and $0.00123 where cents would say nothing."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
 
 
 def duration(seconds: float) -> str:

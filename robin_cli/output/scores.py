@@ -9,7 +9,7 @@ import numpy as np
 
 from robin_cli.allocation.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.records import Scale
-from robin_cli.runs.fold import level_counts
+from robin_cli.runs.fold import level_counts, retirement_reasons
 from robin_cli.runs.store import RunData
 from robin_cli.statistics.agreement import Agreement, agreement
 from robin_cli.statistics.intervals import ALPHA, mean_intervals
@@ -25,6 +25,7 @@ COLUMNS = (
     "ci_high",
     "n_unparsed",
     "human",
+    "given_up",
 )
 
 
@@ -34,7 +35,8 @@ class Scores:
 
     Attributes:
         columns: by name, those of COLUMNS; ``score``, ``variance``, ``std_error`` and ``human`` are nan where there is
-            none: no rating, fewer than two ratings, no human rating in the data.
+            none: no rating, fewer than two ratings, no human rating in the data. ``given_up``: why the arm is asked no more
+            (``context_length``, ``truncated``, …), '' for those that are.
         retired: arms given up because their answers came without ratings, shape (rows,).
         error_bound: with probability at least 1 − ALPHA no score is further than this from the judge's mean rating, all
             scores at once, at whatever time one looks; in points of the scale. It is never estimated from a spread that a
@@ -56,6 +58,7 @@ def score(run: RunData) -> Scores:
     arms = run.fold()
     scale = Scale(*run.manifest.scale)
     counts = level_counts(arm, run.judgments, len(index), scale)
+    reasons = retirement_reasons(arm, run.judgments, arms)
     n = arms.counts.copy()
     means = mean(n, arms.totals)
     variance = sample_variance(n, arms.totals, arms.totals_sq)
@@ -78,6 +81,7 @@ def score(run: RunData) -> Scores:
         "ci_high": high,
         "n_unparsed": arms.unparsed.copy(),
         "human": human,
+        "given_up": [reasons.get(each, "") for each in range(len(index))],
     }
     return Scores(columns, arms.retired_mask, _error_bound(counts, means, scale))
 

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.policies import empirical_variance
+from robin_cli.output.progress import dollars
 from robin_cli.output.scores import agreements, score
 from robin_cli.output.table import judged_by, print_facts
 from robin_cli.runs.opening import policy_of
@@ -50,6 +51,7 @@ def status_of(path: Path) -> dict[str, Any]:
         "arms": len(arms),
         "arms_without_rating": int((arms.counts == 0).sum()),
         "arms_retired": int(arms.retired_mask.sum()),
+        "retired_reasons": dict(sorted(Counter(filter(None, scores.columns["given_up"])).items())),
         "error_bound": scores.error_bound,
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
@@ -59,10 +61,13 @@ def status_of(path: Path) -> dict[str, Any]:
         },
         "prompt_tokens": pc.sum(run.judgments["prompt_tokens"]).as_py() or 0,
         "completion_tokens": pc.sum(run.judgments["completion_tokens"]).as_py() or 0,
+        "cost_usd": pc.sum(run.judgments["cost_usd"]).as_py(),
+        "max_cost_usd": last.get("max_cost"),
+        "usage_estimated": pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
         "scheduler": manifest.settings["scheduler"],
         "judge": judged_by(manifest),
         "model": manifest.settings["model"],
-        "base_url": last.get("base_url", manifest.settings["base_url"]),
+        "base_url": list(last.get("base_url", manifest.settings["base_url"])),
         "data": manifest.data["source"],
         "created_at": manifest.created_at,
         "sessions": len(manifest.sessions),
@@ -89,8 +94,11 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
         "error bound": f"no score is further than {facts['error_bound']:.2f} from the judge's mean ({scale_note})",
         "paper's bound": _paper_line(facts["paper_bound"]),
         **{f"human {name}": _agreement_line(found) for name, found in facts["agreement"].items()},
-        "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out",
-        "judge": f"{facts['judge']}, at {facts['base_url']}",
+        "given up": _listed(facts["retired_reasons"]),
+        "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
+        + (f" (of {facts['usage_estimated']:,} requests estimated)" if facts["usage_estimated"] else ""),
+        "cost": _cost(facts["cost_usd"], facts["max_cost_usd"]),
+        "judge": f"{facts['judge']}, at {', '.join(facts['base_url'])}",
         "data": facts["data"],
         "made": f"{facts['created_at']}, {facts['sessions']} sessions",
     }
@@ -144,6 +152,12 @@ def _agreement_line(found: dict[str, Any]) -> str:
 def _reasons(run: RunData, status: str) -> dict[str, int]:
     rows = run.judgments.filter(pc.equal(run.judgments["status"], status))
     return dict(sorted(Counter(rows["reason"].to_pylist()).items()))
+
+
+def _cost(cost_usd: float | None, limit_usd: float | None) -> str:
+    if cost_usd is None:
+        return "unknown: no price (--price-in, --price-out)"
+    return dollars(cost_usd) + (f" of {dollars(limit_usd)} (--max-cost)" if limit_usd else "")
 
 
 def _listed(reasons: dict[str, int]) -> str:

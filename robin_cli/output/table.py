@@ -39,6 +39,8 @@ def print_scores(console: Console, scores: Scores, run: RunData) -> None:
         values = np.asarray(columns[name], dtype=np.float64)
         if np.any(values > 0) or (name == "human" and not np.all(np.isnan(values))):
             shown[name] = [_number(columns[name][row]) for row in rows]
+    if any(columns["given_up"]):
+        shown["given up"] = [_text(columns["given_up"][row]) for row in rows]
     calls = np.asarray(columns["n"])
     shown["ratings"] = [f"{count:,}" for count in calls[rows.start : rows.stop]]
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from robin_cli.allocation.arms import Arms
-from robin_cli.allocation.budget import Budget
+from robin_cli.allocation.budget import Budget, Purse
 from robin_cli.allocation.scheduler import Nothing, Scheduler
-from robin_cli.errors import EndpointError
-from robin_cli.judging.judge import Failure, Judge, Question, Reply
-from robin_cli.judging.pacing import Pacer
+from robin_cli.errors import EndpointError, LimitReached
+from robin_cli.judging.endpoints import Endpoints, Seat
+from robin_cli.judging.judge import Failure, Question, Reply
 from robin_cli.records import PERMANENT_FAILURES, Judgment
 from robin_cli.runs.committer import Committer
 from robin_cli.runs.fold import add_judgment
@@ -32,7 +32,11 @@ endpoint (the request) that is wrong, not the pairs."""
 
 @dataclass(slots=True)
 class Stats:
-    """What this session did so far; read by the progress display."""
+    """What this session did so far; read by the progress display.
+
+    ``calls`` are requests begun and ``in_flight`` those under way; ``estimated`` counts judgments whose tokens are
+    estimates, ``dropped`` requests that were not waited for.
+    """
 
     started_at: float = field(default_factory=time.monotonic)
     calls: int = 0
@@ -41,6 +45,8 @@ class Stats:
     failed: Counter[str] = field(default_factory=Counter)
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost_usd: float = 0.0
+    estimated: int = 0
     in_flight: int = 0
     dropped: int = 0
     last_failure: str = ""
@@ -58,16 +64,29 @@ class Stop:
         (self.now if self.requested.is_set() else self.requested).set()
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request about to be made, and what is reserved for it."""
+
+    seat: Seat
+    arm: int
+    draw: int
+    units: int
+    money: float
+    question: Question
+
+
 class Engine:
     """One session of a run.
 
     Args:
-        arms, scheduler, budget: what is chosen from, who chooses, and how much there is to spend.
-        judge, pacer: who is asked, and how many at a time.
+        arms, scheduler, budget, purse: what is chosen from, who chooses, and how much there is to spend.
+        endpoints: who is asked, and how many at a time.
         question: what to ask of an arm, from its number and its draw.
         read: the judgments in a reply, or the one that records a failure; from the arm, its first draw and the outcome.
         write: keeps judgments durably; called in a thread.
-        samples: answers wanted of one request.
+        samples: ratings wanted of one request, at least 1.
+        watch: is shown every judgment that was kept.
         stop: see :class:`Stop`.
     """
 
@@ -77,20 +96,24 @@ class Engine:
         arms: Arms,
         scheduler: Scheduler,
         budget: Budget,
-        judge: Judge,
-        pacer: Pacer,
+        purse: Purse,
+        endpoints: Endpoints,
         question: Callable[[int, int, int], Question],
         read: Callable[[int, int, Reply | Failure], list[Judgment]],
         write: Callable[[Sequence[Judgment]], None],
         stop: Stop,
+        samples: int = 1,
+        watch: Callable[[int, Judgment], None] = lambda _arm, _judgment: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stats = Stats()
         self._arms = arms
         self._scheduler = scheduler
         self._budget = budget
-        self._judge = judge
-        self._pacer = pacer
+        self._purse = purse
+        self._endpoints = endpoints
+        self._samples = samples
+        self._watch = watch
         self._question = question
         self._read = read
         self._stop = stop
@@ -108,9 +131,10 @@ class Engine:
 
         Raises:
             EndpointError: the endpoint cannot be used.
+            LimitReached: the money does not suffice for another call.
             StorageError: answers cannot be kept.
         """
-        count = min(self._pacer.ceiling, max(1, self._budget.available))
+        count = min(self._endpoints.ceiling, max(1, self._budget.available))
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
         watch = asyncio.create_task(self._stop.requested.wait())
         try:
@@ -150,65 +174,86 @@ class Engine:
         await self._committer.drain()
 
     async def _work(self) -> None:
-        while (arm := await self._next_arm()) is not None:
+        while (call := await self._next_call()) is not None:
             try:
-                await self._call(arm)
+                await self._make(call)
             finally:
-                self._pacer.release()
+                self._endpoints.release(call.seat)
                 self._wake_one()
 
-    async def _next_arm(self) -> int | None:
-        """The next arm, with a slot of the pacer taken and a unit of the budget reserved; None at the end."""
+    async def _next_call(self) -> _Call | None:
+        """The next call, with a seat taken, and the budget and the money reserved; None at the end."""
         while True:
-            await self._pacer.acquire()
-            arm = self._ask()
-            if isinstance(arm, int):
+            seat = await self._endpoints.acquire()
+            try:
+                call = self._choose(seat)
+            except BaseException:
+                self._endpoints.release(seat)
+                raise
+            if isinstance(call, _Call):
                 self._wake_one()  # there may be one more for the next in line
-                return arm
-            self._pacer.release()
-            if arm is Nothing.LEFT:
+                return call
+            self._endpoints.release(seat)
+            if call is Nothing.LEFT:
                 self._end()
                 return None
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(turn)
             await turn
 
-    def _ask(self) -> int | Nothing:
+    def _choose(self, seat: Seat) -> _Call | Nothing:
         if self._over or self._budget.exhausted:
             return Nothing.LEFT
         if not self._budget.available:
             return Nothing.NOW
-        arm = self._scheduler.ask()
-        if isinstance(arm, int):
-            self._budget.reserve(1)
-        return arm
-
-    async def _call(self, arm: int) -> None:
+        chosen = self._scheduler.ask_several(min(self._samples, seat.most_samples, self._budget.available))
+        if isinstance(chosen, Nothing):
+            return chosen
+        arm, units = chosen
         draw = self._arms.next_draw[arm]
-        self._arms.next_draw[arm] = draw + 1
+        question = self._question(arm, draw, units)
+        money = 0.0 if self._purse.limit is None else self._endpoints.most_cost(question)
+        if not self._purse.covers(money):
+            # The next call is this one: a cheaper arm asked in its place would bend what the scheduler decides.
+            self._scheduler.withdraw(arm, units)
+            if self._budget.reserved:  # a call under way may cost less than what is set aside for it
+                return Nothing.NOW
+            raise LimitReached(
+                f"--max-cost ${self._purse.limit:g} is reached: ${self._purse.spent:.4f} are spent, and the next call may "
+                f"cost up to ${money:.4f}"
+            )
+        self._arms.next_draw[arm] = draw + units
+        self._budget.reserve(units)
+        self._purse.reserve(money)
+        return _Call(seat, arm, draw, units, money, question)
+
+    async def _make(self, call: _Call) -> None:
+        arm, units = call.arm, call.units
         self.stats.in_flight += 1
         self.stats.calls += 1
-        settled = 0
+        settled, cost = 0, 0.0
         try:
-            outcome = await self._judge.ask(self._question(arm, draw, 1))
+            outcome = await self._endpoints.ask(call.seat, call.question)
             if isinstance(outcome, Failure) and not self._blames_the_arm(outcome):
                 self.stats.failed[outcome.reason] += 1
-                self._scheduler.defer(arm)
+                self._scheduler.defer(arm, units)
                 return
-            judgments = self._read(arm, draw, outcome)
+            judgments = self._read(arm, call.draw, outcome)
+            cost = sum(judgment.cost_usd or 0.0 for judgment in judgments)
             # Append before tell: after a crash, memory must not have known more than the disk.
             await self._committer.commit(judgments)
             settled = self._take_in(arm, judgments)
             if isinstance(outcome, Failure) and outcome.reason not in PERMANENT_FAILURES:
-                self._scheduler.defer(arm)
+                self._scheduler.defer(arm, units)
             else:
-                self._scheduler.tell(arm)
+                self._scheduler.tell(arm, units)
         except asyncio.CancelledError:
             self.stats.dropped += 1
             raise
         finally:
             self.stats.in_flight -= 1
-            self._budget.settle(1, settled)
+            self._budget.settle(units, settled)
+            self._purse.settle(call.money, cost)
 
     def _take_in(self, arm: int, judgments: Sequence[Judgment]) -> int:
         """Count what is on disk now; the units of the budget it cost."""
@@ -219,6 +264,9 @@ class Engine:
                 (self.stats.unparsed if judgment.counts else self.stats.failed)[judgment.reason] += 1
             self.stats.prompt_tokens += judgment.prompt_tokens or 0
             self.stats.completion_tokens += judgment.completion_tokens or 0
+            self.stats.cost_usd += judgment.cost_usd or 0.0
+            self.stats.estimated += judgment.usage_estimated
+            self._watch(arm, judgment)
         units = sum(judgment.counts for judgment in judgments)
         if units:
             self._last_success = self._clock()

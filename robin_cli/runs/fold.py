@@ -93,6 +93,14 @@ def add_judgment(arms: Arms, arm: int, judgment: Judgment) -> None:
         arms.add_failure(arm, permanent=judgment.reason in PERMANENT_FAILURES)
 
 
+def retirement_reasons(arm: IntArray, judgments: pa.Table, arms: Arms) -> dict[int, str]:
+    """Why each retired arm was given up, by arm: the reason of its last judgment, which never carries a rating."""
+    retired = arms.retired_mask
+    rows = np.flatnonzero(retired[arm])
+    reasons = judgments["reason"].take(pa.array(rows)).to_pylist()
+    return dict(zip(arm[rows].tolist(), (str(reason) for reason in reasons), strict=True))
+
+
 def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -> IntArray:
     """How often each arm got each rating, shape (count, levels of the scale).
 

@@ -78,8 +78,8 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
     Raises:
         InputError: no model, or a budget that does not reach every pair once.
     """
-    base_url, model = endpoint_of(config)
-    settings: dict[str, Any] = {"base_url": base_url, "model": model}
+    base_urls, model = endpoint_of(config)
+    settings: dict[str, Any] = {"base_url": list(base_urls), "model": model}
     for name in (
         "scheduler",
         "delta",
@@ -144,9 +144,9 @@ def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, *, has
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"
-    url = urlsplit(manifest.settings["base_url"])
-    if has_key and url.scheme == "http" and not is_loopback(url.hostname or ""):
-        yield f"the key goes unencrypted to {url.hostname}: use https"
+    for url in map(urlsplit, manifest.settings["base_url"]):
+        if has_key and url.scheme == "http" and not is_loopback(url.hostname or ""):
+            yield f"the key goes unencrypted to {url.hostname}: use https"
 
 
 def is_loopback(host: str) -> bool:

@@ -28,6 +28,7 @@ JUDGMENTS = pa.schema(
         pa.field("request_id", pa.string()),
         pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("draw", pa.int64(), nullable=False),
+        pa.field("usage_estimated", pa.bool_(), nullable=False),
     ]
 )
 

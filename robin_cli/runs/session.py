@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow.compute as pc
 
-from robin_cli.allocation.budget import Budget
+from robin_cli.allocation.budget import Budget, Purse
 from robin_cli.allocation.policies import Policy, PooledPolicy
 from robin_cli.allocation.scheduler import HeapScheduler, last_refit
-from robin_cli.judging.judge import Failure, Judge, Question, Reply
-from robin_cli.judging.pacing import Pacer
+from robin_cli.judging.endpoints import Endpoints
+from robin_cli.judging.judge import Failure, Question, Reply
+from robin_cli.judging.metering import Price
 from robin_cli.judging.ratings import parse_rating
 from robin_cli.judging.rubrics import PromptSet
 from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
-from robin_cli.runs.fold import ArmIndex
+from robin_cli.runs.fold import ArmIndex, retirement_reasons
 from robin_cli.runs.opening import policy_of
 from robin_cli.runs.store import RunData, RunStore, read_run
+from robin_cli.runs.suspicion import Suspicion
 
-AUTO_CEILING = 64
+AUTO_CEILING = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a session may spend beside its budget, and how: money in US dollars, None for no limit; ratings a request."""
+
+    max_cost: float | None = None
+    samples: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +43,14 @@ class Outcome:
 
     Attributes:
         spent, budget: units of the budget, over all sessions.
-        retired: arms that are asked no more because they cannot be rated.
+        retired: arms that are asked no more because they cannot be rated, counted by reason.
         interrupted: it was asked to stop before the budget was spent.
         stats: of this session.
     """
 
     spent: int
     budget: int
-    retired: int
+    retired: Mapping[str, int]
     interrupted: bool
     stats: Stats
 
@@ -45,7 +58,16 @@ class Outcome:
 class Session:
     """Works on an open run with a judge; made by the CLI, which displays ``stats`` while :meth:`work` runs."""
 
-    def __init__(self, store: RunStore, judge: Judge, pacer: Pacer, stop: Stop) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        endpoints: Endpoints,
+        stop: Stop,
+        *,
+        limits: Limits,
+        price: Price | None,
+        notify: Callable[[str], None],
+    ) -> None:
         run = read_run(store.path)
         manifest = store.manifest
         self._pairs = run.pairs
@@ -55,19 +77,25 @@ class Session:
         self._model = manifest.settings["model"]
         self.arms = run.fold()
         self.budget = Budget(manifest.budget, self.arms.spent)
-        self.scheduler = HeapScheduler(self.arms, _fitted(policy_of(manifest, len(self.arms), store.variances), run))
+        self.purse = Purse(limits.max_cost, money_spent(run, price))
+        policy = _fitted(policy_of(manifest, len(self.arms), store.variances), run)
+        self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget)
+        suspicion = Suspicion(temperature=manifest.settings["temperature"], arms=len(self.arms), notify=notify)
+        self._store = store
         self._stop = stop
-        self._judge = judge
+        self._endpoints = endpoints
         self._engine = Engine(
             arms=self.arms,
             scheduler=self.scheduler,
             budget=self.budget,
-            judge=judge,
-            pacer=pacer,
+            purse=self.purse,
+            endpoints=endpoints,
             question=self._question,
             read=self._read,
             write=store.append,
             stop=stop,
+            samples=limits.samples,
+            watch=suspicion.look,
         )
 
     @property
@@ -81,18 +109,24 @@ class Session:
         return self._engine.stats.dropped
 
     async def work(self) -> Outcome:
-        """Spend the budget. Raises EndpointError, StorageError; whatever ends it, what was received is kept."""
+        """Spend the budget. Raises EndpointError, LimitReached, StorageError; whatever ends it, what was received is kept."""
         try:
             await self._engine.run()
         finally:
-            await self._judge.aclose()
+            await self._endpoints.aclose()
         return Outcome(
             spent=self.budget.spent,
             budget=self.budget.total,
-            retired=int(self.arms.retired_mask.sum()),
+            retired=self._retired(),
             interrupted=self._stop.requested.is_set() and not self.budget.exhausted,
             stats=self.stats,
         )
+
+    def _retired(self) -> Mapping[str, int]:
+        if not self.arms.retired_mask.any():
+            return {}
+        run = read_run(self._store.path)
+        return Counter(retirement_reasons(run.index.arms_of(run.judgments), run.judgments, self.arms).values())
 
     def _question(self, arm: int, draw: int, samples: int) -> Question:
         pair = self._pairs[self._index.pair(arm)]
@@ -142,9 +176,21 @@ class Session:
                     completion_tokens=outcome.usage.completion_tokens if first else 0,
                     cost_usd=outcome.usage.cost_usd if first else 0.0,
                     request_id=outcome.request_id,
+                    usage_estimated=first and outcome.usage.estimated,
                 )
             )
         return judgments
+
+
+def money_spent(run: RunData, price: Price | None) -> float:
+    """US dollars that the run's answers cost; those from before a price was known, at ``price``."""
+    rows = run.judgments
+    known = float(pc.sum(rows["cost_usd"]).as_py() or 0.0)
+    unpriced = rows.filter(pc.is_null(rows["cost_usd"]))
+    if price is None or not len(unpriced):
+        return known
+    tokens = [int(pc.sum(unpriced[name]).as_py() or 0) for name in ("prompt_tokens", "completion_tokens")]
+    return known + price.cost(*tokens)
 
 
 def _fitted(policy: Policy, run: RunData) -> Policy:

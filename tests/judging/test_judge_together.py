@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from robin_cli.judging.judge import Question, Reply
-from robin_cli.judging.pacing import Pacer
+from robin_cli.judging.pacing import Pacer, Sent
 from tests.judging.wire import (
     QUESTION,
     Answer,
@@ -26,6 +26,7 @@ from tests.judging.wire import (
 )
 
 TOGETHER = 6
+SENT = Sent(started_at=0.0, tokens=0)
 
 
 def at_once(answer: Callable[[dict[str, Any]], Answer]) -> Handler:
@@ -85,22 +86,23 @@ def test_learns_several_parameters_at_once() -> None:
 
 
 def test_holds_every_caller_when_one_is_told_to_wait() -> None:
-    clock = Clock(lambda now: Pacer(4, ceiling=4, clock=now))
-    clock.pacer.throttled(started_at=0.0, retry_after_s=9.0)
+    clock = Clock(lambda now, sleep: Pacer(4, ceiling=4, clock=now, sleep=sleep))
+    clock.pacer.throttled(SENT, retry_after_s=9.0)
     with serving(lambda *_: completion()) as wire:
         talk = ask_together(wire.url, 3, clock)
-    assert talk.slept == [9.0] * 3
+    assert talk.slept == [9.0]  # by the first in line; the others stand behind it
+    assert clock.now_s == 9.0
 
 
 def test_goes_on_waiting_when_another_is_told_to_wait_longer() -> None:
     class Longer(Clock):
         async def sleep(self, seconds: float) -> None:
             if not self.slept:
-                self.pacer.throttled(started_at=0.0, retry_after_s=30.0)
+                self.pacer.throttled(SENT, retry_after_s=30.0)
             await super().sleep(seconds)
 
-    clock = Longer(lambda now: Pacer(4, ceiling=4, clock=now))
-    clock.pacer.throttled(started_at=0.0, retry_after_s=9.0)
+    clock = Longer(lambda now, sleep: Pacer(4, ceiling=4, clock=now, sleep=sleep))
+    clock.pacer.throttled(SENT, retry_after_s=9.0)
     with serving(lambda *_: completion()) as wire:
         talk = ask_together(wire.url, 1, clock)
     assert talk.slept == [9.0, 21.0]
@@ -119,7 +121,7 @@ def test_holds_a_call_that_begins_while_another_waits() -> None:
             else:
                 await super().sleep(seconds)
 
-    clock = Second(lambda now: Pacer(4, ceiling=4, clock=now))
+    clock = Second(lambda now, sleep: Pacer(4, ceiling=4, clock=now, sleep=sleep))
 
     async def scene(wire: Wire) -> None:
         async with judge_at(wire.url, clock) as (judge, _):
@@ -135,15 +137,28 @@ def test_holds_a_call_that_begins_while_another_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "limit"),
-    [(429, {}, 5), (503, {}, 5), (503, {"retry-after": "1"}, 5), (529, {}, 5), (500, {}, 8), (502, {}, 8)],
+    ("status", "headers", "less"),
+    [
+        (429, {}, True),
+        (503, {}, True),
+        (503, {"retry-after": "1"}, True),
+        (529, {}, True),
+        (500, {}, False),
+        (502, {}, False),
+    ],
 )
-def test_asks_less_at_a_time_of_an_endpoint_that_has_too_much(status: int, headers: dict[str, str], limit: int) -> None:
-    clock = Clock(lambda now: Pacer(None, ceiling=64, clock=now))
-    with serving(lambda number, _: error(status, "busy", headers) if number == 0 else completion()) as wire:
-        talk = ask_together(wire.url, 1, clock)
-    assert isinstance(talk.outcomes[0], Reply)
-    assert clock.pacer.limit == limit
+def test_asks_less_of_an_endpoint_that_has_too_much(status: int, headers: dict[str, str], less: bool) -> None:
+    clock = Clock(lambda now, sleep: Pacer(None, ceiling=64, clock=now, sleep=sleep))
+
+    async def scene(wire: Wire) -> None:
+        async with judge_at(wire.url, clock) as (judge, _):
+            await asyncio.gather(*(judge.ask(QUESTION) for _ in range(8)))
+            assert clock.pacer.limit == 8
+            assert isinstance(await judge.ask(QUESTION), Reply)
+
+    with serving(lambda number, _: error(status, "busy", headers) if number == 8 else completion()) as wire:
+        asyncio.run(scene(wire))
+    assert (clock.pacer.limit < 8) == less
 
 
 def test_can_be_cancelled_in_the_middle_of_a_call_and_goes_on() -> None:
@@ -172,7 +187,7 @@ def test_can_be_cancelled_while_it_waits() -> None:
             self.slept.append(seconds)
             await asyncio.sleep(60)
 
-    clock = Forever(lambda now: Pacer(4, ceiling=4, clock=now))
+    clock = Forever(lambda now, sleep: Pacer(4, ceiling=4, clock=now, sleep=sleep))
 
     async def scene(wire: Wire) -> None:
         async with judge_at(wire.url, clock) as (judge, _):

@@ -194,7 +194,8 @@ def test_gives_up_a_pair_that_is_refused(answer: Answer, reason: str) -> None:
 )
 def test_learns_once_which_parameter_is_refused(refused: str, message: str, sent: str | None) -> None:
     def handler(_: int, body: dict[str, Any]) -> Answer:
-        return error(400, message) if refused in body else completion()
+        choices = completion()["choices"] * body.get("n", 1)
+        return error(400, message) if refused in body else completion(choices=choices)
 
     question = Question(QUESTION.messages, samples=2, seed=4)
     with serving(handler) as wire:
@@ -211,12 +212,34 @@ def test_does_not_loop_when_a_parameter_is_refused_that_it_does_not_send() -> No
     assert len(wire.bodies) == 2
 
 
-def test_counts_the_choices_that_come_back_and_keeps_none_beyond_those_asked() -> None:
-    choice = completion()["choices"][0]
-    with serving(lambda number, _: completion(choices=[choice] * (1 if number == 0 else 5))) as wire:
-        question = Question(QUESTION.messages, samples=3)
-        talk = ask(wire.url, question, question)
-    assert [len(reply(outcome).answers) for outcome in talk.outcomes] == [1, 3]
+THREE = Question(QUESTION.messages, samples=3)
+
+
+def test_asks_for_no_more_choices_than_once_came_back() -> None:
+    with serving(lambda *_: completion()) as wire:  # n is ignored
+        talk = ask(wire.url, THREE, THREE)
+    assert [len(reply(outcome).answers) for outcome in talk.outcomes] == [1, 1]
+    assert [body.get("n") for body in wire.bodies] == [3, None]
+    assert len(talk.notices) == 1
+
+
+def test_keeps_no_choice_beyond_those_asked() -> None:
+    with serving(lambda *_: completion(choices=completion()["choices"] * 5)) as wire:
+        talk = ask(wire.url, THREE)
+    assert len(reply(talk.outcomes[0]).answers) == 3
+
+
+def test_asks_for_half_as_many_choices_until_it_is_not_refused() -> None:
+    def capped(_: int, body: dict[str, Any]) -> Answer:
+        if body.get("n", 1) > 2:
+            return error(400, "Field 'n': Value must be between 1 <= value <= 2")
+        return completion(choices=completion()["choices"] * body.get("n", 1))
+
+    nine = Question(QUESTION.messages, samples=9)
+    with serving(capped) as wire:
+        talk = ask(wire.url, nine, nine)
+    assert [body["n"] for body in wire.bodies] == [9, 4, 2, 2]
+    assert [len(reply(outcome).answers) for outcome in talk.outcomes] == [2, 2]
 
 
 def test_takes_thinking_parts_refusals_and_odd_usage_as_they_come() -> None:
@@ -235,7 +258,8 @@ def test_takes_thinking_parts_refusals_and_odd_usage_as_they_come() -> None:
         ("", None, "I cannot"),
         ("? Rating: 1", None, None),
     ]
-    assert (got.usage.prompt_tokens, got.usage.completion_tokens, got.model) == (12, None, "judge")
+    assert (got.usage.prompt_tokens, got.usage.estimated, got.model) == (12, True, "judge")
+    assert got.usage.completion_tokens  # by the characters of the four
 
 
 def test_names_the_request_as_the_endpoints_log_does() -> None:

@@ -71,10 +71,10 @@ def serving(handler: Handler) -> Iterator[Wire]:
 class Clock:
     """Time that passes only where somebody sleeps. One pacer goes by it, and so does the judge."""
 
-    def __init__(self, pacer: Callable[[Callable[[], float]], Pacer]) -> None:
+    def __init__(self, pacer: Callable[[Callable[[], float], Callable[[float], Awaitable[None]]], Pacer]) -> None:
         self.now_s = 0.0
         self.slept: list[float] = []
-        self.pacer = pacer(lambda: self.now_s)
+        self.pacer = pacer(lambda: self.now_s, self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         """Let every other sleeper of this moment fall asleep, then wake up ``seconds`` later."""
@@ -87,7 +87,7 @@ class Clock:
 @asynccontextmanager
 async def judge_at(url: str, clock: Clock | None = None, **endpoint: Any) -> AsyncIterator[tuple[OpenAIJudge, Talk]]:
     """The real client of ``url``, closed at the end, and what it says; sleeps are recorded, not slept."""
-    clock = clock or Clock(lambda now: Pacer(4, ceiling=4, clock=now))
+    clock = clock or Clock(lambda now, sleep: Pacer(8, ceiling=8, clock=now, sleep=sleep))
     talk = Talk(slept=clock.slept)
     settings = {"base_url": url, "model": "judge", "api_key": KEY, **endpoint}
     judge = OpenAIJudge(Endpoint(**settings), clock.pacer, notify=talk.notices.append, sleep=clock.sleep)

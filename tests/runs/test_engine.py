@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from robin_cli.allocation.arms import Arms
-from robin_cli.allocation.budget import Budget
+from robin_cli.allocation.budget import Budget, Purse
 from robin_cli.allocation.policies import Uniform
 from robin_cli.allocation.scheduler import HeapScheduler
-from robin_cli.errors import EndpointError, StorageError
+from robin_cli.errors import EndpointError, LimitReached, StorageError
+from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.judge import Answer, Failure, Question, Reply
 from robin_cli.judging.pacing import Pacer
 from robin_cli.records import RETIRE_AFTER, Judgment, Usage
@@ -26,13 +28,20 @@ GOOD = Reply((Answer("Rating: 3"),), "m", Usage(), None, 0.0)
 class MemoryJudge:
     """Answers as ``respond`` says, after a tiny while; the question's seed is its arm."""
 
+    most_samples = 128
+    price = 0.0
+
     def __init__(self, respond: Callable[[int, int], Outcome], *, delay_s: float = 0.001) -> None:
         self._respond = respond
         self._delay_s = delay_s
         self._random = random.Random(1)
         self.asked: list[int] = []
+        self.samples: list[int] = []
         self.under_way = 0
         self.most = 0
+
+    def most_cost(self, question: Question) -> float:
+        return self.price * question.samples
 
     async def ask(self, question: Question) -> Outcome:
         assert question.seed is not None
@@ -43,6 +52,7 @@ class MemoryJudge:
         finally:
             self.under_way -= 1
         self.asked.append(question.seed)
+        self.samples.append(question.samples)
         return self._respond(question.seed, len(self.asked))
 
     async def aclose(self) -> None:
@@ -56,6 +66,9 @@ class Desk:
         self.judge = judge
         self.arms = Arms(arms)
         self.budget = Budget(budget)
+        self.purse = Purse(None)
+        self.samples = 1
+        self.told: list[str] = []
         self.kept: list[Judgment] = []
         self._concurrency = concurrency
         self.stop: Stop | None = None
@@ -66,12 +79,14 @@ class Desk:
 
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
+        pacer = Pacer(self._concurrency, ceiling=self._concurrency, clock=lambda: 0.0)
         engine = Engine(
             arms=self.arms,
-            scheduler=HeapScheduler(self.arms, Uniform()),
+            scheduler=HeapScheduler(self.arms, Uniform(), budget=self.budget.total),
             budget=self.budget,
-            judge=self.judge,
-            pacer=Pacer(self._concurrency, ceiling=self._concurrency, clock=lambda: 0.0),
+            purse=self.purse,
+            endpoints=Endpoints([Member("m", self.judge, pacer)], clock=lambda: 0.0, notify=self.told.append),
+            samples=self.samples,
             question=lambda arm, draw, samples: Question([], samples, arm),
             read=self._read,
             write=self._write,
@@ -89,9 +104,13 @@ class Desk:
     def _read(arm: int, draw: int, outcome: Outcome) -> list[Judgment]:
         if isinstance(outcome, Failure):
             return [judgment(3 * draw, status="failed", reason=outcome.reason, pair=arm)]
-        if outcome.answers[0].text:
-            return [judgment(3 * draw, pair=arm)]
-        return [judgment(3 * draw, status="unparsed", pair=arm)]
+        return [
+            replace(
+                judgment(3 * (draw + number), status="ok" if answer.text else "unparsed", pair=arm),
+                cost_usd=outcome.usage.cost_usd if number == 0 else 0.0,
+            )
+            for number, answer in enumerate(outcome.answers)
+        ]
 
 
 def good(arm: int, number: int) -> Outcome:
@@ -194,3 +213,78 @@ def test_passes_on_that_answers_cannot_be_kept() -> None:
     with pytest.raises(StorageError, match="full"):
         desk.run()
     assert desk.budget.spent == len(desk.kept)
+
+
+def several(count: int, cost_usd: float = 0.0) -> Outcome:
+    """A reply with so many ratings."""
+    return Reply((Answer("Rating: 3"),) * count, "m", Usage(cost_usd=cost_usd), None, 0.0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 64])
+@pytest.mark.parametrize("budget", [5, 8, 333])
+def test_spends_exactly_the_budget_with_several_ratings_a_request(concurrency: int, budget: int) -> None:
+    def fewer_now_and_then(arm: int, number: int) -> Outcome:
+        if number % 9 == 0:
+            return Failure("http_500", "oops", 0.0)
+        return several(min(judge.samples[-1], 1 + number % 4))
+
+    judge = MemoryJudge(fewer_now_and_then)
+    desk = Desk(judge, budget=budget, concurrency=concurrency)
+    desk.samples = 4
+    desk.run()
+
+    assert sum(each.counts for each in desk.kept) == budget == desk.budget.spent
+    assert desk.budget.reserved == 0
+    assert max(judge.samples) <= 4
+    assert sum(desk.arms.pending) == 0
+
+
+def test_asks_for_no_more_ratings_than_an_arm_or_the_budget_has_room_for() -> None:
+    judge = MemoryJudge(lambda arm, _: several(judge.samples[-1]))
+    desk = Desk(judge, arms=4, budget=4 * 11, concurrency=1)
+    desk.samples = 8
+    desk.run()
+    assert list(desk.arms.n) == [11] * 4
+    assert judge.samples[:4] == [RETIRE_AFTER] * 4  # not more before it is known that the arm can be rated
+    assert sorted(judge.samples[4:]) == [6] * 4
+
+
+def test_takes_what_an_endpoint_gives_at_most() -> None:
+    judge = MemoryJudge(lambda arm, _: several(judge.samples[-1]))
+    judge.most_samples = 2
+    desk = Desk(judge, budget=40)
+    desk.samples = 4
+    desk.run()
+    assert set(judge.samples) <= {1, 2}
+    assert desk.budget.spent == 40
+
+
+@pytest.mark.parametrize("concurrency", [1, 64])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_never_spends_more_than_the_money_there_is(concurrency: int, samples: int) -> None:
+    random_cost = random.Random(4)
+    judge = MemoryJudge(
+        lambda arm, _: several(judge.samples[-1], cost_usd=judge.samples[-1] * random_cost.uniform(0.1, 1.0))
+    )
+    judge.price = 1.0  # the most that a rating costs; mostly it is less
+    desk = Desk(judge, budget=10_000, concurrency=concurrency)
+    desk.samples = samples
+    desk.purse = Purse(50.0, spent=7.5)
+
+    with pytest.raises(LimitReached, match="--max-cost"):
+        desk.run()
+
+    spent = 7.5 + sum(each.cost_usd or 0.0 for each in desk.kept)
+    assert 50.0 - samples < spent <= 50.0
+    assert desk.purse.spent == pytest.approx(spent)
+    assert desk.purse.reserved == pytest.approx(0.0, abs=1e-9)
+
+
+def test_asks_nothing_when_not_even_one_call_can_be_paid() -> None:
+    judge = MemoryJudge(good)
+    judge.price = 2.0
+    desk = Desk(judge)
+    desk.purse = Purse(1.0)
+    with pytest.raises(LimitReached):
+        desk.run()
+    assert not judge.asked

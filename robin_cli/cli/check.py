@@ -1,0 +1,95 @@
+"""robin check: what an endpoint supports, and what robin judge will do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from robin_cli.cli import options as opt
+
+if TYPE_CHECKING:
+    from robin_cli.config import RunConfig
+    from robin_cli.judging.capabilities import Capabilities
+    from robin_cli.judging.judge import Failure
+    from robin_cli.judging.metering import Price
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file to ``app``."""
+    app.command(epilog="Example: robin check --base-url http://localhost:8000/v1 --model my-judge")(check)
+
+
+def check(
+    attribute: opt.Attribute = None,
+    base_url: opt.BaseUrl = None,
+    model: opt.Model = None,
+    api_key_env: opt.ApiKeyEnv = None,
+    temperature: opt.Temperature = None,
+    top_p: opt.TopP = None,
+    max_tokens: opt.MaxTokens = None,
+    timeout: opt.Timeout = None,
+    extra_body: opt.ExtraBody = None,
+    price_in: opt.PriceIn = None,
+    price_out: opt.PriceOut = None,
+    config: opt.Config = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object an address, for scripts.")] = False,
+) -> None:
+    """Ask the endpoint for one judgment, say what it supports and what robin judge will do about it.
+
+    It makes five requests or so, each paid for. Several addresses are checked one after another.
+    """
+    given = {name: value for name, value in locals().items() if name not in {"config", "json"}}
+    from rich.console import Console
+
+    from robin_cli.config import endpoint_of, load_config
+    from robin_cli.errors import EndpointError
+    from robin_cli.judging.judge import Failure
+    from robin_cli.output.capabilities import facts_of, print_json
+    from robin_cli.output.table import print_facts
+
+    settings = load_config(given, config)
+    for url in endpoint_of(settings)[0]:
+        found, price = asyncio.run(_look(settings, url))
+        if isinstance(found, Failure):
+            raise EndpointError(f"{url}: the judgment failed ({found.reason}: {found.detail})")
+        if json:
+            print_json(url, found, price)
+        else:
+            facts = facts_of(url, found, price)
+            print_facts(Console(), {name.replace("_", " "): value for name, value in facts.items()})
+
+
+async def _look(config: RunConfig, base_url: str) -> tuple[Capabilities | Failure, Price | None]:
+    from robin_cli.config import api_key, endpoint_of
+    from robin_cli.judging.capabilities import capabilities_of
+    from robin_cli.judging.metering import Meter, prices_of
+    from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
+    from robin_cli.judging.pacing import Pacer
+    from robin_cli.judging.rubrics import PromptSet
+    from robin_cli.records import Pair
+
+    prompts = PromptSet([config.attributes[0] if config.attribute else "helpfulness"])
+    model = endpoint_of(config)[1]
+    (price,) = prices_of(model, [base_url], price_in=config.price_in, price_out=config.price_out, max_cost=None)
+    endpoint = Endpoint(
+        base_url=base_url,
+        model=model,
+        api_key=api_key(config),
+        temperature=config.temperature,
+        top_p=config.top_p,
+        max_tokens=config.max_tokens,
+        extra_body=config.extra_body,
+        timeout_s=config.timeout,
+        max_retries=2,
+    )
+    pacer = Pacer(1, ceiling=1, clock=time.monotonic)
+    judge = OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=lambda line: typer.echo(f"note: {line}", err=True))
+    pair = Pair("check", "What is the capital of France?", "The capital of France is Paris.")
+    try:
+        attribute = next(iter(prompts.rubrics))
+        return await capabilities_of(judge, prompts.messages(pair, attribute), prompts.scale), price
+    finally:
+        await judge.aclose()

@@ -1,0 +1,85 @@
+"""What an endpoint supports, found out by asking it one judgment in a few ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from robin_cli.judging.judge import Failure, Message, Question, Reply
+from robin_cli.judging.openai_judge import OpenAIJudge
+from robin_cli.judging.ratings import parse_rating
+from robin_cli.judging.replies import Completion
+from robin_cli.records import Rating, Scale
+
+_SEVERAL = 4
+_SEED = 20
+_TOP_LOGPROBS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What was seen; one entry None: it could not be found out.
+
+    Attributes:
+        reply, rating: the first judgment, and what was read out of it.
+        choices: answers that one request for 4 brought, 1 to 4.
+        logprobs: whether log probabilities of tokens come with an answer.
+        seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
+        usage: whether the endpoint counts tokens itself, of one choice and of several.
+        repeats: whether two answers without a seed were the same to the letter.
+        system_role: whether a system message is taken.
+        sent: the parameters of a request after what was refused was learnt.
+        requests: how many answers all this took.
+    """
+
+    reply: Reply
+    rating: Rating
+    choices: int
+    logprobs: bool | None
+    seed: str
+    usage: bool
+    repeats: bool
+    system_role: bool
+    sent: tuple[str, ...]
+    requests: int
+
+
+async def capabilities_of(judge: OpenAIJudge, messages: Sequence[Message], scale: Scale) -> Capabilities | Failure:
+    """Ask for one judgment: plainly, four at once, with log probabilities, and twice with one seed.
+
+    Returns:
+        What was seen; the failure where not even the plain question is answered.
+
+    Raises:
+        EndpointError: the endpoint cannot be used.
+    """
+    first = await judge.ask(Question(messages))
+    if isinstance(first, Failure):
+        return first
+    several = await judge.ask(Question(messages, samples=_SEVERAL))
+    logprobs = await judge.probe(messages, {"logprobs": True, "top_logprobs": _TOP_LOGPROBS})
+    seeded = [await judge.ask(Question(messages, seed=_SEED)) for _ in range(2)]
+    answer = first.answers[0]
+    again = several.answers[0].text if isinstance(several, Reply) else None
+    return Capabilities(
+        reply=first,
+        rating=parse_rating(answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal),
+        choices=len(several.answers) if isinstance(several, Reply) else 1,
+        logprobs=logprobs.logprobs if isinstance(logprobs, Completion) else False if logprobs.permanent else None,
+        seed=_seed(judge, seeded),
+        usage=not first.usage.estimated,
+        repeats=again == answer.text,
+        system_role=judge.takes_system,
+        sent=tuple(sorted(judge.parameters())),
+        requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded)),
+    )
+
+
+def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:
+    if "seed" not in judge.parameters():
+        return "refused"
+    texts: list[Any] = [each.answers[0].text for each in seeded if isinstance(each, Reply)]
+    if len(texts) < len(seeded):
+        return "unknown"
+    return "honoured" if texts[0] == texts[1] else "accepted"

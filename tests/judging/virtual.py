@@ -1,0 +1,140 @@
+"""Virtual time: an event loop whose clock jumps to the next thing that is due, and servers with limits that live on it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import selectors
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from robin_cli.judging.pacing import Pacer, Sent
+
+T = TypeVar("T")
+
+
+class _Selector(selectors.SelectSelector):
+    """Never waits: what would have been waited is added to the time."""
+
+    now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(0)
+        if not events and timeout:
+            self.now_s += timeout
+        return events
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop that takes no time."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now_s
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run ``main`` in virtual time."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.close()
+
+
+@dataclass
+class Server:
+    """Answers after ``latency_s`` or so, and refuses what is more than it takes.
+
+    ``slots``: at most so many at a time, more are refused; ``workers``: more wait. ``bucket``: (size, refilled a second);
+    ``window``: (requests, seconds), used up and given anew. ``retry_after``: None, seconds, or "exact".
+    """
+
+    latency_s: float = 0.2
+    slots: int | None = None
+    workers: int | None = None
+    bucket: tuple[float, float] | None = None
+    window: tuple[int, float] | None = None
+    retry_after: float | str | None = None
+    answered: list[float] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(1)
+        self._busy = 0
+        self._tokens, self._filled_at = (self.bucket or (0.0, 0.0))[0], 0.0
+        self._window = -1
+        self._in_window = 0
+        self._queue = asyncio.Semaphore(self.workers or 10**9)
+
+    async def request(self) -> tuple[bool, float | None]:
+        """Whether it is answered, and the Retry-After if it is not."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0.002 * self._random.random())
+        wait_s = self._too_much(loop.time())
+        if wait_s is not None:
+            self.refused.append(loop.time())
+            await asyncio.sleep(0.002)
+            return False, wait_s if self.retry_after == "exact" else self.retry_after  # type: ignore[return-value]
+        self._busy += 1
+        async with self._queue:
+            await asyncio.sleep(self.latency_s * self._random.lognormvariate(-0.045, 0.3))
+        self._busy -= 1
+        self.answered.append(loop.time())
+        return True, None
+
+    def _too_much(self, now_s: float) -> float | None:
+        if self.slots is not None and self._busy >= self.slots:
+            return 0.0
+        if self.bucket is not None:
+            size, rate = self.bucket
+            self._tokens = min(size, self._tokens + (now_s - self._filled_at) * rate)
+            self._filled_at = now_s
+            if self._tokens < 1:
+                return (1 - self._tokens) / rate
+            self._tokens -= 1
+        if self.window is not None:
+            requests, length_s = self.window
+            number = int(now_s // length_s)
+            if number != self._window:
+                self._window, self._in_window = number, 0
+            if self._in_window >= requests:
+                return (number + 1) * length_s - now_s
+            self._in_window += 1
+        return None
+
+
+async def load(server: Server, pacer: Pacer, seconds: float) -> None:
+    """Ask ``server`` as a run does, by as many callers as the pacer lets in, for so long."""
+    loop = asyncio.get_running_loop()
+    callers = [asyncio.create_task(_call_for_ever(server, pacer)) for _ in range(pacer.ceiling)]
+    await asyncio.sleep(seconds - loop.time())
+    for caller in callers:
+        caller.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
+
+
+async def _call_for_ever(server: Server, pacer: Pacer) -> None:
+    generator = random.Random(2)
+    while True:
+        sent = await pacer.enter()
+        tries = 0
+        while not await _request(server, pacer, sent):
+            tries += 1
+            longest_s = 4.0 if pacer.adapts else 60.0
+            await asyncio.sleep(generator.random() * min(longest_s, 0.5 * 2**tries))
+            sent = await pacer.enter()
+
+
+async def _request(server: Server, pacer: Pacer, sent: Sent) -> bool:
+    answered, after_s = await server.request()
+    pacer.leave()
+    if answered:
+        pacer.succeeded(sent)
+    else:
+        pacer.throttled(sent, retry_after_s=after_s)
+    return answered
