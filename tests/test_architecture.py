@@ -30,9 +30,9 @@ ALLOWED = {
 
 # Libraries that only some files may know.
 ONLY = {
-    "openai": {"judging/openai_judge.py"},
+    "openai": {"judging/transport.py"},
     "tenacity": {"judging/openai_judge.py"},
-    "httpx2": {"judging/openai_judge.py"},
+    "httpx2": {"judging/transport.py"},
     "genai_prices": {"judging/metering.py"},
     "aiohttp": {"judging/replay_server.py"},
     "jinja2": {"judging/rubrics.py"},

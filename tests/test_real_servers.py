@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.conftest import GRAMMAR, llama_server, robin, write_pairs
+from robin_cli.runs.store import read_run
+from tests.conftest import GRAMMAR, environment, llama_server, robin, write_pairs
 from tests.servers_running import faults_made, faulty, litellm_proxy
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
@@ -53,17 +58,81 @@ def test_judges_through_litellm(tmp_path: Path, litellm: str) -> None:
     assert list(pd.read_parquet(tmp_path / "r" / "judgments")["status"]) == ["ok"] * 20
 
 
-def test_spends_exactly_the_budget_where_a_third_of_the_calls_fail(tmp_path: Path, llama: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+def test_holds_still_when_litellm_names_a_time_and_says_so(tmp_path: Path, litellm: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    command = judge(litellm, "judge", data, 100, "--concurrency", "4")
+    env = environment(OPENAI_API_KEY="sk-rpm-10")
+    with subprocess.Popen(
+        [sys.executable, "-m", "robin_cli", *map(str, command)],
+        cwd=tmp_path,
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stderr is not None
+        said = ""
+        while "asks to wait 60 s" not in said:  # litellm's Retry-After
+            line = run.stderr.readline()
+            assert line, said
+            said += line
+        run.send_signal(signal.SIGINT)
+        run.send_signal(signal.SIGINT)
+        said += run.stderr.read()
+    assert run.returncode == 130
+    assert "too many requests" in said
+    assert hashlib.sha256(b"sk-rpm-10").hexdigest() not in said
+    judgments = read_run(tmp_path / "r").judgments
+    assert len(judgments) == 10
 
-    with faulty(tmp_path / "aimock.log", llama, tmp_path / "none", ratelimit=0.2, drop=0.1, malformed=0.1) as url:
-        done = robin(*judge(url, "tiny-judge", data, 100, "--concurrency", "8"), cwd=tmp_path, OPENAI_API_KEY="sk-any")
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """llama.cpp's server with a key."""
+    with llama_server(tmp_path_factory.mktemp("guarded") / "server.log", "--api-key", "sk-right-5f2e") as url:
+        yield url
+
+
+def test_finds_out_what_llama_server_supports(tmp_path: Path, guarded: str) -> None:
+    command = ("check", "--base-url", guarded, "--model", "tiny-judge", "--extra-body", json.dumps(GRAMMAR), "--json")
+    done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-right-5f2e")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["rating"] in range(5)
+    assert (seen["choices_of_4"], seen["logprobs"], seen["seed"]) == (4, True, "honoured")
+    assert (seen["usage"], seen["system_role"], seen["repeats"]) == (True, True, False)
+
+    refused = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-wrong-5f2e")
+    assert refused.returncode == 3
+    assert "--api-key-env" in refused.stderr
+
+
+def test_takes_several_ratings_a_request_of_llama_server_up_to_its_slots(tmp_path: Path, guarded: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+    command = judge(
+        guarded, "tiny-judge", data, 203, "--samples-per-request", "16", "--seed", "3", "--scheduler", "uniform"
+    )
+    done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-right-5f2e")
+    assert done.returncode == 0, done.stderr
+    assert "asking for" in done.stderr  # its eight slots are fewer than sixteen
+    frame = pd.read_parquet(tmp_path / "r" / "judgments")
+    assert list(frame["status"]) == ["ok"] * 203
+    assert frame["request_id"].nunique() < 60
+    assert frame["text"].nunique() > 5  # a seed of its own for every request; the tiny judge knows few sentences
+    assert frame["usage_estimated"].any()  # it counts one choice of several
+
+
+def test_keeps_exactly_2000_ratings_where_four_calls_in_ten_fail(tmp_path: Path, llama: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 40)
+
+    with faulty(tmp_path / "aimock.log", llama, tmp_path / "none", ratelimit=0.2, disconnect=0.1, malformed=0.1) as url:
+        command = judge(url, "tiny-judge", data, 2000, "--concurrency", "128", "--max-retries", "20")
+        done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-any")
         made = faults_made(url)
 
     assert done.returncode == 0, done.stderr
-    assert set(made) == {"passed", "rateLimit", "drop", "malformed"}
+    assert set(made) == {"passed", "rateLimit", "disconnect", "malformed"}
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
-    answered = judgments[judgments["status"] != "failed"]
-    assert len(answered) == 100
-    assert answered["request_id"].nunique() == 100
-    assert made["passed"] == 100, "answers were paid for and not kept"
+    kept = judgments[judgments["status"] == "ok"]
+    assert len(kept) == 2000
+    assert kept["request_id"].nunique() == 2000
+    assert not (judgments["status"] == "unparsed").any()

@@ -65,8 +65,12 @@ def last_connection(manifest: Manifest) -> dict[str, Any]:
     session: Mapping[str, Any] = manifest.sessions[-1] if manifest.sessions else {}
     known = {each.name for each in fields(Connection)}
     recorded = {name: value for name, value in session.items() if name in known}
-    base_url = tuple(recorded.pop("base_url", manifest.settings["base_url"]))
-    return {**recorded, "base_url": base_url, "model": manifest.settings["model"]}
+    urls = recorded.pop("base_url", manifest.settings["base_url"])
+    return {
+        **recorded,
+        "base_url": (urls,) if isinstance(urls, str) else tuple(urls),
+        "model": manifest.settings["model"],
+    }
 
 
 def messages_for(config: RunConfig) -> Messages:
@@ -110,7 +114,7 @@ async def _work(store: RunStore, connection: Connection, key: str, messages: Mes
         messages.note(
             f"all {session.budget.total:,} calls are spent already; for more: robin resume {store.path} --budget N"
         )
-        return Outcome(session.budget.spent, session.budget.total, {}, interrupted=False, stats=session.stats)
+        return session.outcome()
     _stop_on_signals(stop, session, messages)
     try:
         with shown(session, messages, quiet=quiet):
@@ -191,7 +195,7 @@ def _conclude(store: RunStore, outcome: Outcome, config: RunConfig, messages: Me
         if counts:
             listed = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
             messages.note(f"{kind}: {listed}")
-    messages.note(spent_line(stats))
+    messages.note(spent_line(stats, outcome.cost_usd))
     if outcome.interrupted:
         print(f"robin: interrupted; everything received is kept. To go on: {_again(store, config)}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)

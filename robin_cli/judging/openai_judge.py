@@ -1,18 +1,16 @@
-"""A judge behind an OpenAI-compatible endpoint. The only file that knows openai and tenacity."""
+"""A judge behind an OpenAI-compatible endpoint: what is sent, what is learnt, what is tried again."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import hashlib
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
 import orjson
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAioHttpClient
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from robin_cli.errors import EndpointError
@@ -20,8 +18,8 @@ from robin_cli.judging.judge import Failure, Message, Question, Reply
 from robin_cli.judging.metering import Meter, most_tokens
 from robin_cli.judging.pacing import MAX_HOLD_S, Pacer, Sent
 from robin_cli.judging.replies import Completion, Problem, Refused, Retry, Stop, Unsupported, classify, read_completion
+from robin_cli.judging.transport import Transport, Unreachable
 
-_CONNECT_TIMEOUT_S = 10.0
 _PATIENCE_S = 600.0
 """How long one call may be told "too many requests" before it is given up."""
 
@@ -29,8 +27,6 @@ _SHOWN_HOLD_S = 30.0
 _LONGEST_BACKOFF_S = 60.0
 _LONGEST_PACED_BACKOFF_S = 4.0
 """Where the pacer spreads the requests, a call that was one too many need not stay away for long."""
-
-_OPENAI_HOST = "api.openai.com"
 _OVERLOADED = frozenset({"http_503", "http_529"})
 """Errors of the endpoint, counted as such, that fewer calls at a time may cure."""
 
@@ -84,11 +80,10 @@ class OpenAIJudge:
         notify: Callable[[str], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
-            logging.getLogger(name).setLevel(logging.WARNING)
         self._endpoint = endpoint
         self._pacer = pacer
         self._meter = meter or Meter(None)
+        self._key_hash = hashlib.sha256(endpoint.api_key.encode()).hexdigest()
         self._max_tokens = most_tokens(endpoint.extra_body, endpoint.max_tokens)
         self._most_samples = 2**31
         self._notify = notify
@@ -96,19 +91,9 @@ class OpenAIJudge:
         self._noticed: set[str] = set()
         self._without: set[str] = set()
         self._renamed: dict[str, str] = {}
-        self._client = AsyncOpenAI(
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key,
-            max_retries=0,  # retries are made here, where the budget is known
-            http_client=DefaultAioHttpClient(
-                timeout=httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None),
-                limits=httpx2.Limits(max_connections=None),
-                follow_redirects=False,  # a redirect to another host must not get the key
-            ),
+        self._transport = Transport(
+            endpoint.base_url, endpoint.api_key, timeout_s=endpoint.timeout_s, connections=pacer.ceiling
         )
-        if httpx2.URL(endpoint.base_url).host != _OPENAI_HOST:
-            # The SDK would tell any address the account that OPENAI_ORG_ID and OPENAI_PROJECT_ID name.
-            self._client.organization = self._client.project = None
         self._backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_BACKOFF_S)
 
     @property
@@ -135,11 +120,24 @@ class OpenAIJudge:
             errors += not retry.throttled
             return errors > self._endpoint.max_retries or time.monotonic() - started > _PATIENCE_S
 
+        try:
+            return await self._attempt(question)
+        except _Transient as error:
+            failed: _Transient | None = error
+
+        async def again() -> Reply | Failure:
+            # tenacity costs a tenth of a call's CPU, so it is set up for calls that failed: its first try is that failure.
+            nonlocal failed
+            if failed is not None:
+                first, failed = failed, None
+                raise first
+            return await self._attempt(question)
+
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(_Transient), stop=give_up, wait=self._wait, sleep=self._sleep, reraise=True
         )
         try:
-            return await retrying(self._attempt, question)
+            return await retrying(again)
         except _Transient as error:
             reason = "rate_limited" if error.retry.throttled else error.retry.reason
             return Failure(reason, self._redact(error.retry.detail), time.monotonic() - started)
@@ -163,7 +161,7 @@ class OpenAIJudge:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._transport.aclose()
 
     async def _attempt(self, question: Question) -> Reply | Failure:
         # A parameter that the endpoint refuses is left out and the request made again, at most once for each parameter.
@@ -224,23 +222,14 @@ class OpenAIJudge:
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
-            async with asyncio.timeout(self._endpoint.timeout_s):
-                response = await self._client.post(
-                    "/chat/completions", content=orjson.dumps(body), cast_to=httpx2.Response
-                )
-        except APIStatusError as error:
-            return classify(error.status_code, error.response.content, error.response.headers)
-        except (APIConnectionError, TimeoutError) as error:
-            return self._unreachable(error)
-        return read_completion(response.content, response.headers)
-
-    def _unreachable(self, error: Exception) -> Retry:
-        cause = error.__cause__
-        # The aiohttp transport calls every failure to connect, a refusal as well, a ConnectTimeout.
-        timed_out = isinstance(error, APITimeoutError | TimeoutError) and not isinstance(cause, httpx2.ConnectTimeout)
-        if timed_out:
-            return Retry("timeout", f"no answer within {self._endpoint.timeout_s:g} s (--timeout)")
-        return Retry("connection", f"no connection ({str(cause) or type(cause).__name__})")
+            response = await self._transport.post(orjson.dumps(body))
+        except Unreachable as error:
+            if error.timed_out:
+                return Retry("timeout", f"no answer within {self._endpoint.timeout_s:g} s (--timeout)")
+            return Retry("connection", f"no connection ({error})")
+        if 200 <= response.status < 300:
+            return read_completion(response.body, response.headers)
+        return classify(response.status, response.body, response.headers)
 
     def _body(self, question: Question) -> dict[str, Any]:
         endpoint = self._endpoint
@@ -314,6 +303,7 @@ class OpenAIJudge:
     def _redact(self, text: str) -> str:
         if len(self._endpoint.api_key) > 3:
             text = text.replace(self._endpoint.api_key, "[key]")
+            text = text.replace(self._key_hash, "[key]")  # litellm names keys by it
         return _LOOKS_LIKE_A_KEY.sub("[key]", text)[:500]
 
 

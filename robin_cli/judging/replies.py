@@ -159,9 +159,9 @@ def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mappi
     if status == 429 and "request too large" in message.lower():  # more tokens than a whole minute allows
         return Refused("context_length", told)
     by_status = {
-        401: f"the key was refused ({told})",
-        402: f"the account is out of credit ({told})",
-        403: f"the key may not use this model or endpoint ({told})",
+        401: f"the key was refused ({told}); set a good one in the variable that --api-key-env names",
+        402: f"the account is out of credit ({told}); add some, then robin resume",
+        403: f"the key may not use this model or endpoint ({told}); check --model, or take another key",
         404: f"no such model or address ({told}); check --model, and --base-url, which often ends in /v1",
         405: f"nothing answers chat completions there ({told}); check --base-url",
     }

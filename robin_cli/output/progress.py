@@ -81,10 +81,12 @@ def progress_line(session: Session) -> str:
     return " · ".join(parts + (["without a rating: " + ", ".join(troubles)] if troubles else []))
 
 
-def spent_line(stats: Stats) -> str:
-    """Tokens and money of a session, in one line."""
+def spent_line(stats: Stats, cost_usd: float) -> str:
+    """Tokens and money of a session, in one line; ``cost_usd``: of all sessions of the run."""
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
     money = f", {dollars(stats.cost_usd)}" if stats.cost_usd else ""
+    if cost_usd > 1.0001 * stats.cost_usd:
+        money += f" ({dollars(cost_usd)} in all sessions of this run)"
     return f"{stats.prompt_tokens:,} tokens in, {stats.completion_tokens:,} out{money}{marked}"
 
 

@@ -67,7 +67,7 @@ def status_of(path: Path) -> dict[str, Any]:
         "scheduler": manifest.settings["scheduler"],
         "judge": judged_by(manifest),
         "model": manifest.settings["model"],
-        "base_url": list(last.get("base_url", manifest.settings["base_url"])),
+        "base_url": manifest.settings["base_url"] if isinstance(last.get("base_url"), str | None) else last["base_url"],
         "data": manifest.data["source"],
         "created_at": manifest.created_at,
         "sessions": len(manifest.sessions),

@@ -12,11 +12,11 @@ _MIN_INTERVAL_S = 0.005
 """Answers that arrive this close together share one write; none waits longer for company."""
 
 
-class Committer:
-    """Hands answers to ``write`` in batches, one at a time, in a thread; :meth:`commit` returns when they are on disk.
+Then = Callable[[BaseException | None], None]
 
-    A caller waits for its own answers to be safe, so what a crash can lose is what callers wait for: at most one request
-    a worker.
+
+class Committer:
+    """Hands answers to ``write`` in batches, one at a time, in a thread, and says when they are on disk.
 
     Args:
         write: keeps judgments durably or raises; called by one thread at a time.
@@ -26,24 +26,23 @@ class Committer:
     def __init__(self, write: Callable[[Sequence[Judgment]], None], *, alone: Callable[[int], bool]) -> None:
         self._write = write
         self._alone = alone
-        self._queue: list[tuple[Sequence[Judgment], asyncio.Future[None]]] = []
+        self._queue: list[tuple[Sequence[Judgment], Then]] = []
         self._writer: asyncio.Task[None] | None = None
         self._last = float("-inf")
 
-    async def commit(self, judgments: Sequence[Judgment]) -> None:
-        """Wait until ``judgments`` are on disk. Cancelling the wait does not take them back.
+    @property
+    def waiting(self) -> int:
+        """Answers handed in whose writing has not begun."""
+        return len(self._queue)
 
-        Raises:
-            StorageError: they could not be kept.
-        """
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append((judgments, done))
+    def commit(self, judgments: Sequence[Judgment], then: Then) -> None:
+        """Write ``judgments``; ``then`` is called, on the event loop, with None once they are on disk, or with what failed."""
+        self._queue.append((judgments, then))
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
-        await asyncio.shield(done)
 
     async def drain(self) -> None:
-        """Wait until everything handed in has been written or has failed."""
+        """Wait until everything handed in has been written or has failed, and all who wait were told."""
         while self._writer is not None:
             await asyncio.shield(self._writer)
 
@@ -59,13 +58,11 @@ class Committer:
         finally:
             self._writer = None
 
-    async def _write_batch(self, batch: Sequence[tuple[Sequence[Judgment], asyncio.Future[None]]]) -> None:
+    async def _write_batch(self, batch: Sequence[tuple[Sequence[Judgment], Then]]) -> None:
+        failed: BaseException | None = None
         try:
             await asyncio.to_thread(self._write, [judgment for judgments, _ in batch for judgment in judgments])
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is each waiting caller's to raise
-            for _, done in batch:
-                done.set_exception(error)
-                done.exception()  # a caller that was cancelled meanwhile will not look
-        else:
-            for _, done in batch:
-                done.set_result(None)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is for those who wait
+            failed = error
+        for _, then in batch:
+            then(failed)

@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.budget import Budget, Purse
@@ -121,6 +122,8 @@ class Engine:
         self._committer = Committer(write, alone=lambda waiting: waiting >= self.stats.in_flight)
         self._idle: deque[asyncio.Future[None]] = deque()
         self._over = False
+        self._in_turn = False
+        self._failed: asyncio.Future[None]
         self._last_success = clock()
         self._failures_in_a_row = 0
 
@@ -135,24 +138,28 @@ class Engine:
             StorageError: answers cannot be kept.
         """
         count = min(self._endpoints.ceiling, max(1, self._budget.available))
+        # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk.
+        self._in_turn = count == 1
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
         watch = asyncio.create_task(self._stop.requested.wait())
+        self._failed = asyncio.get_running_loop().create_future()
         try:
             error = await self._until_over(workers, watch)
         finally:
             self._end()
             watch.cancel()
             await self._let_finish(workers)
-        if error is None:
-            error = next((failed for worker in workers if (failed := _error_of(worker))), None)
+        errors = [_error_of(each) for each in (self._failed, *workers)]
+        error = error or next((each for each in errors if each is not None), None)
         if error is not None:
             raise error
 
     async def _until_over(self, workers: list[asyncio.Task[None]], watch: asyncio.Task[bool]) -> BaseException | None:
         running: set[asyncio.Task[None]] = set(workers)
         while running:
-            done, _ = await asyncio.wait({*running, watch}, return_when=asyncio.FIRST_COMPLETED)
-            if watch in done:
+            events: set[asyncio.Future[Any]] = {*running, watch, self._failed}
+            done, _ = await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+            if watch in done or self._failed in done:
                 return None
             for worker in running & done:
                 if error := _error_of(worker):
@@ -175,11 +182,7 @@ class Engine:
 
     async def _work(self) -> None:
         while (call := await self._next_call()) is not None:
-            try:
-                await self._make(call)
-            finally:
-                self._endpoints.release(call.seat)
-                self._wake_one()
+            await self._make(call)
 
     async def _next_call(self) -> _Call | None:
         """The next call, with a seat taken, and the budget and the money reserved; None at the end."""
@@ -228,32 +231,60 @@ class Engine:
         return _Call(seat, arm, draw, units, money, question)
 
     async def _make(self, call: _Call) -> None:
-        arm, units = call.arm, call.units
         self.stats.in_flight += 1
         self.stats.calls += 1
-        settled, cost = 0, 0.0
         try:
-            outcome = await self._endpoints.ask(call.seat, call.question)
+            try:
+                outcome = await self._endpoints.ask(call.seat, call.question)
+            finally:
+                self._endpoints.release(call.seat)
             if isinstance(outcome, Failure) and not self._blames_the_arm(outcome):
                 self.stats.failed[outcome.reason] += 1
-                self._scheduler.defer(arm, units)
+                self._scheduler.defer(call.arm, call.units)
+                self._settle(call, 0, 0.0)
                 return
-            judgments = self._read(arm, call.draw, outcome)
-            cost = sum(judgment.cost_usd or 0.0 for judgment in judgments)
-            # Append before tell: after a crash, memory must not have known more than the disk.
-            await self._committer.commit(judgments)
-            settled = self._take_in(arm, judgments)
-            if isinstance(outcome, Failure) and outcome.reason not in PERMANENT_FAILURES:
-                self._scheduler.defer(arm, units)
-            else:
-                self._scheduler.tell(arm, units)
-        except asyncio.CancelledError:
-            self.stats.dropped += 1
+            judgments = self._read(call.arm, call.draw, outcome)
+        except BaseException as error:
+            self.stats.dropped += isinstance(error, asyncio.CancelledError)
+            self._settle(call, 0, 0.0)
             raise
-        finally:
-            self.stats.in_flight -= 1
-            self._budget.settle(units, settled)
-            self._purse.settle(call.money, cost)
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._committer.commit(judgments, lambda error: self._keep(call, outcome, judgments, kept, error))
+        if self._in_turn or self._committer.waiting > self._endpoints.ceiling:
+            await asyncio.shield(kept)
+
+    def _keep(
+        self,
+        call: _Call,
+        outcome: Reply | Failure,
+        judgments: Sequence[Judgment],
+        kept: asyncio.Future[None],
+        error: BaseException | None,
+    ) -> None:
+        """The answer is on disk, or could not be written. Append before tell: memory must not know more than the disk."""
+        units, cost = 0, 0.0
+        if error is not None:
+            self._fail(error)
+        else:
+            cost = sum(judgment.cost_usd or 0.0 for judgment in judgments)
+            units = self._take_in(call.arm, judgments)
+            if isinstance(outcome, Failure) and outcome.reason not in PERMANENT_FAILURES:
+                self._scheduler.defer(call.arm, call.units)
+            else:
+                self._scheduler.tell(call.arm, call.units)
+        self._settle(call, units, cost)
+        kept.set_result(None)
+
+    def _settle(self, call: _Call, units: int, cost: float) -> None:
+        self.stats.in_flight -= 1
+        self._budget.settle(call.units, units)
+        self._purse.settle(call.money, cost)
+        self._wake_one()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._failed.done():
+            self._failed.set_exception(error)
+        self._end()
 
     def _take_in(self, arm: int, judgments: Sequence[Judgment]) -> int:
         """Count what is on disk now; the units of the budget it cost."""
@@ -310,5 +341,5 @@ class Engine:
             self._wake_one()
 
 
-def _error_of(worker: asyncio.Task[None]) -> BaseException | None:
-    return worker.exception() if worker.done() and not worker.cancelled() else None
+def _error_of(ended: asyncio.Future[None]) -> BaseException | None:
+    return ended.exception() if ended.done() and not ended.cancelled() else None

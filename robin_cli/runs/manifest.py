@@ -96,6 +96,8 @@ def read_manifest(run: Path) -> Manifest:
     try:
         for name in ("attributes", "scale", "sessions"):
             content[name] = tuple(content[name])
+        if isinstance(url := content["settings"].get("base_url"), str):  # runs from before there could be several
+            content["settings"]["base_url"] = [url]
         return Manifest(**content)
     except (KeyError, TypeError) as error:
         raise RunError(f"{path}: a field is missing or not known ({error}); restore the file from a copy") from None

@@ -28,7 +28,7 @@ JUDGMENTS = pa.schema(
         pa.field("request_id", pa.string()),
         pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("draw", pa.int64(), nullable=False),
-        pa.field("usage_estimated", pa.bool_(), nullable=False),
+        pa.field("usage_estimated", pa.bool_()),  # null in runs from before it was recorded
     ]
 )
 
@@ -39,7 +39,7 @@ def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
     """Rows of the journal, or judgments, as a table with the columns of the contract."""
     columns: dict[str, list[Any]] = {name: [] for name in JUDGMENTS.names}
     for row in rows:
-        get = row.__getitem__ if isinstance(row, Mapping) else row.__getattribute__
+        get = row.get if isinstance(row, Mapping) else row.__getattribute__
         for name, column in columns.items():
             column.append(get(name))
     columns["received_at"] = [round(seconds * 1e6) for seconds in columns["received_at"]]

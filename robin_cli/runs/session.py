@@ -43,6 +43,7 @@ class Outcome:
 
     Attributes:
         spent, budget: units of the budget, over all sessions.
+        cost_usd: over all sessions, as far as prices are known.
         retired: arms that are asked no more because they cannot be rated, counted by reason.
         interrupted: it was asked to stop before the budget was spent.
         stats: of this session.
@@ -50,6 +51,7 @@ class Outcome:
 
     spent: int
     budget: int
+    cost_usd: float
     retired: Mapping[str, int]
     interrupted: bool
     stats: Stats
@@ -114,9 +116,14 @@ class Session:
             await self._engine.run()
         finally:
             await self._endpoints.aclose()
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        """How things stand."""
         return Outcome(
             spent=self.budget.spent,
             budget=self.budget.total,
+            cost_usd=self.purse.spent,
             retired=self._retired(),
             interrupted=self._stop.requested.is_set() and not self.budget.exhausted,
             stats=self.stats,
