@@ -262,18 +262,19 @@ class Engine:
         error: BaseException | None,
     ) -> None:
         """The answer is on disk, or could not be written. Append before tell: memory must not know more than the disk."""
-        units, cost = 0, 0.0
-        if error is not None:
-            self._fail(error)
-        else:
-            cost = sum(judgment.cost_usd or 0.0 for judgment in judgments)
+        try:
+            if error is not None:
+                raise error
             units = self._take_in(call.arm, judgments)
             if isinstance(outcome, Failure) and outcome.reason not in PERMANENT_FAILURES:
                 self._scheduler.defer(call.arm, call.units)
             else:
                 self._scheduler.tell(call.arm, call.units)
-        self._settle(call, units, cost)
-        kept.set_result(None)
+            self._settle(call, units, sum(judgment.cost_usd or 0.0 for judgment in judgments))
+        except Exception as failed:  # noqa: BLE001  # whatever it is, it ends the run, and the committer must go on
+            self._fail(failed)
+        finally:
+            kept.set_result(None)
 
     def _settle(self, call: _Call, units: int, cost: float) -> None:
         self.stats.in_flight -= 1
