@@ -75,6 +75,7 @@ def test_stops_before_more_money_is_spent_and_goes_on_with_more(tmp_path: Path) 
         whole = robin("resume", "r", "--max-cost", "5", cwd=tmp_path)
     assert first.returncode == 4
     assert "--max-cost $0.1 is reached" in first.stderr
+    assert "robin resume r --max-cost MORE" in first.stderr
     assert sum(int(row["n"]) for row in rows(first.stdout)) == pytest.approx(spent / 0.002)
     assert 0.1 - 0.01 < spent <= 0.1
     assert again.returncode == 4

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from robin_cli.config import RunConfig, api_key, endpoint_of
-from robin_cli.errors import EndpointError, RobinError
+from robin_cli.errors import EndpointError, LimitReached, RobinError
 from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.metering import Meter, Price, prices_of
 from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
@@ -94,9 +94,10 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
     )
     try:
         outcome = asyncio.run(_work(store, connection, key, messages, quiet=config.quiet))
-    except RobinError:
+    except RobinError as error:
         if store.has_answers:
-            messages.note(f"everything received is kept in {store.path}; to go on: {_again(store, config)}")
+            more = " --max-cost MORE" if isinstance(error, LimitReached) else ""
+            messages.note(f"everything received is kept in {store.path}; to go on: {_again(store, config)}{more}")
         raise
     _conclude(store, outcome, config, messages)
 
