@@ -324,7 +324,7 @@ def test_shows_why_a_pair_was_given_up(tmp_path: Path) -> None:
     given_up = {row["pair_id"]: row["given_up"] for row in rows(done.stdout)}
     assert given_up == {"p0": "", "p1": "", "p2": "", "p3": "context_length", "p4": "missing", "p5": ""}
     frame = judgments(tmp_path / "r")
-    assert (frame["pair_id"] == "p3").sum() == 1
+    assert (frame["pair_id"] == "p3").sum() <= 5  # as many as can be under way before the first comes back
     assert (frame["pair_id"] == "p4").sum() <= 8
     assert "cannot be rated: 1 context_length, 1 missing" in done.stderr
     assert "context_length" in robin("status", "r", cwd=tmp_path).stdout

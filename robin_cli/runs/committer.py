@@ -30,11 +30,6 @@ class Committer:
         self._writer: asyncio.Task[None] | None = None
         self._last = float("-inf")
 
-    @property
-    def waiting(self) -> int:
-        """Answers handed in whose writing has not begun."""
-        return len(self._queue)
-
     def commit(self, judgments: Sequence[Judgment], then: Then) -> None:
         """Write ``judgments``; ``then`` is called, on the event loop, with None once they are on disk, or with what failed."""
         self._queue.append((judgments, then))

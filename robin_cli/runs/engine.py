@@ -123,6 +123,7 @@ class Engine:
         self._idle: deque[asyncio.Future[None]] = deque()
         self._over = False
         self._in_turn = False
+        self._unwritten = 0
         self._failed: asyncio.Future[None]
         self._last_success = clock()
         self._failures_in_a_row = 0
@@ -138,7 +139,8 @@ class Engine:
             StorageError: answers cannot be kept.
         """
         count = min(self._endpoints.ceiling, max(1, self._budget.available))
-        # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk.
+        # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
+        # long as no more answers do than a quarter of the calls at a time: a crash loses those and what is under way.
         self._in_turn = count == 1
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
         watch = asyncio.create_task(self._stop.requested.wait())
@@ -250,7 +252,8 @@ class Engine:
             raise
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._committer.commit(judgments, lambda error: self._keep(call, outcome, judgments, kept, error))
-        if self._in_turn or self._committer.waiting > self._endpoints.ceiling:
+        self._unwritten += 1
+        if self._in_turn or self._unwritten > self._endpoints.ceiling // 4:
             await asyncio.shield(kept)
 
     def _keep(
@@ -262,6 +265,7 @@ class Engine:
         error: BaseException | None,
     ) -> None:
         """The answer is on disk, or could not be written. Append before tell: memory must not know more than the disk."""
+        self._unwritten -= 1
         try:
             if error is not None:
                 raise error
