@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,7 +16,7 @@ import typer
 from rich.console import Console
 
 from robin_cli.config import RunConfig, api_key, endpoint_of
-from robin_cli.errors import EndpointError, LimitReached, RobinError
+from robin_cli.errors import EndpointError, LimitReached, RobinError, StorageError
 from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.metering import Meter, Price, prices_of
 from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
@@ -95,7 +96,7 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
     try:
         outcome = asyncio.run(_work(store, connection, key, messages, quiet=config.quiet))
     except RobinError as error:
-        if store.has_answers:
+        if store.has_answers and not isinstance(error, StorageError):  # which says itself what is where
             more = " --max-cost MORE" if isinstance(error, LimitReached) else ""
             messages.note(f"everything received is kept in {store.path}; to go on: {_again(store, config)}{more}")
         raise
@@ -119,9 +120,13 @@ async def _work(store: RunStore, connection: Connection, key: str, messages: Mes
     _stop_on_signals(stop, session, messages)
     try:
         with shown(session, messages, quiet=quiet):
-            return await session.work()
-    finally:
-        store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
+            outcome = await session.work()
+    except BaseException:
+        with suppress(StorageError):  # what went wrong first says more
+            store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
+        raise
+    store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
+    return outcome
 
 
 def _endpoints(

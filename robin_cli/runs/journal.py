@@ -9,8 +9,10 @@ damage, and is said, never skipped.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -61,8 +63,11 @@ class Journal:
             while view:
                 view = view[self._file.write(view) :]
             os.fsync(self._file.fileno())
+            if not os.fstat(self._file.fileno()).st_nlink:
+                raise FileNotFoundError(errno.ENOENT, "the file was deleted, or its folder")
         except OSError as error:
-            self._cut_to_end()
+            with suppress(OSError):
+                self._cut_to_end()
             raise StorageError(
                 f"{self._path}: could not be written ({error.strerror}); all answers before this are kept. "
                 f"Make room, then go on with: robin resume {self._path.parent}"
@@ -99,7 +104,7 @@ def read_journal(path: Path) -> JournalContent | None:
     bad_line = number = 0
     while (end := data.find(b"\n", start)) >= 0:
         number += 1
-        row = _row(data[start:end])
+        row = read_row(data[start:end])
         if row is None:
             bad_line = bad_line or number
         elif bad_line:
@@ -121,7 +126,8 @@ def read_journal(path: Path) -> JournalContent | None:
     return JournalContent(segment=header["segment"], rows=rows, sound_bytes=sound)
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
+def read_row(line: bytes) -> dict[str, Any] | None:
+    """The row in one line of a journal; None where it is damaged."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,7 +49,7 @@ def open_run(config: RunConfig, notify: Notify) -> RunStore:
     index = ArmIndex([pair.pair_id for pair in dataset.pairs], attributes)
     variances = known_variances(Path(config.variances), index, notify) if config.variances else None
     policy_of(wanted, len(index), variances)  # refuses settings that cannot work, before anything is written
-    path = Path(config.run) if config.run else Path("runs") / _run_name(attributes)
+    path = Path(config.run) if config.run else _unused(Path("runs") / _run_name(attributes))
     if (path / FILE).exists():
         return _continue(path, wanted)
     return RunStore.create(path, wanted, dataset.pairs, variances)
@@ -194,6 +195,12 @@ def _check_unchanged(manifest: Manifest) -> None:
                 f"{source}: changed since this run was made; restore it, or start a new run with another --run. "
                 "(The run keeps its own copy of the pairs: moving the changed file away lets it go on with that)"
             )
+
+
+def _unused(path: Path) -> Path:
+    """``path``, or with a number behind it: two runs may begin in one second, and clocks go backwards."""
+    numbers = (path if number == 1 else path.with_name(f"{path.name}-{number}") for number in itertools.count(1))
+    return next(each for each in numbers if not each.exists())
 
 
 def _run_name(attributes: tuple[str, ...]) -> str:

@@ -25,6 +25,8 @@ from robin_cli.runs.fold import ArmIndex, fold_judgments
 from robin_cli.runs.journal import Journal, open_private, publish, read_journal
 from robin_cli.runs.manifest import FILE as MANIFEST
 from robin_cli.runs.manifest import Manifest, read_manifest
+from robin_cli.runs.rescue import FILE as RESCUED
+from robin_cli.runs.rescue import rescue, rescued
 from robin_cli.runs.schema import FIELDS, JUDGMENTS, judgments_table
 
 SEGMENT_ROWS = 10_000
@@ -35,6 +37,7 @@ _STATE = "state.parquet"
 _VARIANCES = "variances.parquet"
 _LOCK = "lock"
 _PAIRS_AT_A_TIME = 10_000
+_KEY = ["pair_id", "attribute", "draw"]
 _OURS = frozenset(
     {
         _VARIANCES,
@@ -46,6 +49,7 @@ _OURS = frozenset(
         _JOURNAL + ".tmp",
         MANIFEST + ".tmp",
         _LOCK,
+        RESCUED,
     }
 )
 
@@ -89,6 +93,23 @@ class RunStore:
         else:  # none yet, or its segment was written just before the end: start the next one
             self._rows = []
             self._journal = Journal.create(path / _JOURNAL, self._segment)
+        try:
+            self._take_in_rescued()
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def _take_in_rescued(self) -> None:
+        """Answers that an earlier session could not keep here join the others; twice the same one counts once."""
+        rows = rescued(self.path)
+        if not rows:
+            return
+        known = read_run(self.path).judgments.select(_KEY).to_pylist()
+        taken = {tuple(each.values()) for each in known}
+        new = [row for row in rows if tuple(row.get(name) for name in _KEY) not in taken]
+        self._journal.append(new)
+        self._rows.extend(new)
+        (self.path / RESCUED).unlink()
 
     @classmethod
     def create(
@@ -168,12 +189,26 @@ class RunStore:
         """Keep ``judgments``, in order; they are on disk when this returns.
 
         Raises:
-            StorageError: the disk would not take them. None of them is kept, all earlier ones are.
+            StorageError: the disk would not take them; all earlier ones are kept, and these in a file of their own if there
+                is any place for it. Or they are kept, and the disk would not take the segment that they complete.
         """
-        self._journal.append(judgments)
+        try:
+            self._journal.append(judgments)
+        except StorageError as error:
+            place = rescue(self.path, judgments)
+            if place is None:
+                raise
+            move = "" if place.parent == self.path else f", after you have moved that file to {self.path / RESCUED}"
+            raise StorageError(f"{error}{move}. What came since is safe in {place}") from error
         self._rows.extend(judgments)
         if len(self._rows) >= SEGMENT_ROWS:
-            self._seal()
+            try:
+                self._seal()
+            except OSError as error:
+                raise StorageError(
+                    f"{self.path}: could not be written ({error.strerror}); every answer is kept. Make room, then go on "
+                    f"with: robin resume {self.path}"
+                ) from error
 
     def close(self) -> None:
         """Turn what the journal holds into a segment, write the snapshot, and let others in."""
@@ -190,8 +225,12 @@ class RunStore:
     def __enter__(self) -> RunStore:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            self.close()
+        except RunError:
+            if error is None:  # else what went wrong first says more
+                raise
 
     def _seal(self) -> None:
         write_table(judgments_table(self._rows), self.path / _JUDGMENTS / f"{self._segment:05}.parquet")

@@ -1,0 +1,183 @@
+"""Disks and folders that fail under a run: a clear message, the right exit code, and nothing lost that has a place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robin_cli.errors import StorageError
+from robin_cli.runs.store import RunStore, read_run
+from tests.conftest import environment, robin, write_pairs
+from tests.judging.wire import Answer, Wire, completion, serving
+from tests.runs.test_store import PAIRS, judgment, manifest
+
+
+@contextmanager
+def judge() -> Iterator[tuple[Wire, list[str]]]:
+    """A judge over HTTP, and the ids of the answers that it gave."""
+    given: list[str] = []
+    lock = threading.Lock()
+
+    def answer(number: int, body: dict[str, Any]) -> Answer:
+        with lock:
+            given.append(f"id-{number}")
+        return completion(f"Feedback: number {number}, and so on.\nRating: {number % 5}", id=f"id-{number}")
+
+    with serving(answer) as wire:
+        yield wire, given
+
+
+def command(url: str, run: str | Path, budget: int, *more: str) -> list[str]:
+    """To judge pairs.jsonl, eight calls at a time."""
+    base = ["judge", "pairs.jsonl", "-b", str(budget), "-a", "helpfulness", "--base-url", url, "--model", "judge"]
+    return [*base, "--run", str(run), "--concurrency", "8", "-o", "scores.csv", *more]
+
+
+def kept(run: Path) -> list[str]:
+    ids: list[str] = read_run(run).judgments["request_id"].to_pylist()
+    return ids
+
+
+def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 10)
+    with judge() as (wire, given):
+        full = subprocess.run(
+            # no file may grow beyond 59 KB: the journal is the first to hit it
+            [
+                "sh",
+                "-c",
+                'ulimit -f 118; exec "$@"',
+                "sh",
+                sys.executable,
+                "-m",
+                "robin_cli",
+                *command(wire.url, "r", 1000),
+            ],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        answered_by_then = list(given)
+        again = robin("resume", "r", "-o", "scores.csv", cwd=tmp_path)
+    assert full.returncode == 1, full.stderr
+    assert "could not be written" in full.stderr
+    assert "robin resume r" in full.stderr
+    assert "rescued.jsonl" in full.stderr
+    assert "Traceback" not in full.stderr
+    assert again.returncode == 0, again.stderr
+    ids = kept(tmp_path / "r")
+    assert len(ids) == len(set(ids)) == 1000
+    assert set(answered_by_then) <= set(ids), "an answer that came before the disk was full is lost"
+    assert not (tmp_path / "r" / "rescued.jsonl").exists()
+
+
+def test_keeps_what_comes_after_its_folder_was_deleted_beside_it(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 10)
+    with judge() as (wire, given):
+        words = [sys.executable, "-m", "robin_cli", *command(wire.url, "r", 100_000)]
+        with subprocess.Popen(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+            while len(given) < 200:
+                assert process.poll() is None
+                time.sleep(0.01)
+            shutil.rmtree(tmp_path / "r")
+            _, said = process.communicate(timeout=60)
+    assert process.returncode == 1, said
+    assert "deleted" in said
+    assert "r-rescued.jsonl" in said
+    assert "Traceback" not in said
+    assert (tmp_path / "r-rescued.jsonl").read_bytes().count(b"\n") >= 1
+    assert (tmp_path / "r-rescued.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_says_where_no_run_can_be_kept(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 2)
+    (tmp_path / "file").write_text("")
+    for place in ("/proc/robin", "file/run"):
+        done = robin(*command("http://127.0.0.1:9/v1", place, 10), cwd=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert "--run" in done.stderr
+
+
+def test_goes_on_with_a_run_that_was_copied_to_another_machine(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    write_pairs(here / "pairs.jsonl", 10)
+    with judge() as (wire, _):
+        assert robin(*command(wire.url, "r", 100), cwd=here).returncode == 0
+        shutil.copytree(here / "r", there / "copied")
+        shutil.rmtree(here)
+        done = robin("resume", "copied", "--budget", "300", "-o", "scores.csv", cwd=there)
+    assert done.returncode == 0, done.stderr
+    assert len(kept(there / "copied")) == 300
+
+
+def test_takes_rescued_answers_back_once(tmp_path: Path) -> None:
+    rows = [judgment(number) for number in range(9)]
+    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+        store.append(rows[:6])
+    from robin_cli.runs.rescue import rescue
+
+    assert rescue(tmp_path / "r", rows[4:]) == tmp_path / "r" / "rescued.jsonl"
+    with RunStore.open(tmp_path / "r"):
+        pass
+    table = read_run(tmp_path / "r").judgments
+    assert table["draw"].to_pylist() == [row.draw for row in rows]
+    assert not (tmp_path / "r" / "rescued.jsonl").exists()
+
+
+def test_says_which_line_of_a_rescue_file_is_no_answer(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+        store.append([judgment(1)])
+    (tmp_path / "r" / "rescued.jsonl").write_text('{"draw": 1}\nnonsense\n')
+    with pytest.raises(StorageError, match=r"rescued.jsonl:2"):
+        RunStore.open(tmp_path / "r")
+
+
+def test_gives_two_runs_of_one_second_a_folder_each(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 3)
+    fixed = (
+        "import sys, datetime as d, robin_cli.runs.opening as o\n"
+        "class Stopped(d.datetime):\n"
+        "    now = classmethod(lambda cls, tz=None: d.datetime(2026, 1, 1, tzinfo=tz))\n"
+        "o.datetime = Stopped\n"
+        "from robin_cli.cli.app import main\n"
+        "sys.argv = ['robin', *sys.argv[1:]]\n"
+        "main()\n"
+    )
+    with judge() as (wire, _):
+        words = [each for each in command(wire.url, "X", 30) if each not in {"--run", "X"}]
+        for _attempt in range(2):
+            done = subprocess.run(
+                [sys.executable, "-c", fixed, *words], cwd=tmp_path, env=environment(), capture_output=True
+            )
+            assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert names == ["20260101T000000Z-helpfulness", "20260101T000000Z-helpfulness-2"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="a terminal that closes is a POSIX thing")
+def test_stops_like_ctrl_c_when_its_terminal_closes(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 10)
+    with judge() as (wire, given):
+        words = [sys.executable, "-m", "robin_cli", *command(wire.url, "r", 100_000)]
+        with subprocess.Popen(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+            while len(given) < 100:
+                assert process.poll() is None
+                time.sleep(0.01)
+            os.kill(process.pid, signal.SIGHUP)
+            process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert set(kept(tmp_path / "r")) == set(given)
