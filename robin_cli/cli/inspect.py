@@ -72,27 +72,30 @@ def export(
     format: opt.Format = None,  # noqa: A002  # the flag's name
     output: opt.Output = None,
     with_text: Annotated[bool, typer.Option("--with-text", help="Add prompt and response to the scores.")] = False,
+    excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
 
-    from robin_cli.output.export import agreement_table, scores_table
+    from robin_cli.output.export import Results, agreement_table, judgments_of, scores_table
     from robin_cli.output.export import export as write
     from robin_cli.output.scores import agreements, score
     from robin_cli.output.table import print_scores
+    from robin_cli.runs.manifest import settings_of
     from robin_cli.runs.store import read_run
 
+    if what is What.JUDGMENTS:  # a million of them are not read into memory at once
+        write(judgments_of(run), settings_of(run), fmt=format, output=output, excel=excel)
+        return
     data = read_run(run)
     if format == "table" and what is What.SCORES:
         print_scores(Console(), score(data), data)
         return
     tables = {
         What.SCORES: lambda: scores_table(score(data), data, with_text=with_text),
-        What.JUDGMENTS: lambda: data.judgments,
         What.AGREEMENT: lambda: agreement_table(agreements(score(data))),
     }
-    table = tables[what]()
-    write(table, {"run": str(run), **data.manifest.settings}, fmt=format, output=output)
+    write(Results.of(tables[what]()), settings_of(run), fmt=format, output=output, excel=excel)
 
 
 def render(

@@ -141,9 +141,10 @@ def _delivered(store: RunStore, config: RunConfig) -> Iterator[None]:
 def _deliver(store: RunStore, config: RunConfig) -> None:
     from rich.console import Console
 
-    from robin_cli.output.export import export, scores_table
+    from robin_cli.output.export import Results, export, scores_table
     from robin_cli.output.scores import score
     from robin_cli.output.table import print_scores
+    from robin_cli.runs.manifest import settings_of
     from robin_cli.runs.store import read_run
 
     data = read_run(store.path)
@@ -152,4 +153,4 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
         print_scores(Console(), scores, data)
         return
     table = scores_table(scores, data, with_text=config.with_text)
-    export(table, {"run": str(store.path), **data.manifest.settings}, fmt=config.format, output=config.output)
+    export(Results.of(table), settings_of(store.path), fmt=config.format, output=config.output)

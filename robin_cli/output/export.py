@@ -6,12 +6,13 @@ gets an apostrophe in front, which spreadsheets take as "this is text".
 
 from __future__ import annotations
 
+import codecs
 import math
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +24,9 @@ import pyarrow.parquet as pq
 
 from robin_cli.errors import InputError, StorageError
 from robin_cli.output.scores import Scores
-from robin_cli.runs.store import RunData
+from robin_cli.runs.manifest import read_manifest
+from robin_cli.runs.schema import JUDGMENTS
+from robin_cli.runs.store import RunData, read_judgments
 from robin_cli.statistics.agreement import Agreement
 
 _FORMULA_LEAD = r"^[=+\-@\t\r]"
@@ -56,41 +59,85 @@ def agreement_table(found: Mapping[str, Sequence[Agreement]]) -> pa.Table:
     return pa.table({name: pa.array([row[name] for row in rows], from_pandas=True) for name in names})
 
 
-def export(table: pa.Table, settings: Mapping[str, Any], *, fmt: str | None, output: str | None) -> None:
-    """Write ``table`` to the file ``output``, or to standard output for None and ``-``.
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A table in parts, so that no more than one has to be in memory; all parts have the columns of ``schema``."""
+
+    schema: pa.Schema
+    parts: Iterable[pa.Table]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Results:
+        """A table in one part."""
+        return cls(table.schema, [table])
+
+
+def judgments_of(path: Path) -> Results:
+    """Every judgment of the run at ``path``, a segment at a time.
+
+    Raises:
+        RunError: no run there, or made by a newer robin. StorageError comes with the parts, where its files are damaged.
+    """
+    read_manifest(path)
+    return Results(JUDGMENTS, read_judgments(path))
+
+
+def export(
+    results: Results, settings: Mapping[str, Any], *, fmt: str | None, output: str | None, excel: bool = False
+) -> None:
+    """Write ``results`` to the file ``output``, or to standard output for None and ``-``.
 
     Args:
         settings: the run's, for formats that have a place for them (xlsx).
         fmt: one of FORMATS; None to go by the file's name, and csv where that says nothing.
+        excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
 
     Raises:
-        InputError: an unknown format.
+        InputError: an unknown format, or ``excel`` with one that is no text.
         StorageError: the file could not be written.
     """
     write = _writer(fmt, output)
+    if excel:
+        write = _marked(write)
     if output in {None, "-"}:
-        _to_stdout(write, table, settings)
+        _to_stdout(write, results, settings)
         return
     path = Path(str(output))
     temporary = path.with_name(path.name + ".tmp")
     try:
         with temporary.open("wb") as file:
-            write(table, settings, file)
+            write(results, settings, file)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with -o") from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
-def _to_stdout(write: _Writer, table: pa.Table, settings: Mapping[str, Any]) -> None:
+def _marked(write: _Writer) -> _Writer:
+    if write not in {_write_csv, _write_tsv}:
+        raise InputError(
+            "--excel: is for csv and tsv, which Excel would else read in another encoding; xlsx needs nothing"
+        )
+
+    def marked(results: Results, settings: Mapping[str, Any], file: IO[bytes]) -> None:
+        file.write(codecs.BOM_UTF8)
+        write(results, settings, file)
+
+    return marked
+
+
+def _to_stdout(write: _Writer, results: Results, settings: Mapping[str, Any]) -> None:
     try:
         if write is _write_xlsx:  # it wants a file that it can move about in
             with tempfile.TemporaryFile() as file:
-                write(table, settings, file)
+                write(results, settings, file)
                 file.seek(0)
                 shutil.copyfileobj(file, sys.stdout.buffer)
         else:
-            write(table, settings, sys.stdout.buffer)
+            write(results, settings, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
@@ -98,7 +145,7 @@ def _to_stdout(write: _Writer, table: pa.Table, settings: Mapping[str, Any]) -> 
         raise StorageError(f"standard output: could not be written ({error.strerror})") from error
 
 
-_Writer = Callable[[pa.Table, Mapping[str, Any], IO[bytes]], None]
+_Writer = Callable[[Results, Mapping[str, Any], IO[bytes]], None]
 
 
 def _writer(fmt: str | None, output: str | None) -> _Writer:
@@ -123,46 +170,49 @@ def check_output(fmt: str | None, output: str | None) -> None:
         raise InputError(f"-o {output}: there is no folder {Path(str(output)).parent}; make it, or name another file")
 
 
-def _write_csv(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
-    _write_separated(table, file, ",")
+def _write_csv(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    _write_separated(results, file, ",")
 
 
-def _write_tsv(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
-    _write_separated(table, file, "\t")
+def _write_tsv(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    _write_separated(results, file, "\t")
 
 
-def _write_separated(table: pa.Table, file: IO[bytes], separator: str) -> None:
-    file.write((separator.join(table.column_names) + "\n").encode())
+def _write_separated(results: Results, file: IO[bytes], separator: str) -> None:
+    file.write((separator.join(results.schema.names) + "\n").encode())
     options = pacsv.WriteOptions(include_header=False, delimiter=separator)
-    for start in range(0, table.num_rows, _BATCH):
-        lines = pa.BufferOutputStream()
-        pacsv.write_csv(_without_formulas(table.slice(start, _BATCH)), lines, options)
-        file.write(lines.getvalue())
+    for table in results.parts:
+        for start in range(0, table.num_rows, _BATCH):
+            lines = pa.BufferOutputStream()
+            pacsv.write_csv(_without_formulas(table.slice(start, _BATCH)), lines, options)
+            file.write(lines.getvalue())
 
 
-def _write_jsonl(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
-    for row in _rows(table):
+def _write_jsonl(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    for row in _rows(results):
         file.write(orjson.dumps(row, option=orjson.OPT_UTC_Z) + b"\n")
 
 
-def _write_parquet(table: pa.Table, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
-    pq.write_table(table, file, compression="zstd")
+def _write_parquet(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    with pq.ParquetWriter(file, results.schema, compression="zstd") as writer:
+        for table in results.parts:
+            writer.write_table(table)
 
 
-def _write_xlsx(table: pa.Table, settings: Mapping[str, Any], file: IO[bytes]) -> None:
+def _write_xlsx(results: Results, settings: Mapping[str, Any], file: IO[bytes]) -> None:
     import xlsxwriter
 
     with xlsxwriter.Workbook(file, {"constant_memory": True, "nan_inf_to_errors": False}) as book:
         bold = book.add_format({"bold": True})
         sheet = None
-        for number, row in enumerate(_rows(table)):
+        for number, row in enumerate(_rows(results)):
             line = number % _SHEET_ROWS
             if line == 0:
-                sheet = _new_sheet(book, table, f"results {number // _SHEET_ROWS + 1}", bold)
+                sheet = _new_sheet(book, results.schema, f"results {number // _SHEET_ROWS + 1}", bold)
             for column, value in enumerate(row.values()):
                 _write_cell(sheet, line + 1, column, value)
         if sheet is None:
-            _new_sheet(book, table, "results 1", bold)
+            _new_sheet(book, results.schema, "results 1", bold)
         about = book.add_worksheet("settings")
         about.set_column(0, 0, 24)
         about.set_column(1, 1, 80)
@@ -171,10 +221,10 @@ def _write_xlsx(table: pa.Table, settings: Mapping[str, Any], file: IO[bytes]) -
             about.write_string(line, 1, str(value)[:_CELL_LIMIT])
 
 
-def _new_sheet(book: Any, table: pa.Table, name: str, bold: Any) -> Any:
+def _new_sheet(book: Any, schema: pa.Schema, name: str, bold: Any) -> Any:
     sheet = book.add_worksheet(name)
     sheet.freeze_panes(1, 0)
-    for column, field in enumerate(table.schema):
+    for column, field in enumerate(schema):
         sheet.set_column(
             column, column, 24 if pa.types.is_large_string(field.type) or pa.types.is_string(field.type) else 12
         )
@@ -205,9 +255,10 @@ def _without_formulas(table: pa.Table) -> pa.Table:
     return table
 
 
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    for batch in table.to_batches(max_chunksize=_BATCH):
-        yield from batch.to_pylist()
+def _rows(results: Results) -> Iterator[dict[str, Any]]:
+    for table in results.parts:
+        for batch in table.to_batches(max_chunksize=_BATCH):
+            yield from batch.to_pylist()
 
 
 _WRITERS: dict[str, _Writer] = {

@@ -103,6 +103,23 @@ def read_manifest(run: Path) -> Manifest:
         raise RunError(f"{path}: a field is missing or not known ({error}); restore the file from a copy") from None
 
 
+def settings_of(run: Path) -> dict[str, Any]:
+    """What to say of the run ``run`` beside its results. Raises RunError as :func:`read_manifest` does."""
+    manifest = read_manifest(run)
+    return {
+        "run": str(run),
+        "budget": manifest.budget,
+        "attributes": ", ".join(manifest.attributes),
+        **manifest.settings,
+        "seed": manifest.seed,
+        "data": manifest.data["source"],
+        "data (SHA-256)": manifest.data["sha256"],
+        "prompt (SHA-256)": manifest.prompt["sha256"],
+        "made": manifest.created_at,
+        **{f"version of {name}": version for name, version in manifest.versions.items()},
+    }
+
+
 def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
     """What keeps ``wanted`` from being the run ``recorded``, a line each: names with the recorded and the wanted value."""
     before = _identity(recorded)

@@ -255,28 +255,38 @@ def read_run(path: Path) -> RunData:
         StorageError: its files are damaged.
     """
     manifest = read_manifest(path)
+    tables = list(read_judgments(path))
+    try:
+        pairs = _read_pairs(path / _PAIRS)
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
+    return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))
+
+
+def read_judgments(path: Path) -> Iterator[pa.Table]:
+    """The judgments of the run at ``path`` in the order they came, a segment at a time; as :func:`read_run` reads them.
+
+    Raises:
+        StorageError: its files are damaged.
+    """
     content = read_journal(path / _JOURNAL)
     numbers = sorted(_segment_numbers(path))
     if numbers != list(range(1, len(numbers) + 1)):
         raise StorageError(
             f"{path / _JUDGMENTS}: segments are missing ({len(numbers)} of {numbers[-1]}); restore a copy"
         )
-    try:
-        tables = [
-            pq.read_table(path / _JUDGMENTS / f"{number:05}.parquet", schema=JUDGMENTS, partitioning=None)
-            for number in numbers
-        ]
-        pairs = _read_pairs(path / _PAIRS)
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
+    for number in numbers:
+        try:
+            yield pq.read_table(path / _JUDGMENTS / f"{number:05}.parquet", schema=JUDGMENTS, partitioning=None)
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
     if content is not None and content.segment > len(numbers):
         try:
-            tables.append(judgments_table(content.rows))
+            yield judgments_table(content.rows)
         except (KeyError, TypeError, pa.ArrowException) as error:
             raise StorageError(
                 f"{path / _JOURNAL}: holds a line that is no judgment ({error}); restore a copy"
             ) from error
-    return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))
 
 
 def write_pairs(pairs: Sequence[Pair], path: Path) -> None:

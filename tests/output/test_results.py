@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from robin_cli.errors import StorageError
-from robin_cli.output.export import export, scores_table
+from robin_cli.output.export import Results, export, scores_table
 from robin_cli.output.scores import Scores, score
 from robin_cli.output.status import print_status, status_of
 from robin_cli.output.table import print_scores
@@ -70,7 +70,7 @@ def hostile(folder: Path) -> tuple[RunData, Scores]:
 def test_writes_hostile_text_that_comes_back_and_acts_in_no_spreadsheet(tmp_path: Path, fmt: str) -> None:
     run, scores = hostile(tmp_path)
     file = tmp_path / f"s.{fmt}"
-    export(scores_table(scores, run, with_text=True), {"run": "r"}, fmt=None, output=str(file))
+    export(Results.of(scores_table(scores, run, with_text=True)), {"run": "r"}, fmt=None, output=str(file))
 
     text = [f"'{each}" if each[0] in "=+-@\t\r" else each for each in HOSTILE]
     if fmt in {"csv", "tsv"}:
@@ -92,7 +92,7 @@ def test_writes_hostile_text_that_comes_back_and_acts_in_no_spreadsheet(tmp_path
 def test_leaves_no_half_file_where_it_cannot_write(tmp_path: Path) -> None:
     run, scores = hostile(tmp_path)
     with pytest.raises(StorageError, match="name another file with -o"):
-        export(scores_table(scores, run), {}, fmt="csv", output=str(tmp_path / "no" / "s.csv"))
+        export(Results.of(scores_table(scores, run)), {}, fmt="csv", output=str(tmp_path / "no" / "s.csv"))
 
 
 def test_prints_nothing_that_a_terminal_acts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
