@@ -66,6 +66,7 @@ class RunConfig:
     format: str | None = None
     output: str | None = None
     quiet: bool = False
+    debug_http: str | None = None
     with_text: bool = False
     source: str = "the command line"
     """Where the settings that were not flags came from; for messages."""
@@ -90,7 +91,7 @@ class RunConfig:
         return None if self.concurrency == AUTO else int(self.concurrency)
 
 
-_PATHS = frozenset({"data", "run", "output", "variances"})
+_PATHS = frozenset({"data", "run", "output", "variances", "debug_http"})
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _Check = tuple[Callable[[Any], bool], str]
 _CHECKS: Mapping[str, _Check] = {

@@ -34,6 +34,7 @@ def check(
     extra_body: opt.ExtraBody = None,
     price_in: opt.PriceIn = None,
     price_out: opt.PriceOut = None,
+    debug_http: opt.DebugHttp = None,
     config: opt.Config = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object an address, for scripts.")] = False,
 ) -> None:
@@ -84,6 +85,7 @@ async def _look(config: RunConfig, base_url: str) -> tuple[Capabilities | Failur
         extra_body=config.extra_body,
         timeout_s=config.timeout,
         max_retries=2,
+        debug_http=config.debug_http,
     )
     pacer = Pacer(1, ceiling=1, clock=time.monotonic)
     judge = OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=lambda line: typer.echo(f"note: {line}", err=True))

@@ -121,7 +121,7 @@ def render(
     # On a terminal, text from the data must not act; in a pipe it is what would be sent, to the letter.
     show = plain if sys.stdout.isatty() else str
     for message in prompts.messages(found, attribute):
-        typer.echo(f"[{message['role']}]\n{show(message['content'])}\n")
+        print(f"[{message['role']}]\n{show(message['content'])}\n")  # typer.echo would take escape sequences out
 
 
 def parse(

@@ -60,6 +60,7 @@ def judge(
     output: opt.Output = None,
     with_text: opt.WithText = None,
     quiet: opt.Quiet = None,
+    debug_http: opt.DebugHttp = None,
 ) -> None:
     """Spend a budget of judge calls over prompt-response pairs, and print the scores."""
     given = dict(locals())
@@ -86,6 +87,7 @@ def resume(
     output: opt.Output = None,
     with_text: opt.WithText = None,
     quiet: opt.Quiet = None,
+    debug_http: opt.DebugHttp = None,
 ) -> None:
     """Go on with an interrupted run, or give a finished one a larger total budget.
 

@@ -233,6 +233,15 @@ WithText = Annotated[
     bool | None,
     typer.Option("--with-text", help="Add prompt and response.", envvar="ROBIN_WITH_TEXT", rich_help_panel=_OUT),
 ]
+DebugHttp = Annotated[
+    str | None,
+    typer.Option(
+        help="Add every request and answer to a file, without the key: for bug reports.",
+        envvar="ROBIN_DEBUG_HTTP",
+        metavar="FILE",
+        rich_help_panel=_OUT,
+    ),
+]
 Quiet = Annotated[
     bool | None,
     typer.Option("--quiet", "-q", help="Nothing on stderr but errors.", envvar="ROBIN_QUIET", rich_help_panel=_OUT),

@@ -46,6 +46,7 @@ class Connection:
     price_out: float | None
     timeout: float
     max_retries: int
+    debug_http: str | None = None
 
 
 def connection_of(config: RunConfig) -> Connection:
@@ -64,7 +65,7 @@ def connection_of(config: RunConfig) -> Connection:
 def last_connection(manifest: Manifest) -> dict[str, Any]:
     """How the last session of a run reached its judge, and which model that was, by names of RunConfig."""
     session: Mapping[str, Any] = manifest.sessions[-1] if manifest.sessions else {}
-    known = {each.name for each in fields(Connection)}
+    known = {each.name for each in fields(Connection)} - {"debug_http"}
     recorded = {name: value for name, value in session.items() if name in known}
     urls = recorded.pop("base_url", manifest.settings["base_url"])
     return {
@@ -150,6 +151,7 @@ def _endpoints(
             # Where there are others, a call that fails goes to them rather than waiting here.
             max_retries=min(1, connection.max_retries) if several else connection.max_retries,
             bounded=connection.max_cost is not None,
+            debug_http=connection.debug_http,
         )
         pacer = Pacer(workers, ceiling=AUTO_CEILING, clock=time.monotonic, caps=Caps(connection.rpm, connection.tpm))
         members.append(Member(base_url, OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=notify), pacer))

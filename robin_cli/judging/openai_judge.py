@@ -8,12 +8,14 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from robin_cli.errors import EndpointError
+from robin_cli.judging.http_log import HttpLog
 from robin_cli.judging.judge import Failure, Message, Question, Reply
 from robin_cli.judging.metering import Meter, most_tokens
 from robin_cli.judging.pacing import MAX_HOLD_S, Pacer, Sent
@@ -39,7 +41,8 @@ class Endpoint:
 
     ``timeout_s`` bounds one request from its first byte to its last; ``max_retries`` counts retries after errors of the
     endpoint or the network ("too many requests" is no error: it is waited out). ``bounded``: answers must have a longest
-    length, because money was promised not to run out. The key is never part of a representation.
+    length, because money was promised not to run out.
+    ``debug_http``: a file for all requests and answers. The key is never part of a representation.
     """
 
     base_url: str
@@ -52,6 +55,7 @@ class Endpoint:
     timeout_s: float = 120.0
     max_retries: int = 6
     bounded: bool = False
+    debug_http: str | None = None
 
 
 class _Transient(Exception):  # tenacity retries exceptions: this one carries what to retry
@@ -91,8 +95,9 @@ class OpenAIJudge:
         self._noticed: set[str] = set()
         self._without: set[str] = set()
         self._renamed: dict[str, str] = {}
+        log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._without_key, notify)
         self._transport = Transport(
-            endpoint.base_url, endpoint.api_key, timeout_s=endpoint.timeout_s, connections=pacer.ceiling
+            endpoint.base_url, endpoint.api_key, timeout_s=endpoint.timeout_s, connections=pacer.ceiling, log=log
         )
         self._backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_BACKOFF_S)
 
@@ -301,10 +306,13 @@ class OpenAIJudge:
             self._notify(f"{self._endpoint.base_url}: {line}")
 
     def _redact(self, text: str) -> str:
+        return self._without_key(text)[:500]
+
+    def _without_key(self, text: str) -> str:
         if len(self._endpoint.api_key) > 3:
             text = text.replace(self._endpoint.api_key, "[key]")
             text = text.replace(self._key_hash, "[key]")  # litellm names keys by it
-        return _LOOKS_LIKE_A_KEY.sub("[key]", text)[:500]
+        return _LOOKS_LIKE_A_KEY.sub("[key]", text)
 
 
 def _without_system(messages: Sequence[Message]) -> Sequence[Message]:

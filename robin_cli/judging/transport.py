@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import httpx2
 from openai import AsyncOpenAI, DefaultAioHttpClient
+
+from robin_cli.judging.http_log import HttpLog
 
 _CONNECT_TIMEOUT_S = 10.0
 _OPENAI_HOST = "api.openai.com"
@@ -44,11 +47,15 @@ class Transport:
         api_key: sent as a bearer token, to this address only.
         timeout_s: for one request, from its first byte to its last.
         connections: the most at a time.
+        log: is told of every exchange.
     """
 
-    def __init__(self, base_url: str, api_key: str, *, timeout_s: float, connections: int) -> None:
+    def __init__(
+        self, base_url: str, api_key: str, *, timeout_s: float, connections: int, log: HttpLog | None = None
+    ) -> None:
         for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
             logging.getLogger(name).setLevel(logging.WARNING)
+        self._log = log
         self._timeout_s = timeout_s
         timeout = httpx2.Timeout(timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
         self._http = DefaultAioHttpClient(
@@ -76,6 +83,7 @@ class Transport:
         request = httpx2.Request(
             "POST", self._url, headers=self._headers, content=body, extensions=dict(self._extensions)
         )
+        started = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout_s):
                 response = await self._http.send(request)
@@ -83,9 +91,16 @@ class Transport:
             # The aiohttp transport calls a failure to connect, a refusal as well, a ConnectTimeout.
             timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
+            if self._log is not None:
+                self._log.write(str(self._url), request.headers, body, time.monotonic() - started, error=repr(error))
             raise Unreachable(str(error) or type(error).__name__, timed_out=timed_out) from error
+        if self._log is not None:
+            outcome = {"status": response.status_code, "headers": response.headers, "body": response.content}
+            self._log.write(str(self._url), request.headers, body, time.monotonic() - started, **outcome)
         return Response(response.status_code, response.headers, response.content)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
+        if self._log is not None:
+            self._log.close()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 
-from robin_cli.errors import EndpointError
+from robin_cli.errors import EndpointError, InputError
 from robin_cli.judging.judge import Failure
 from robin_cli.judging.openai_judge import Endpoint
 from tests.conftest import free_port
@@ -86,3 +90,38 @@ def test_follows_no_redirect_to_another_host(status: int) -> None:
             ask(wire.url)
     assert moved in str(refused.value)
     assert (len(wire.bodies), other.bodies) == (1, [])
+
+
+@pytest.mark.parametrize("name", ["401", "500, long before it", "redirect", "error in 200", "HTML in 200"])
+def test_writes_requests_and_answers_for_a_bug_report_without_the_key(name: str, tmp_path: Path) -> None:
+    log = tmp_path / "http.jsonl"
+    cookies = {"Set-Cookie": "session=abc123", "X-Api-Key": KEYS[0]}
+
+    def echo(number: int, body: dict[str, Any]) -> Answer:
+        answer = ECHOES[name](KEYS[0])
+        if isinstance(answer, web.Response):
+            answer.headers.update(cookies)
+        return answer
+
+    with serving(echo) as wire, suppress(EndpointError):
+        ask(wire.url, api_key=KEYS[0], max_retries=0, debug_http=str(log))
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 1
+    assert lines[0]["url"] == f"{wire.url}/chat/completions"
+    assert "Rate this." in lines[0]["request_body"]
+    assert lines[0]["status"] in {200, 302, 401, 500}
+    text = log.read_text(encoding="utf-8")
+    assert KEYS[0] not in text
+    assert "abc123" not in text
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def test_writes_that_nobody_answered(tmp_path: Path) -> None:
+    log = tmp_path / "http.jsonl"
+    ask(f"http://127.0.0.1:{free_port()}/v1", api_key=KEYS[0], max_retries=0, debug_http=str(log))
+    assert "Connect" in json.loads(log.read_text(encoding="utf-8"))["error"]
+
+
+def test_says_when_the_file_for_a_bug_report_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--debug-http"):
+        ask("http://127.0.0.1:9/v1", debug_http=str(tmp_path / "no" / "http.jsonl"))
