@@ -24,9 +24,8 @@ from tests.judging.wire import Answer, completion, serving
 
 CORPUS = ROOT / "tests" / "hostile" / "pairs.jsonl"
 ANSWERS = [json.loads(line)["prompt"] for line in CORPUS.read_text(encoding="utf-8").splitlines()]
-TEXTS = [
-    text for text in ANSWERS if "\ud800" not in text
-]  # half of a surrogate pair is no text, and the loader says so
+# The loader refuses two by name: half of a surrogate pair, and nothing but a blank.
+TEXTS = [text for text in ANSWERS if text.strip() and "\ud800" not in text]
 STEERING = set(range(32)) - {10, 13} | {127} | set(range(0x80, 0xA0))
 
 
