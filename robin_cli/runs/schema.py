@@ -36,11 +36,19 @@ FIELDS = tuple(field.name for field in fields(Judgment))
 
 
 def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
-    """Rows of the journal, or judgments, as a table with the columns of the contract."""
+    """Rows of the journal, or judgments, as a table with the columns of the contract.
+
+    Raises:
+        TypeError, ValueError, OverflowError: a value is missing, or is none of its column.
+    """
     columns: dict[str, list[Any]] = {name: [] for name in JUDGMENTS.names}
     for row in rows:
         get = row.get if isinstance(row, Mapping) else row.__getattribute__
         for name, column in columns.items():
             column.append(get(name))
     columns["received_at"] = [round(seconds * 1e6) for seconds in columns["received_at"]]
-    return pa.table(columns, schema=JUDGMENTS)
+    table = pa.table(columns, schema=JUDGMENTS)
+    for field in JUDGMENTS:
+        if not field.nullable and table[field.name].null_count:
+            raise TypeError(f'a row has no "{field.name}"')
+    return table

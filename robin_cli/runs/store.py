@@ -283,7 +283,7 @@ def read_judgments(path: Path) -> Iterator[pa.Table]:
     if content is not None and content.segment > len(numbers):
         try:
             yield judgments_table(content.rows)
-        except (KeyError, TypeError, pa.ArrowException) as error:
+        except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
             raise StorageError(
                 f"{path / _JOURNAL}: holds a line that is no judgment ({error}); restore a copy"
             ) from error
