@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,23 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def wait_until(met: Callable[[], bool], process: subprocess.Popen[Any], seconds: float = 120) -> None:
+    """Wait for what ``process`` is to bring about; fail where it ends before that, or takes too long."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        if process.poll() is not None:
+            pytest.fail(f"it ended before that, with exit status {process.returncode}")
+        if time.monotonic() > deadline:
+            process.kill()
+            pytest.fail(f"it did not come to pass within {seconds:g} s")
+        time.sleep(0.002)
+
+
+def lines_of(path: Path) -> int:
+    """Whole lines that a file has by now; 0 where there is none."""
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 @contextmanager

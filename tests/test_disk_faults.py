@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 
 from robin_cli.errors import StorageError
 from robin_cli.runs.store import RunStore, read_run
-from tests.conftest import environment, robin, write_pairs
+from tests.conftest import ROOT, environment, robin, wait_until, write_pairs
 from tests.judging.wire import Answer, Wire, completion, serving
 from tests.runs.test_store import PAIRS, judgment, manifest
 
@@ -89,9 +88,7 @@ def test_keeps_what_comes_after_its_folder_was_deleted_beside_it(tmp_path: Path)
     with judge() as (wire, given):
         words = [sys.executable, "-m", "robin_cli", *command(wire.url, "r", 100_000)]
         with subprocess.Popen(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
-            while len(given) < 200:
-                assert process.poll() is None
-                time.sleep(0.01)
+            wait_until(lambda: len(given) >= 200, process)
             shutil.rmtree(tmp_path / "r")
             _, said = process.communicate(timeout=60)
     assert process.returncode == 1, said
@@ -174,10 +171,27 @@ def test_stops_like_ctrl_c_when_its_terminal_closes(tmp_path: Path) -> None:
     with judge() as (wire, given):
         words = [sys.executable, "-m", "robin_cli", *command(wire.url, "r", 100_000)]
         with subprocess.Popen(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
-            while len(given) < 100:
-                assert process.poll() is None
-                time.sleep(0.01)
+            wait_until(lambda: len(given) >= 100, process)
             os.kill(process.pid, signal.SIGHUP)
             process.communicate(timeout=60)
         assert process.returncode == 130
         assert set(kept(tmp_path / "r")) == set(given)
+
+
+def test_minds_no_clock_that_goes_backwards(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 5)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import itertools, time\nhours = itertools.count()\nnow = time.time\n"
+        "time.time = lambda: now() - 3600 * next(hours)\n",
+        encoding="utf-8",
+    )
+    back = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    with judge() as (wire, given):
+        first = robin(*command(wire.url, "r", 100), cwd=tmp_path, **back)
+        assert first.returncode == 0, first.stderr
+        again = robin("resume", "r", "-b", "150", cwd=tmp_path, **back)
+        assert again.returncode == 0, again.stderr
+    assert sorted(kept(tmp_path / "r")) == sorted(given)
+    when = read_run(tmp_path / "r").judgments["received_at"].to_pylist()
+    assert when[-1] < when[0]  # it did go backwards
+    assert robin("status", "r", cwd=tmp_path).returncode == 0

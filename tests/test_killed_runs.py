@@ -7,15 +7,28 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.conftest import DEMO, GRAMMAR, REPLAY_MODEL, environment, llama_server, replaying, robin, write_pairs
+from tests.conftest import (
+    DEMO,
+    GRAMMAR,
+    REPLAY_MODEL,
+    environment,
+    llama_server,
+    replaying,
+    robin,
+    wait_until,
+    write_pairs,
+)
 from tests.recorder import Record, recorded
+
+
+def _wait_for_answers(record: Record, count: int, process: subprocess.Popen[bytes]) -> None:
+    wait_until(lambda: len(record.sent) >= count, process)
 
 
 def kill_and_resume(
@@ -43,9 +56,7 @@ def kill_and_resume(
     resume = ["resume", str(run), "--quiet", "-o", str(folder / "s.csv")]
     for moment in moments:
         with subprocess.Popen([sys.executable, "-m", "robin_cli", *command], env=environment(), cwd=folder) as process:
-            while len(record.sent) < moment and process.poll() is None:
-                time.sleep(0.002)
-            assert process.poll() is None, "the run ended before it could be killed"
+            _wait_for_answers(record, moment, process)
             process.send_signal(signal.SIGKILL)
         if (run / "manifest.json").exists():
             command = resume

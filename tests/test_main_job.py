@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,9 +22,11 @@ from tests.conftest import (
     REPLAY_MODEL,
     environment,
     free_port,
+    lines_of,
     llama_server,
     replaying,
     robin,
+    wait_until,
     write_pairs,
 )
 from tests.judging.wire import completion, error, serving
@@ -142,9 +143,7 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(tmp_path: Path, re
         env=environment(),
         stdout=subprocess.DEVNULL,
     ) as process:
-        journal = tmp_path / "cut" / "journal.jsonl"
-        while not (journal.exists() and journal.read_bytes().count(b"\n") > 250):
-            time.sleep(0.002)
+        wait_until(lambda: lines_of(tmp_path / "cut" / "journal.jsonl") > 250, process)
         process.kill()
     resumed = robin("resume", "cut", "--quiet", cwd=tmp_path)
 
@@ -164,9 +163,7 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
-            journal = tmp_path / "r" / "journal.jsonl"
-            while not (journal.exists() and journal.read_bytes().count(b"\n") > 20):
-                time.sleep(0.01)
+            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 20, process)
             process.send_signal(number)
             out, err = process.communicate(timeout=60)
 
@@ -299,8 +296,7 @@ def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
             env=environment(),
             stdout=subprocess.DEVNULL,
         ) as first:
-            while not (tmp_path / "r" / "manifest.json").exists():
-                time.sleep(0.01)
+            wait_until((tmp_path / "r" / "manifest.json").exists, first)
             second = robin("resume", "r", cwd=tmp_path)
             working = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)["state"]
             first.send_signal(signal.SIGINT)

@@ -88,12 +88,6 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
         typer.Exit: it was interrupted.
     """
     key = api_key(config)
-    arms = store.manifest.data["pairs"] * len(store.manifest.attributes)
-    for caution in cautions(store.manifest, arms, store.variances, has_key=key != "none"):
-        messages.note(f"note: {caution}")
-    store.set_manifest(
-        store.manifest.with_session(**{each.name: getattr(connection, each.name) for each in fields(connection)})
-    )
     try:
         outcome = asyncio.run(_work(store, connection, key, messages, quiet=config.quiet))
     except RobinError as error:
@@ -101,10 +95,19 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
             more = " --max-cost MORE" if isinstance(error, LimitReached) else ""
             messages.note(f"everything received is kept in {store.path}; to go on: {_again(store, config)}{more}")
         raise
+    if outcome is None:
+        messages.note(
+            f"all {store.manifest.budget:,} calls are spent already; for more: robin resume {store.path} --budget N"
+        )
+        return
     _conclude(store, outcome, config, messages)
 
 
-async def _work(store: RunStore, connection: Connection, key: str, messages: Messages, *, quiet: bool) -> Outcome:
+async def _work(
+    store: RunStore, connection: Connection, key: str, messages: Messages, *, quiet: bool
+) -> Outcome | None:
+    """One session; None if there is nothing left to spend."""
+
     def notify(line: str) -> None:
         messages.note(f"note: {line}".replace("export RUN", f"export {store.path}"))
 
@@ -114,10 +117,12 @@ async def _work(store: RunStore, connection: Connection, key: str, messages: Mes
     session = Session(store, endpoints, stop, limits=limits, price=price, notify=notify)
     if session.budget.exhausted:
         await endpoints.aclose()
-        messages.note(
-            f"all {session.budget.total:,} calls are spent already; for more: robin resume {store.path} --budget N"
-        )
-        return session.outcome()
+        return None
+    for caution in cautions(store.manifest, len(session.arms), store.variances, has_key=key != "none"):
+        messages.note(f"note: {caution}")
+    store.set_manifest(
+        store.manifest.with_session(**{each.name: getattr(connection, each.name) for each in fields(connection)})
+    )
     _stop_on_signals(stop, session, messages)
     try:
         with shown(session, messages, quiet=quiet):

@@ -61,14 +61,23 @@ def load_pools(path: Path) -> Mapping[str, Pool]:
         InputError: no such file, an unknown format, a missing column, ratings that are not whole numbers, or none at all.
     """
     try:
-        table = _read(path)
+        return _load(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from None
+
+
+def _load(path: Path) -> Mapping[str, Pool]:
+    table = _read(path)
     for column in ("pair_id", "rating"):
         if column not in table.column_names:
             raise InputError(
                 f'{path}: no column "{column}"; found {", ".join(table.column_names)}. A pool has pair_id, rating'
             )
+    for column in ("pair_id", "rating", "attribute"):
+        if table.column_names.count(column) > 1:
+            raise InputError(f'{path}: has more than one column "{column}"')
     table = table.filter(pc.is_valid(table["rating"]))
     if not table.num_rows:
         raise InputError(f"{path}: holds no ratings")

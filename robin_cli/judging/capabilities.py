@@ -27,7 +27,7 @@ class Capabilities:
         logprobs: whether log probabilities of tokens come with an answer.
         seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
         usage: whether the endpoint counts tokens itself, of one choice and of several.
-        repeats: whether two answers without a seed were the same to the letter.
+        repeats: whether all answers without a seed, of the first request and of the one for 4, were the same to the letter.
         system_role: whether a system message is taken.
         sent: the parameters of a request after what was refused was learnt.
         requests: how many answers all this took.
@@ -61,7 +61,7 @@ async def capabilities_of(judge: OpenAIJudge, messages: Sequence[Message], scale
     logprobs = await judge.probe(messages, {"logprobs": True, "top_logprobs": _TOP_LOGPROBS})
     seeded = [await judge.ask(Question(messages, seed=_SEED)) for _ in range(2)]
     answer = first.answers[0]
-    again = several.answers[0].text if isinstance(several, Reply) else None
+    others = [each.text for each in several.answers] if isinstance(several, Reply) else []
     return Capabilities(
         reply=first,
         rating=parse_rating(answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal),
@@ -69,7 +69,7 @@ async def capabilities_of(judge: OpenAIJudge, messages: Sequence[Message], scale
         logprobs=logprobs.logprobs if isinstance(logprobs, Completion) else False if logprobs.permanent else None,
         seed=_seed(judge, seeded),
         usage=not first.usage.estimated,
-        repeats=again == answer.text,
+        repeats=bool(others) and set(others) == {answer.text},
         system_role=judge.takes_system,
         sent=tuple(sorted(judge.parameters())),
         requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded)),

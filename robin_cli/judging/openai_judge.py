@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from robin_cli.judging.http_log import HttpLog
 from robin_cli.judging.judge import Failure, Message, Question, Reply
 from robin_cli.judging.metering import Meter, most_tokens
 from robin_cli.judging.pacing import MAX_HOLD_S, Pacer, Sent
+from robin_cli.judging.redaction import Redactor
 from robin_cli.judging.replies import Completion, Problem, Refused, Retry, Stop, Unsupported, classify, read_completion
 from robin_cli.judging.transport import Transport, Unreachable
 
@@ -31,8 +30,6 @@ _LONGEST_PACED_BACKOFF_S = 4.0
 """Where the pacer spreads the requests, a call that was one too many need not stay away for long."""
 _OVERLOADED = frozenset({"http_503", "http_529"})
 """Errors of the endpoint, counted as such, that fewer calls at a time may cure."""
-
-_LOOKS_LIKE_A_KEY = re.compile(r"\bsk-[A-Za-z0-9_\-]{6,}|(?<=Bearer )\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ class OpenAIJudge:
         self._endpoint = endpoint
         self._pacer = pacer
         self._meter = meter or Meter(None)
-        self._key_hash = hashlib.sha256(endpoint.api_key.encode()).hexdigest()
+        self._redactor = Redactor(endpoint.api_key)
         self._max_tokens = most_tokens(endpoint.extra_body, endpoint.max_tokens)
         self._most_samples = 2**31
         self._notify = notify
@@ -95,7 +92,7 @@ class OpenAIJudge:
         self._noticed: set[str] = set()
         self._without: set[str] = set()
         self._renamed: dict[str, str] = {}
-        log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._without_key, notify)
+        log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
         self._transport = Transport(
             endpoint.base_url, endpoint.api_key, timeout_s=endpoint.timeout_s, connections=pacer.ceiling, log=log
         )
@@ -196,8 +193,9 @@ class OpenAIJudge:
             self._tell_once(f"asked for {wanted} answers in one request, it gives {came}; asking for {came} at a time")
         if usage.estimated:
             self._tell_once("does not count all tokens: those missing are estimated, and marked so", key="estimated")
-        answers = outcome.answers[: question.samples]
-        return Reply(answers, outcome.model or self._endpoint.model, usage, outcome.request_id, latency_s)
+        model = outcome.model or self._endpoint.model
+        reply = Reply(outcome.answers[: question.samples], model, usage, outcome.request_id, latency_s)
+        return self._redactor.reply(reply)
 
     def _tokens_of(self, question: Question) -> int:
         characters = sum(len(message["content"]) for message in question.messages)
@@ -306,13 +304,7 @@ class OpenAIJudge:
             self._notify(f"{self._endpoint.base_url}: {line}")
 
     def _redact(self, text: str) -> str:
-        return self._without_key(text)[:500]
-
-    def _without_key(self, text: str) -> str:
-        if len(self._endpoint.api_key) > 3:
-            text = text.replace(self._endpoint.api_key, "[key]")
-            text = text.replace(self._key_hash, "[key]")  # litellm names keys by it
-        return _LOOKS_LIKE_A_KEY.sub("[key]", text)
+        return self._redactor.error(text)[:500]
 
 
 def _without_system(messages: Sequence[Message]) -> Sequence[Message]:

@@ -81,7 +81,7 @@ def _consequences(seen: Capabilities) -> list[str]:
             f"get answers without a rating like this one ({seen.rating.reason}): {remedy} before paying for more"
         )
     if seen.repeats:
-        will.append("learn little from asking twice: two answers without a seed were the same to the letter")
+        will.append("learn little from asking again: all answers without a seed were the same to the letter")
     if not seen.usage:
         will.append("estimate the tokens and the cost")
     return will

@@ -77,10 +77,13 @@ def test_keeps_ids_in_csv_as_they_are_written(tmp_path: Path) -> None:
         ("p.csv", "pair_id,answer\na,1\n", 'no column "rating"; found pair_id, answer'),
         ("p.txt", "", "a .parquet, .csv or .jsonl file, or a run directory"),
         ("p.parquet", "no parquet", "cannot be read"),
+        ("p.jsonl", b'{"pair_id": "a", "\xd0": 1, "rating": 1}\n', "not UTF-8"),
+        ("p.jsonl", b'{"pair_id": "\xd0", "rating": 1}\n', "not UTF-8"),
+        ("p.csv", "pair_id,rating,rating\na,1,2\n", 'more than one column "rating"'),
     ],
 )
-def test_says_what_is_wrong_with_a_pool(tmp_path: Path, name: str, text: str, said: str) -> None:
-    (tmp_path / name).write_text(text, encoding="utf-8")
+def test_says_what_is_wrong_with_a_pool(tmp_path: Path, name: str, text: str | bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=said):
         load_pools(tmp_path / name)
     with pytest.raises(InputError, match="no such file"):

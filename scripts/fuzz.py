@@ -1,0 +1,92 @@
+"""Coverage-guided fuzzing of what reads strangers' bytes, by hand: ``pip install atheris``, then
+
+    python scripts/fuzz.py loaders|ratings|journal [libFuzzer's options, as -max_total_time=600]
+
+Anything but a result or an error of robin's own ends it, with the input in a file. Seeds come from the tests' corpus.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import atheris  # type: ignore[import-not-found,unused-ignore]  # by hand; not among the dev dependencies
+
+with atheris.instrument_imports(include=["robin_cli"]):
+    from robin_cli.data.pairs import load_pairs
+    from robin_cli.data.pools import load_pools
+    from robin_cli.errors import RobinError
+    from robin_cli.judging.ratings import parse_rating
+    from robin_cli.output.scores import score
+    from robin_cli.records import Pair, Scale
+    from robin_cli.runs.manifest import Manifest
+    from robin_cli.runs.store import RunStore, read_run
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIXES = ("jsonl", "json", "csv", "tsv", "parquet", "jsonl.gz")
+FOLDER = Path(tempfile.mkdtemp(prefix="robin-fuzz-"))
+
+
+def loaders(data: bytes) -> None:
+    """The first byte says which format the others are."""
+    if not data:
+        return
+    path = FOLDER / f"pairs.{SUFFIXES[data[0] % len(SUFFIXES)]}"
+    path.write_bytes(data[1:])
+    for load in (load_pairs, load_pools):
+        with suppress(RobinError):
+            load(path)
+
+
+def ratings(data: bytes) -> None:
+    """Any text."""
+    rating = parse_rating(data.decode("utf-8", "surrogateescape"), Scale(0, 4))
+    if (rating.value is None) == (rating.reason is None):
+        raise ValueError(f"neither a rating nor a reason, or both: {rating}")
+
+
+def journal(data: bytes) -> None:
+    """A run whose journal is these bytes, behind a sound first line or not."""
+    for head in (b"", b'{"journal":1,"segment":1}\n'):
+        (FOLDER / "run" / "journal.jsonl").write_bytes(head + data)
+        with suppress(RobinError):
+            score(read_run(FOLDER / "run"))
+
+
+def make_run() -> None:
+    """A run of two pairs in FOLDER."""
+    settings = {"scheduler": "uniform", "delta": 0.007, "mode": "practice", "objective": "worst-case", "model": "m"}
+    data = {"source": "x", "sha256": "", "pairs": 2, "human": []}
+    manifest = Manifest(
+        attributes=("helpfulness",),
+        budget=100,
+        scale=(0, 4),
+        seed=None,
+        settings=settings,
+        data=data,
+        prompt={"sha256": ""},
+    )
+    pairs = [Pair(f"p{k}", "a prompt", "a response", {}) for k in range(2)]
+    RunStore.create(FOLDER / "run", manifest, pairs).close()
+
+
+def main() -> None:
+    """Fuzz what the first argument names."""
+    targets: dict[str, Callable[[bytes], None]] = {"loaders": loaders, "ratings": ratings, "journal": journal}
+    name = sys.argv.pop(1)
+    if name == "journal":
+        make_run()
+    seeds = FOLDER / "seeds"
+    seeds.mkdir()
+    corpus = (ROOT / "tests" / "hostile" / "pairs.jsonl").read_bytes()
+    for number, line in enumerate([corpus, *corpus.splitlines()]):
+        (seeds / str(number)).write_bytes((b"\0" if name == "loaders" else b"") + line)
+    atheris.Setup([*sys.argv, str(seeds)], targets[name])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
