@@ -42,11 +42,11 @@ def robin(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) ->
     )
 
 
-def missing(what: str) -> None:
+def missing(what: str, script: str = "install_test_servers.sh") -> None:
     """Skip for want of an external part; where everything is required, fail."""
     if os.environ.get("ROBIN_REQUIRE_EXTERNAL") == "1":
         pytest.fail(f"{what} is required (ROBIN_REQUIRE_EXTERNAL=1)")
-    pytest.skip(f"{what} is not installed: scripts/install_test_servers.sh installs it")
+    pytest.skip(f"{what} is not installed: scripts/{script} installs it")
 
 
 def free_port() -> int:

@@ -35,7 +35,7 @@ ONLY = {
     "httpx2": {"judging/transport.py"},
     "genai_prices": {"judging/metering.py"},
     "aiohttp": {"judging/replay_server.py"},
-    "jinja2": {"judging/rubrics.py"},
+    "jinja2": {"judging/rubrics.py", "output/report/page.py"},
     "typer": {"cli/*"},
     "rich": {
         "cli/*",
@@ -46,7 +46,7 @@ ONLY = {
         "output/plan.py",
     },
     "scipy": {"statistics/agreement.py"},
-    "matplotlib": {"output/curves.py"},
+    "matplotlib": {"output/curves.py", "output/report/pictures.py"},
     "pyarrow": {
         "data/*",
         "runs/store.py",
@@ -55,6 +55,7 @@ ONLY = {
         "runs/session.py",
         "output/export.py",
         "output/status.py",
+        "output/report/rows.py",
     },
     "xlsxwriter": {"output/export.py"},
 }

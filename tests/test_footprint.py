@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,7 +81,13 @@ def test_writes_and_says_the_key_nowhere(tmp_path: Path, level: str) -> None:
     with echoing() as wire:
         said = [run(wire.url, tmp_path, "--debug-http", "http.jsonl", **logging)]
         assert said[0].returncode == 0, said[0].stderr
-        commands = (("resume", "r", "-b", "70"), ("status", "r"), ("status", "r", "--json"), ("export", "r"))
+        commands = (
+            ("resume", "r", "-b", "70"),
+            ("status", "r"),
+            ("status", "r", "--json"),
+            ("export", "r"),
+            ("report", "r"),
+        )
         said += [robin(*command, cwd=tmp_path, OPENAI_API_KEY=KEY, **logging) for command in commands]
         for suffix in ("csv", "jsonl", "parquet", "xlsx"):
             target = f"judgments.{suffix}"
@@ -90,9 +98,16 @@ def test_writes_and_says_the_key_nowhere(tmp_path: Path, level: str) -> None:
         assert KEY not in each.stdout + each.stderr
         assert KEY[:15] not in each.stdout + each.stderr
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {"manifest.json", "journal.jsonl", "00001.parquet", "http.jsonl"} <= {path.name for path in files}
+    assert {"manifest.json", "journal.jsonl", "00001.parquet", "http.jsonl", "report.html"} <= {
+        path.name for path in files
+    }
     escaped = json.dumps(KEY)[1:-1].replace("/", "\\/")
     assert not [path for path in files for key in (KEY, escaped) if key.encode() in path.read_bytes()]
+    page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    packed = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    unpacked = "".join(gzip.decompress(base64.b64decode(text)).decode() for text in [packed["rows"], *packed["texts"]])
+    assert "you sent [key]." in unpacked
+    assert KEY not in unpacked
     answered = robin("export", "r", "--what", "judgments", "--format", "jsonl", cwd=tmp_path).stdout
     assert "you sent [key]." in answered
 

@@ -116,7 +116,7 @@ def test_takes_several_ratings_a_request_of_llama_server_up_to_its_slots(tmp_pat
     assert "asking for" in done.stderr  # its eight slots are fewer than sixteen
     frame = pd.read_parquet(tmp_path / "r" / "judgments")
     assert list(frame["status"]) == ["ok"] * 203
-    assert frame["request_id"].nunique() < 60
+    assert frame["request_id"].nunique() < 203 / 2  # how many exactly depends on what is under way together
     assert frame["text"].nunique() > 5  # a seed of its own for every request; the tiny judge knows few sentences
     assert frame["usage_estimated"].any()  # it counts one choice of several
 

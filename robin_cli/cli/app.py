@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import check, inspect, judge, simulate, tools
+from robin_cli.cli import check, inspect, judge, report, simulate, tools
 from robin_cli.errors import RobinError
 
 INTERRUPTED = 130
@@ -39,6 +39,7 @@ app = typer.Typer(
 )
 judge.register(app)
 inspect.register(app)
+report.register(app)
 simulate.register(app)
 tools.register(app)
 check.register(app)

@@ -12,7 +12,7 @@ from robin_cli.records import Scale
 from robin_cli.runs.fold import level_counts, retirement_reasons
 from robin_cli.runs.store import RunData
 from robin_cli.statistics.agreement import Agreement, agreement
-from robin_cli.statistics.intervals import ALPHA, mean_intervals
+from robin_cli.statistics.intervals import largest_reach, mean_intervals
 
 COLUMNS = (
     "pair_id",
@@ -83,7 +83,7 @@ def score(run: RunData) -> Scores:
         "human": human,
         "given_up": [reasons.get(each, "") for each in range(len(index))],
     }
-    return Scores(columns, arms.retired_mask, _error_bound(counts, means, scale))
+    return Scores(columns, arms.retired_mask, largest_reach(counts, scale.low, scale.high))
 
 
 def agreements(scores: Scores) -> dict[str, list[Agreement]]:
@@ -96,11 +96,3 @@ def agreements(scores: Scores) -> dict[str, list[Agreement]]:
         if not np.isnan(human[mine]).all():
             found[attribute] = agreement(means[mine], human[mine])
     return found
-
-
-def _error_bound(counts: IntArray, means: FloatArray, scale: Scale) -> float:
-    """max_i of the distance from score i to the far end of its interval at α/K: Bonferroni over the K arms."""
-    low, high = mean_intervals(counts, scale.low, scale.high, alpha=ALPHA / len(means))
-    reach = np.maximum(high - means, means - low)
-    # An arm without a rating may lie anywhere on the scale.
-    return float(np.where(np.isnan(reach), scale.high - scale.low, reach).max())

@@ -17,7 +17,7 @@ from rich.console import Console
 from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.policies import empirical_variance
 from robin_cli.output.progress import dollars
-from robin_cli.output.scores import agreements, score
+from robin_cli.output.scores import Scores, agreements, score
 from robin_cli.output.table import judged_by, print_facts
 from robin_cli.runs.opening import policy_of
 from robin_cli.runs.store import RunData, is_locked, read_run
@@ -33,12 +33,16 @@ def status_of(path: Path) -> dict[str, Any]:
     """
     working = is_locked(path)
     run = read_run(path)
+    return facts_of(run, score(run), working=working)
+
+
+def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
+    """The facts of :func:`status_of`, of a run that was read already; ``working``: a process is at work on it."""
     arms = run.fold()
-    scores = score(run)
     manifest = run.manifest
     last = manifest.sessions[-1] if manifest.sessions else {}
     return {
-        "run": str(path),
+        "run": str(run.path),
         "state": "working" if working else "finished" if arms.spent >= manifest.budget else "stopped",
         "budget": manifest.budget,
         "spent": arms.spent,
@@ -79,6 +83,11 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.buffer.write(orjson.dumps(facts, option=orjson.OPT_INDENT_2) + b"\n")
         return
+    print_facts(Console(soft_wrap=True), lines_of(facts))
+
+
+def lines_of(facts: dict[str, Any]) -> dict[str, str]:
+    """The facts of :func:`status_of` in words, by name."""
     scale_note = f"at {facts['error_bound_confidence']:.0%} confidence, for all {facts['arms']:,} scores at once"
     in_flight = facts["in_flight_at_stop"]
     lines = {
@@ -100,13 +109,13 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
         "cost": _cost(facts["cost_usd"], facts["max_cost_usd"]),
         "judge": f"{facts['judge']}, at {', '.join(facts['base_url'])}",
         "data": facts["data"],
-        "made": f"{facts['created_at']}, {facts['sessions']} sessions",
+        "made": f"{facts['created_at']}, {facts['sessions']} session{'s' * (facts['sessions'] != 1)}",
     }
     if facts["state"] == "working":
         del lines["in flight at stop"]
     if facts["state"] == "stopped":
         lines["to go on"] = f"robin resume {facts['run']}"
-    print_facts(Console(soft_wrap=True), lines)
+    return lines
 
 
 def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:

@@ -27,6 +27,7 @@ ALPHA = 0.05
 # Stakes even in log-odds: small ones for many varied ratings, large ones for ratings that all agree.
 _STAKES = 1.0 / (1.0 + np.exp(-np.linspace(-5.0, 5.0, 21)))
 _BISECTIONS = 40
+_REACH_BISECTIONS = 20
 _CHUNK = 4096
 
 
@@ -52,6 +53,51 @@ def mean_intervals(counts: IntArray, low: float, high: float, *, alpha: float = 
     return low + (high - low) * lower, low + (high - low) * upper
 
 
+def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA) -> float:
+    """How far the mean of any of K arms may be from that of its ratings, all K at once: a union bound over the arms.
+
+    The largest distance from an arm's mean rating to the far end of its interval at α/K, found without the intervals.
+
+    Args:
+        counts: as for :func:`mean_intervals`; fractions are allowed (what an arm would have after so many calls).
+        low, high: the ends of the scale.
+        alpha: with at least 1 − α no arm is further off, whenever one looks; in (0, 1).
+
+    Returns:
+        A distance in points of the scale: the whole scale where an arm has no ratings; nan where K is 0.
+    """
+    distinct = np.unique(np.asarray(counts, dtype=np.float64), axis=0)
+    if not len(distinct):
+        return np.nan
+    n = distinct.sum(axis=1)
+    if (n == 0).any():
+        return high - low
+    limit = np.log(2.0 * len(counts) / alpha)
+    levels = np.linspace(0.0, 1.0, distinct.shape[1])
+    below, above = 0.0, 1.0
+    for _ in range(_REACH_BISECTIONS):
+        middle = 0.5 * (below + above)
+        exceeding = np.zeros(len(distinct), dtype=np.bool_)
+        for start in range(0, len(distinct), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            exceeding[part] = _reaches(distinct[part], levels, middle, limit)
+        if exceeding.any():
+            below, distinct = middle, distinct[exceeding]
+        else:
+            above = middle
+    return (high - low) * above
+
+
+def _reaches(counts: FloatArray, levels: FloatArray, distance: float, limit: float) -> NDArray[np.bool_]:
+    """Which arms' intervals go further than ``distance`` from their mean, on either side; scaled to [0, 1]."""
+    reaches = np.zeros(len(counts), dtype=np.bool_)
+    for side in (counts, counts[:, ::-1]):
+        m = side @ levels / side.sum(axis=1) - distance
+        inside = m > 0  # the scale ends there
+        reaches[inside] |= _log_wealth(side[inside], levels, m[inside]) < limit
+    return reaches
+
+
 def _lower_ends(counts: IntArray, alpha: float) -> FloatArray:
     """The smallest m not yet bet against, ratings scaled to [0, 1], shape (K,)."""
     chunks = [_lower_chunk(counts[start : start + _CHUNK], alpha) for start in range(0, len(counts), _CHUNK)]
@@ -72,7 +118,7 @@ def _lower_chunk(counts: IntArray, alpha: float) -> FloatArray:
     return below
 
 
-def _log_wealth(counts: IntArray, levels: FloatArray, m: FloatArray) -> FloatArray:
+def _log_wealth(counts: FloatArray | IntArray, levels: FloatArray, m: FloatArray) -> FloatArray:
     """ln W⁺(m), the average over stakes, shape (K,)."""
     safe = np.maximum(m, np.finfo(np.float64).tiny)[:, None, None]
     growth = np.log1p(_STAKES[None, :, None] * (levels[None, None, :] / safe - 1.0))

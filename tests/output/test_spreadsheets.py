@@ -44,7 +44,7 @@ def office(file: Path, to: str, *options: str) -> Path:
     """``file`` as LibreOffice sees it, saved in the format ``to``."""
     program = shutil.which("soffice")
     if program is None:
-        missing("LibreOffice (soffice)")
+        missing("LibreOffice (soffice)", "install_office.sh")
     out = file.parent / "office"
     profile = f"-env:UserInstallation=file://{file.parent / 'profile'}"
     command = [str(program), profile, "--headless", *options, "--convert-to", to, "--outdir", str(out), str(file)]

@@ -1,0 +1,241 @@
+"""The report of two runs side by side, over the pairs and attributes that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.allocation.arms import FloatArray, IntArray
+from robin_cli.errors import InputError
+from robin_cli.output.report import pictures
+from robin_cli.output.report.page import Column, Page, View
+from robin_cli.output.report.pictures import Picture, picture
+from robin_cli.output.report.rows import Judged, texts_of
+from robin_cli.output.scores import score
+from robin_cli.output.status import facts_of, lines_of
+from robin_cli.output.table import judged_by
+from robin_cli.records import Scale
+from robin_cli.runs.fold import level_counts
+from robin_cli.runs.store import RunData
+from robin_cli.statistics.agreement import agreement
+from robin_cli.statistics.intervals import ALPHA, mean_intervals
+
+_MOST_ROWS = 20_000
+_BINS = 24
+
+
+def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page:
+    """What the report of two runs shows: A, B, and B − A.
+
+    Raises:
+        InputError: they have no pair and attribute in common, or rate on different scales.
+    """
+    if tuple(a.manifest.scale) != tuple(b.manifest.scale):
+        raise InputError(
+            f"{a.path} and {b.path} rate on different scales ({Scale(*a.manifest.scale)} and {Scale(*b.manifest.scale)}): "
+            "their scores cannot be compared"
+        )
+    both = _Common.of(a, b)
+    if not len(both.arms):
+        raise InputError(
+            f"{a.path} and {b.path} have no pair and attribute in common; compare runs over the same pairs"
+        )
+    shown, left_out = both.shown()
+    pairs = sorted({a.index.pair(int(both.arms[row])) for row in shown})
+    columns, rows = _table(a, both, shown, {pair: number for number, pair in enumerate(pairs)})
+    facts = [facts_of(run, score(run), working=at_work) for run, at_work in zip((a, b), working, strict=True)]
+    return Page(
+        title="Two runs, pair by pair",
+        subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
+        headline=_headline(both),
+        warnings=_warnings(a, b, facts, len(both.arms)),
+        pictures=_pictures(both, Scale(*a.manifest.scale)),
+        facts={"Run A": lines_of(facts[0]), "Run B": lines_of(facts[1])},
+        columns=columns,
+        rows=rows,
+        texts=texts_of([a.pairs[pair] for pair in pairs], _Both(a, b, pairs)),
+        views=[
+            View("differ beyond noise", "differ", "is", "yes"),
+            View("B higher", "B − A", "above", 0),
+            View("B lower", "B − A", "below", 0),
+        ],
+        left_out=left_out,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What both runs say of what both rate: shape (rows,) each, in A's order; ``low`` to ``high`` is for B − A."""
+
+    arms: IntArray
+    a: FloatArray
+    b: FloatArray
+    n_a: FloatArray
+    n_b: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, a: RunData, b: RunData) -> _Common:
+        arms_a, arms_b = _common_arms(a, b)
+        (mean_a, low_a, high_a, n_a), (mean_b, low_b, high_b, n_b) = _estimates(a, arms_a), _estimates(b, arms_b)
+        return cls(arms_a, mean_a, mean_b, n_a, n_b, low_b - high_a, high_b - low_a)
+
+    @property
+    def difference(self) -> FloatArray:
+        return self.b - self.a
+
+    @property
+    def apart(self) -> NDArray[np.bool_]:
+        return (self.low > 0) | (self.high < 0)
+
+    def shown(self) -> tuple[list[int], str]:
+        """The rows that the table has, and what to say of the others."""
+        if len(self.arms) <= _MOST_ROWS:
+            return list(range(len(self.arms))), ""
+        most = np.argsort(-np.abs(np.nan_to_num(self.difference)), kind="stable")[:_MOST_ROWS]
+        said = f"Of {len(self.arms):,} rows these are the {_MOST_ROWS:,} that differ most."
+        return sorted(most.tolist()), said
+
+
+def _table(
+    a: RunData, both: _Common, shown: Sequence[int], place: Mapping[int, int]
+) -> tuple[list[Column], list[list[Any]]]:
+    index = a.index
+    several = len(index.attributes) > 1
+    columns = [Column("pair", "id", "The pair's id; opens its texts.")]
+    if several:
+        columns.append(Column("attribute", "text", "What was rated."))
+    columns += [
+        Column("A", "score", "Mean rating in run A."),
+        Column("B", "score", "Mean rating in run B."),
+        Column("B − A", "difference", "Difference of the mean ratings."),
+        Column("from", "interval", "Lower end of the 95 % interval for the difference of the judges' means."),
+        Column("to", "interval", "Upper end of the 95 % interval for the difference of the judges' means."),
+        Column("ratings A", "number", "Ratings in run A."),
+        Column("ratings B", "number", "Ratings in run B."),
+        Column("differ", "text", "yes, where the interval does not contain 0."),
+    ]
+    rows = []
+    for row in shown:
+        arm = int(both.arms[row])
+        named = [a.pairs[index.pair(arm)].pair_id, *([index.attribute(arm)] if several else [])]
+        numbers = [_number(each[row]) for each in (both.a, both.b, both.difference, both.low, both.high)]
+        counts = [int(both.n_a[row]), int(both.n_b[row])]
+        rows.append([*named, *numbers, *counts, "yes" if both.apart[row] else "", place[index.pair(arm)]])
+    return columns, rows
+
+
+def _pictures(both: _Common, scale: Scale) -> list[Picture]:
+    width = scale.high - scale.low
+    return [
+        picture(
+            "A against B",
+            "Each mark is a pair; on the dashed line both runs score it alike.",
+            pictures.against(both.a, both.b, ("score in A", "score in B"), scale),
+        ),
+        picture(
+            "Differences",
+            "How many pairs B scores higher (right of 0) or lower than A, and by how much.",
+            pictures.histogram({"B − A": both.difference}, "B − A", np.linspace(-width, width, 2 * _BINS + 1)),
+        ),
+    ]
+
+
+class _Both:
+    """The answers of both runs to the pairs of the page, each with the letter of its run."""
+
+    def __init__(self, a: RunData, b: RunData, pairs: Sequence[int]) -> None:
+        other = {pair.pair_id: number for number, pair in enumerate(b.pairs)}
+        self._pairs = [(pair, other.get(a.pairs[pair].pair_id)) for pair in pairs]
+        self._judged = (Judged(a), Judged(b))
+
+    def __call__(self, number: int, longest: int | None, most: int | None) -> list[Any]:
+        found = []
+        for letter, judged, pair in zip("AB", self._judged, self._pairs[number], strict=True):
+            if pair is not None:
+                found += [[*answer, letter] for answer in judged.of(pair, longest, most)]
+        return found
+
+
+def _common_arms(a: RunData, b: RunData) -> tuple[IntArray, IntArray]:
+    index_a, index_b = a.index, b.index
+    known = {(b.pairs[index_b.pair(arm)].pair_id, index_b.attribute(arm)): arm for arm in range(len(index_b))}
+    both = [
+        (arm, known[key])
+        for arm in range(len(index_a))
+        if (key := (a.pairs[index_a.pair(arm)].pair_id, index_a.attribute(arm))) in known
+    ]
+    found = np.array(both, dtype=np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def _estimates(run: RunData, arms: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Mean, ends of the interval and number of ratings of each of ``arms``; the intervals of both runs hold together."""
+    scale = Scale(*run.manifest.scale)
+    index = run.index
+    counts = level_counts(index.arms_of(run.judgments), run.judgments, len(index), scale)[arms]
+    n = counts.sum(axis=1).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        means = counts @ np.arange(scale.low, scale.high + 1) / n
+    low, high = mean_intervals(counts, scale.low, scale.high, alpha=ALPHA / 2)
+    return means, low, high, n
+
+
+def _headline(common: _Common) -> list[tuple[str, str, str]]:
+    mean_a, mean_b, apart = common.a, common.b, common.apart
+    both = ~(np.isnan(mean_a) | np.isnan(mean_b))
+    difference = common.difference[both]
+    count = len(difference)
+    error = difference.std(ddof=1) / np.sqrt(count) if count > 1 else np.nan
+    lines = [
+        ("mean of A", f"{mean_a[both].mean():.3f}" if count else "–", f"over {count:,} scores that both runs have"),
+        ("mean of B", f"{mean_b[both].mean():.3f}" if count else "–", "over the same"),
+        (
+            "B − A",
+            f"{difference.mean():+.3f}" if count else "–",
+            f"± {1.96 * error:.3f}: 95 %, over pairs like these (normal approximation)" if count > 1 else "",
+        ),
+        (
+            "differ beyond noise",
+            f"{int(apart.sum()):,}",
+            f"of {len(apart):,}: their 95 % intervals of B − A leave 0 out, each for itself",
+        ),
+    ]
+    if count:
+        each = agreement(mean_a[both], mean_b[both])[1]
+        value = "–" if np.isnan(each.value) else f"{each.value:.2f}"
+        ends = (
+            ""
+            if np.isnan(each.ci_low)
+            else f"95 % interval [{each.ci_low:.2f}, {each.ci_high:.2f}], bootstrap over pairs"
+        )
+        lines.append(("Spearman ρ of A and B", value, ends))
+    return lines
+
+
+def _warnings(a: RunData, b: RunData, facts: list[dict[str, Any]], common: int) -> list[str]:
+    found = [
+        f"Run {letter} is {each['state']}: {each['spent']:,} of {each['budget']:,} calls are spent."
+        for letter, each in zip("AB", facts, strict=True)
+        if each["state"] != "finished"
+    ]
+    if common < max(len(a.index), len(b.index)):
+        found.append(
+            f"{common:,} scores are in both; {len(a.index) - common:,} are in A alone and {len(b.index) - common:,} in B alone."
+        )
+    texts = {pair.pair_id: (pair.prompt, pair.response) for pair in a.pairs}
+    changed = sum(
+        texts.get(pair.pair_id, (pair.prompt, pair.response)) != (pair.prompt, pair.response) for pair in b.pairs
+    )
+    if changed:
+        found.append(f"{changed:,} pairs of one id have other texts in B than in A.")
+    return found
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 4)

@@ -1,0 +1,188 @@
+"""The pictures of a report: each drawn by matplotlib for light and for dark, as SVG."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from robin_cli.allocation.arms import FloatArray, IntArray
+from robin_cli.output.text import plain
+from robin_cli.records import Scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SIZE = (5.2, 3.6)
+_MANY = 1500
+"""From so many marks on, they are drawn as one bitmap in the picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours that can be told apart on their ground, by people who do not see red and green apart as well."""
+
+    ink: str
+    faint: str
+    marks: tuple[str, ...]
+
+
+LIGHT = Theme("#24292f", "#d0d7de", ("#0b62c4", "#c4520b", "#1a7f37", "#8250df", "#6e7781"))
+DARK = Theme("#e6edf3", "#3d444d", ("#6cb6ff", "#f0883e", "#57ab5a", "#b083f0", "#909dab"))
+
+Draw = Callable[["Axes", Theme], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as data addresses for light and dark, with what it shows in words."""
+
+    title: str
+    says: str
+    light: str
+    dark: str
+
+
+def picture(title: str, says: str, draw: Draw) -> Picture:
+    """Draw a picture in both themes; ``says`` is read out in its place, and stands below it."""
+    return Picture(title, says, _address(_svg(draw, LIGHT)), _address(_svg(draw, DARK)))
+
+
+def allocation(counts: FloatArray, variances: FloatArray, attributes: Sequence[str], evenly: float) -> Draw:
+    """Ratings against their variance, arm by arm; arms with fewer than two ratings have none."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        names = np.asarray(attributes)
+        for number, name in enumerate(dict.fromkeys(attributes)):
+            mine = (names == name) & ~np.isnan(variances)
+            _dots(axes, variances[mine], counts[mine], theme, number, label=name)
+        axes.axhline(evenly, color=theme.ink, linewidth=1, linestyle="--", label="even spread")
+        axes.set(xlabel="variance of a pair's ratings", ylabel="ratings of the pair", ylim=(0, None))
+        _legend(axes, theme)
+
+    return draw
+
+
+def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> Draw:
+    """A measure of the worst score against ratings, and that of an even spread."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        axes.plot(calls, run, color=theme.marks[0], marker="o", markersize=3, label="this run")
+        axes.plot(calls, evenly, color=theme.marks[1], linestyle="--", label="even spread (projected)")
+        axes.set(xlabel="ratings", ylabel=label, xscale="log")
+        _plain_numbers(axes)
+        axes.set_ylim(0, None)
+        _legend(axes, theme)
+
+    return draw
+
+
+def histogram(values: Mapping[str, FloatArray], label: str, bins: FloatArray) -> Draw:
+    """How many pairs have which value; one outline a name."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        for number, (name, mine) in enumerate(values.items()):
+            known = mine[~np.isnan(mine)]
+            colour = theme.marks[number % len(theme.marks)]
+            axes.hist(known, bins=list(bins), color=colour, alpha=0.35 if len(values) > 1 else 0.8)
+            axes.hist(known, bins=list(bins), color=colour, histtype="step", label=_name(name))
+        axes.set(xlabel=label, ylabel="pairs")
+        if len(values) > 1:
+            _legend(axes, theme)
+
+    return draw
+
+
+def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, *, jitter: float = 0.0) -> Draw:
+    """One score against another, with the line on which both are equal; ``jitter`` spreads what would hide one another."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        both = ~(np.isnan(x) | np.isnan(y))
+        spread = np.random.default_rng(0).uniform(-jitter, jitter, int(both.sum()))
+        axes.plot([scale.low, scale.high], [scale.low, scale.high], color=theme.ink, linewidth=1, linestyle="--")
+        _dots(axes, x[both] + spread, y[both], theme, 0)
+        axes.set(xlabel=_name(names[0]), ylabel=_name(names[1]))
+
+    return draw
+
+
+def bars(counts: Mapping[str, int], label: str) -> Draw:
+    """A count for each name."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        names = [_name(name) for name in counts]
+        axes.barh(names, list(counts.values()), color=theme.marks[1])
+        axes.invert_yaxis()
+        axes.set(xlabel=label)
+        for position, count in enumerate(counts.values()):
+            axes.annotate(
+                f"{count:,}", (count, position), xytext=(4, 0), textcoords="offset points", va="center", color=theme.ink
+            )
+        axes.margins(x=0.15)
+
+    return draw
+
+
+def _dots(axes: Axes, x: FloatArray, y: FloatArray, theme: Theme, number: int, *, label: str = "") -> None:
+    many = len(x) > _MANY
+    axes.scatter(
+        x,
+        y,
+        s=6 if many else 14,
+        alpha=0.35 if many else 0.7,
+        linewidths=0,
+        color=theme.marks[number % len(theme.marks)],
+        rasterized=many,
+        label=_name(label) if label else None,
+    )
+
+
+def _svg(draw: Draw, theme: Theme) -> str:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    coloured = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    style: Any = dict.fromkeys(coloured, theme.ink)
+    style |= {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "robin",
+        "font.sans-serif": ["DejaVu Sans", "Arial"],
+        "font.size": 10,
+    }
+    with mpl.rc_context(style):
+        figure = Figure(figsize=_SIZE, layout="constrained", facecolor="none")
+        axes = figure.subplots()
+        axes.set_facecolor("none")
+        axes.grid(visible=True, color=theme.faint, linewidth=0.6)
+        axes.set_axisbelow(True)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        draw(axes, theme)
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
+    return drawn.getvalue()
+
+
+def _address(svg: str) -> str:
+    lines = " ".join(line.strip() for line in svg[svg.index("<svg") :].splitlines())
+    return "data:image/svg+xml;base64," + base64.b64encode(lines.encode()).decode("ascii")
+
+
+def _plain_numbers(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _legend(axes: Axes, theme: Theme) -> None:
+    axes.legend(frameon=False, fontsize=8, labelcolor=theme.ink)
+
+
+def _name(name: str) -> str:
+    return plain(name, keep="").replace("$", r"\$")

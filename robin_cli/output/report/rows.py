@@ -1,0 +1,138 @@
+"""What the table of a report opens: numbers of every pair, and its texts, packed so that the file stays small.
+
+Text is cut as far as it takes to fit; how far is said in the report.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robin_cli.allocation.arms import IntArray
+from robin_cli.records import Pair
+from robin_cli.runs.store import RunData
+
+_ROOM = 3_700_000
+"""Bytes for all texts, packed: with everything else a report stays under 5 MB."""
+
+_BLOCK = 64
+"""Pairs that are unpacked at a time."""
+
+_CUTS = (
+    (None, None),
+    *(
+        (20_000, 40),
+        (8000, 20),
+        (4000, 10),
+        (2000, 6),
+        (1000, 4),
+        (700, 4),
+        (500, 3),
+        (350, 3),
+        (250, 2),
+        (180, 2),
+        (120, 1),
+    ),
+    (60, 0),
+)
+"""Longest text in characters, and most answers of an arm, from everything down; the first that fits is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts of pairs in blocks of ``block`` pairs, each packed JSON; with how they were cut, None for not at all."""
+
+    blocks: list[str]
+    block: int
+    longest: int | None
+    most_answers: int | None
+    cut: bool
+
+
+Answers = Callable[[int, int | None, int | None], list[Any]]
+
+
+def packed(value: object) -> str:
+    """``value`` as JSON, compressed, in letters that HTML lets be."""
+    data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return base64.b64encode(gzip.compress(data, compresslevel=9, mtime=0)).decode("ascii")
+
+
+def texts_of(pairs: Sequence[Pair], answers: Answers, *, room: int = _ROOM) -> Texts:
+    """The texts of ``pairs`` and the ``answers`` to each, cut until they fit into ``room``."""
+    for longest, most in _CUTS:
+        blocks, size = [], 0
+        for start in range(0, len(pairs), _BLOCK):
+            part = range(start, min(start + _BLOCK, len(pairs)))
+            blocks.append(
+                packed(
+                    [
+                        [_cut(pairs[k].prompt, longest), _cut(pairs[k].response, longest), answers(k, longest, most)]
+                        for k in part
+                    ]
+                )
+            )
+            size += len(blocks[-1])
+            if size > room:
+                break
+        if size <= room or longest == _CUTS[-1][0]:
+            return Texts(blocks, _BLOCK, longest, most, cut=longest is not None)
+    raise AssertionError("the last cut is always taken")
+
+
+class Judged:
+    """The answers of a run, by pair: attribute, rating (None for none), its reason, and the feedback."""
+
+    def __init__(self, run: RunData) -> None:
+        index = run.index
+        self._attributes = len(index.attributes)
+        self._names = index.attributes
+        arm = index.arms_of(run.judgments)
+        self._order = np.argsort(arm, kind="stable")
+        self._starts: IntArray = np.searchsorted(arm[self._order], np.arange(len(index) + 1))
+        self._columns = {
+            name: pc.cast(
+                run.judgments[name], kind
+            ).combine_chunks()  # large: two GB of text are more than a string column holds
+            for name, kind in (
+                ("rating", pa.int32()),
+                *((each, pa.large_string()) for each in ("reason", "feedback", "text")),
+            )
+        }
+
+    def of(self, pair: int, longest: int | None, most: int | None) -> list[Any]:
+        """At most ``most`` answers for each attribute, first those that differ, each text at most ``longest`` characters."""
+        found = []
+        for number, name in enumerate(self._names):
+            arm = pair * self._attributes + number
+            rows = self._order[self._starts[arm] : self._starts[arm + 1]]
+            shown = _varied(rows, self._columns["rating"], most)
+            for row in shown:
+                rating, reason, feedback, text = (self._columns[column][int(row)].as_py() for column in self._columns)
+                found.append([name, rating, reason or "", _cut(feedback or text, longest)])
+        return found
+
+
+def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
+    """At most ``most`` of ``rows``, every rating among them before any comes twice; in the order they came."""
+    if most is None or len(rows) <= most:
+        return [int(row) for row in rows]
+    seen: dict[int | None, int] = {}
+    ranked = []
+    for row in rows.tolist():
+        rating = ratings[row].as_py()
+        seen[rating] = seen.get(rating, 0) + 1
+        ranked.append((seen[rating], row))
+    return sorted(row for _, row in sorted(ranked)[:most])
+
+
+def _cut(text: str, longest: int | None) -> str:
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"

@@ -1,0 +1,242 @@
+"""The report of one run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robin_cli.allocation.arms import FloatArray
+from robin_cli.output.progress import dollars
+from robin_cli.output.report import pictures
+from robin_cli.output.report.curve import Curve, curve_of
+from robin_cli.output.report.page import Column, Page, View
+from robin_cli.output.report.pictures import Picture, picture
+from robin_cli.output.report.rows import Judged, texts_of
+from robin_cli.output.scores import Scores, score
+from robin_cli.output.status import facts_of, lines_of
+from robin_cli.output.table import judged_by
+from robin_cli.records import MODEL_PREFIX, Scale
+from robin_cli.runs.store import RunData
+
+_MOST_ROWS = 20_000
+_BINS = 20
+
+
+def page_of(run: RunData, *, working: bool) -> Page:
+    """What the report of ``run`` shows; ``working``: a process is at work on it."""
+    scores = score(run)
+    facts = facts_of(run, scores, working=working)
+    curve = curve_of(run)
+    columns, rows, left_out = _table(run, scores)
+    pairs = sorted({row[-1] for row in rows})
+    judged = Judged(run)
+    packed = texts_of([run.pairs[pair] for pair in pairs], lambda k, longest, most: judged.of(pairs[k], longest, most))
+    place = {pair: number for number, pair in enumerate(pairs)}
+    attributes = ", ".join(facts["attributes"])
+    return Page(
+        title=f"{attributes} of {facts['pairs']:,} pairs",
+        subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
+        headline=_headline(facts, scores),
+        warnings=_warnings(facts),
+        pictures=_pictures(run, scores, facts, curve),
+        facts={"About this run": lines_of(facts)},
+        columns=columns,
+        rows=[[*row[:-1], place[row[-1]]] for row in rows],
+        texts=packed,
+        views=_views(columns),
+        left_out=left_out,
+    )
+
+
+def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str]]:
+    means = _column(scores, "score")
+    rated = means[~np.isnan(means)]
+    mean = f"{rated.mean():.2f}" if len(rated) else "–"
+    lines = [
+        ("mean score", mean, f"over {len(rated):,} scores; how they differ: standard deviation {_spread(rated)}"),
+        ("calls spent", f"{facts['spent']:,}", f"of a budget of {facts['budget']:,}; {facts['state']}"),
+        ("largest standard error", _largest(scores), "of the scores with two ratings or more: an estimate"),
+        (
+            "error bound",
+            f"± {facts['error_bound']:.2f}",
+            "no score is further from the judge's mean, with 95 % confidence for all at once",
+        ),
+        (
+            "answers without a rating",
+            f"{sum(facts['unparsed'].values()):,}",
+            f"and {sum(facts['failed'].values()):,} failed calls kept",
+        ),
+    ]
+    cost = facts["cost_usd"]
+    tokens = f"{facts['prompt_tokens']:,} tokens in, {facts['completion_tokens']:,} out"
+    lines.append(("cost", dollars(cost) if cost is not None else "unknown", tokens))
+    for attribute, found in facts["agreement"].items():
+        each = found["spearman"]
+        value = "–" if np.isnan(each["value"]) else f"{each['value']:.2f}"
+        lines.append(
+            (
+                f"Spearman ρ with human {attribute}",
+                value,
+                f"95 % interval {_range(each)}, bootstrap over {each['n']:,} pairs",
+            )
+        )
+    return lines
+
+
+def _warnings(facts: dict[str, Any]) -> list[str]:
+    found = []
+    if str(facts["model"]).startswith(MODEL_PREFIX):
+        found.append(
+            "These are recorded ratings, replayed: no model read the responses, and the scores say nothing about them."
+        )
+    if facts["state"] != "finished":
+        found.append(f"This run is {facts['state']}: {facts['spent']:,} of {facts['budget']:,} calls are spent.")
+    if facts["arms_retired"]:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in facts["retired_reasons"].items())
+        found.append(f"{facts['arms_retired']:,} of {facts['arms']:,} could not be rated and were given up: {reasons}.")
+    return found
+
+
+def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve) -> list[Picture]:
+    scale = Scale(*run.manifest.scale)
+    counts, variances, means, human = (_column(scores, name) for name in ("n", "variance", "score", "human"))
+    attributes = list(scores.columns["attribute"])
+    evenly = facts["ratings"] / max(1, facts["arms"])
+    widest = np.nanmax(variances, initial=0.25)
+    spread = np.linspace(0, widest, _BINS + 1)
+    bins = np.linspace(scale.low, scale.high, _BINS + 1)
+    drawn = [
+        picture(
+            "Where the budget went",
+            f"Each mark is a pair. An even spread would have given each {evenly:.1f} ratings (dashed).",
+            pictures.allocation(counts, variances, attributes, evenly),
+        )
+    ]
+    if len(curve.calls) > 1:
+        drawn += _courses(curve)
+    drawn += [
+        picture(
+            "Scores", "How many pairs have which score.", pictures.histogram(_split(means, attributes), "score", bins)
+        ),
+        picture(
+            "Variances",
+            "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same.",
+            pictures.histogram(_split(variances, attributes), "variance of a pair's ratings", spread),
+        ),
+    ]
+    for attribute, found in facts["agreement"].items():
+        mine = np.array(attributes) == attribute
+        said = ", ".join(f"{name} {each['value']:.2f} {_range(each)}" for name, each in found.items())
+        drawn.append(
+            picture(
+                f"Agreement with human {attribute}",
+                f"{said} (95 % bootstrap over {found['pearson']['n']:,} pairs). Marks are spread sideways a little.",
+                pictures.against(human[mine], means[mine], (f"human {attribute}", "score"), scale, jitter=0.12),
+            )
+        )
+    troubles = facts["unparsed"] | {f"{name} (failed)": count for name, count in facts["failed"].items()}
+    if troubles:
+        drawn.append(
+            picture(
+                "What brought no rating",
+                "Answers without a rating are paid for and count; failed calls do not.",
+                pictures.bars(troubles, "calls"),
+            )
+        )
+    return drawn
+
+
+def _courses(curve: Curve) -> list[Picture]:
+    even = "Dashed: an even spread of as many ratings, projected from this run's ratings."
+    return [
+        picture(
+            "Largest standard error",
+            f"The least certain of {curve.arms:,} scores, by the spread of its ratings: an estimate, and what the calls are "
+            f"spent to lower. {even} At the end {curve.error[-1]:.2f} against {curve.even_error[-1]:.2f}.",
+            pictures.course(curve.calls, curve.error, curve.even_error, "largest standard error"),
+        ),
+        picture(
+            "Guaranteed bound",
+            f"With 95 % confidence none of {curve.arms:,} scores is further off, whenever one looks. It also covers what "
+            f"ratings have not shown yet, so the pairs with the fewest set it. {even} At the end {curve.bound[-1]:.2f} against "
+            f"{curve.even_bound[-1]:.2f}.",
+            pictures.course(curve.calls, curve.bound, curve.even_bound, "error bound of all scores"),
+        ),
+    ]
+
+
+def _table(run: RunData, scores: Scores) -> tuple[list[Column], list[list[Any]], str]:
+    several = len(run.manifest.attributes) > 1
+    human = _column(scores, "human")
+    columns = {"pair_id": Column("pair", "id", "The pair's id; opens its texts.")}
+    if several:
+        columns["attribute"] = Column("attribute", "text", "What was rated.")
+    columns |= {
+        "score": Column("score", "score", "The mean of the ratings."),
+        "ci_low": Column("from", "interval", "Lower end of the 95 % interval for the judge's mean."),
+        "ci_high": Column("to", "interval", "Upper end of the 95 % interval for the judge's mean."),
+        "variance": Column("variance", "score", "Variance of the ratings; from two up."),
+        "n": Column("ratings", "number", "How many ratings there are."),
+        "n_unparsed": Column("unparsed", "number", "Answers without a rating."),
+    }
+    if not np.isnan(human).all():
+        columns["human"] = Column("human", "score", "The human rating that came with the data.")
+    if any(scores.columns["given_up"]):
+        columns["given_up"] = Column("given up", "text", "Why the pair is asked no more.")
+    shown = np.arange(len(scores))
+    left_out = ""
+    if len(scores) > _MOST_ROWS:
+        width = _column(scores, "ci_high") - _column(scores, "ci_low")
+        shown = np.sort(np.argsort(-width, kind="stable")[:_MOST_ROWS])
+        left_out = (
+            f"Of {len(scores):,} rows these are the {_MOST_ROWS:,} with the widest intervals; robin export has all."
+        )
+    values = [_cells(scores.columns[name]) for name in columns]
+    index = run.index
+    rows = [[*(column[row] for column in values), index.pair(row)] for row in shown.tolist()]
+    return list(columns.values()), rows, left_out
+
+
+def _views(columns: list[Column]) -> list[View]:
+    views = [
+        View("variance above 1", "variance", "above", 1),
+        View("variance 0", "variance", "is", 0),
+        View("with unparsed answers", "unparsed", "above", 0),
+        View("without a rating", "ratings", "is", 0),
+    ]
+    if any(column.name == "given up" for column in columns):
+        views.append(View("given up", "given up", "isnt", ""))
+    return views
+
+
+def _cells(values: Any) -> list[Any]:
+    if isinstance(values, list):
+        return values
+    if values.dtype.kind == "i":
+        return [int(value) for value in values]
+    return [None if np.isnan(value) else round(float(value), 4) for value in values]
+
+
+def _column(scores: Scores, name: str) -> FloatArray:
+    return np.asarray(scores.columns[name], dtype=np.float64)
+
+
+def _split(values: FloatArray, attributes: list[Any]) -> dict[str, FloatArray]:
+    names = np.array(attributes)
+    return {str(name): values[names == name] for name in dict.fromkeys(attributes)}
+
+
+def _spread(values: FloatArray) -> str:
+    return f"{values.std(ddof=1):.2f}" if len(values) > 1 else "–"
+
+
+def _largest(scores: Scores) -> str:
+    errors = _column(scores, "std_error")
+    return "–" if np.isnan(errors).all() else f"{np.nanmax(errors):.2f}"
+
+
+def _range(each: dict[str, Any]) -> str:
+    if np.isnan(each["ci_low"]):
+        return "[–]"
+    return f"[{each['ci_low']:.2f}, {each['ci_high']:.2f}]"
