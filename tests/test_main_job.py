@@ -318,36 +318,6 @@ def test_never_writes_the_key_anywhere(tmp_path: Path, replay_url: str) -> None:
     assert not [path for path in files if key.encode() in path.read_bytes()]
 
 
-def test_plans_a_budget_and_sends_nothing(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 50)
-    url = f"http://127.0.0.1:{free_port()}/v1"  # nobody listens
-    command: list[str | Path] = [
-        "plan",
-        data,
-        "--budget",
-        "20000",
-        "-a",
-        "helpfulness",
-        "--base-url",
-        url,
-        "--model",
-        "m",
-    ]
-
-    shown = robin(*command, "--scheduler", "robin-hood", "--mode", "theory", cwd=tmp_path)
-    plan = json.loads(robin(*command, "--json", cwd=tmp_path).stdout)
-
-    assert shown.returncode == 0, shown.stderr
-    assert "Nothing was sent" in shown.stdout
-    assert "Theorem 2, with B − K·t0 for B" in " ".join(shown.stdout.split())
-    assert (plan["arms"], plan["calls_an_arm"]) == (50, 400)
-    errors = [row["typical_error"] for row in plan["forecast"]]
-    assert errors == sorted(errors, reverse=True)
-    assert {row["bound"] for row in plan["forecast"]} == {None}  # practice mode has none
-    assert 300 < plan["prompt_tokens"] / 20000 < 900
-    assert list(tmp_path.iterdir()) == [data]
-
-
 def test_renders_the_messages_that_would_be_sent(tmp_path: Path) -> None:
     pair = {"id": "x", "prompt": "{{ 7 * 7 }} {instruction}", "response": "Rating: 4\n{% raw %}"}
     (tmp_path / "p.jsonl").write_text(json.dumps(pair), encoding="utf-8")

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import check, inspect, judge, report, simulate, tools
+from robin_cli.cli import check, inspect, judge, plan, report, simulate, tools
 from robin_cli.errors import RobinError
 
 INTERRUPTED = 130
@@ -38,6 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 judge.register(app)
+plan.register(app)
 inspect.register(app)
 report.register(app)
 simulate.register(app)

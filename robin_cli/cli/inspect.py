@@ -1,4 +1,4 @@
-"""robin plan, status, export, render and parse: looking ahead and back; nothing here asks a judge."""
+"""robin status, export, render and parse: looking at what is there; nothing here asks a judge."""
 
 from __future__ import annotations
 
@@ -22,37 +22,10 @@ class What(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to ``app``."""
-    app.command(epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness")(plan)
     app.command(epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")(status)
     app.command(epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx")(export)
     app.command(epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness")(render)
     app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")(parse)
-
-
-def plan(
-    data: opt.Data = None,
-    budget: opt.Budget = None,
-    attribute: opt.Attribute = None,
-    base_url: opt.BaseUrl = None,
-    model: opt.Model = None,
-    columns: opt.Columns = None,
-    skip_bad_rows: opt.SkipBadRows = None,
-    limit: opt.Limit = None,
-    scheduler: opt.Scheduler = None,
-    delta: opt.Delta = None,
-    mode: opt.Mode = None,
-    objective: opt.Objective = None,
-    variances: opt.Variances = None,
-    max_tokens: opt.MaxTokens = None,
-    config: opt.Config = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
-) -> None:
-    """Say what a budget would buy: calls, tokens, and how far off scores may be. Sends nothing."""
-    given = {name: value for name, value in locals().items() if name not in {"config", "json"}}
-    from robin_cli.config import load_config
-    from robin_cli.output.plan import plan_of, print_plan
-
-    print_plan(plan_of(load_config(given, config), lambda line: typer.echo(f"note: {line}", err=True)), as_json=json)
 
 
 def status(

@@ -98,9 +98,10 @@ def resume(
 
 
 def _judge(config: RunConfig) -> None:
-    from robin_cli.cli.work import connection_of, messages_for, spend
+    from robin_cli.cli.work import messages_for, spend
     from robin_cli.config import api_key
     from robin_cli.output.export import check_output
+    from robin_cli.runs.connection import connection_of
     from robin_cli.runs.opening import open_run
 
     api_key(config)  # no endpoint is the first thing to say: before data is read or a folder made
@@ -112,9 +113,10 @@ def _judge(config: RunConfig) -> None:
 
 
 def _resume(run: Path, given: dict[str, Any]) -> None:
-    from robin_cli.cli.work import connection_of, last_connection, messages_for, spend
+    from robin_cli.cli.work import messages_for, spend
     from robin_cli.config import RunConfig, checked_flags
     from robin_cli.output.export import check_output
+    from robin_cli.runs.connection import connection_of, last_connection
     from robin_cli.runs.manifest import read_manifest
     from robin_cli.runs.opening import reopen_run
 

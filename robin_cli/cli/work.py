@@ -1,4 +1,4 @@
-"""Wiring for a session of work: endpoint, pacer, judge, signals, progress, and what is said at the end."""
+"""A session of work at the command line: signals, progress, and what is said at the end."""
 
 from __future__ import annotations
 
@@ -7,72 +7,22 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 from rich.console import Console
 
-from robin_cli.config import RunConfig, api_key, endpoint_of
+from robin_cli.config import RunConfig, api_key
 from robin_cli.errors import EndpointError, LimitReached, RobinError, StorageError
-from robin_cli.judging.endpoints import Endpoints, Member
-from robin_cli.judging.metering import Meter, Price, prices_of
-from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
-from robin_cli.judging.pacing import Caps, Pacer
 from robin_cli.output.progress import Messages, duration, shown, spent_line
+from robin_cli.runs.connection import Connection
 from robin_cli.runs.engine import GRACE_S, Stop
-from robin_cli.runs.manifest import Manifest
-from robin_cli.runs.opening import cautions
-from robin_cli.runs.session import AUTO_CEILING, Limits, Outcome, Session
+from robin_cli.runs.session import Outcome, Session
 from robin_cli.runs.store import RunStore
+from robin_cli.runs.work import work
 
 INTERRUPTED = 130
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """How a session reaches its judge, and what it may cost; may differ between the sessions of a run, recorded with each."""
-
-    base_url: tuple[str, ...]
-    api_key_env: str
-    concurrency: str
-    samples_per_request: int
-    rpm: float | None
-    tpm: float | None
-    max_cost: float | None
-    price_in: float | None
-    price_out: float | None
-    timeout: float
-    max_retries: int
-    debug_http: str | None = None
-
-
-def connection_of(config: RunConfig) -> Connection:
-    """The part of ``config`` that says how to reach the judge.
-
-    Raises:
-        InputError: no model is named, or money is limited that has no price.
-    """
-    values = {each.name: getattr(config, each.name) for each in fields(Connection)}
-    base_urls, model = endpoint_of(config)
-    connection = Connection(**{**values, "base_url": base_urls})
-    _prices(connection, model)
-    return connection
-
-
-def last_connection(manifest: Manifest) -> dict[str, Any]:
-    """How the last session of a run reached its judge, and which model that was, by names of RunConfig."""
-    session: Mapping[str, Any] = manifest.sessions[-1] if manifest.sessions else {}
-    known = {each.name for each in fields(Connection)} - {"debug_http"}
-    recorded = {name: value for name, value in session.items() if name in known}
-    urls = recorded.pop("base_url", manifest.settings["base_url"])
-    return {
-        **recorded,
-        "base_url": (urls,) if isinstance(urls, str) else tuple(urls),
-        "model": manifest.settings["model"],
-    }
 
 
 def messages_for(config: RunConfig) -> Messages:
@@ -80,8 +30,13 @@ def messages_for(config: RunConfig) -> Messages:
     return Messages(Console(stderr=True, highlight=False), quiet=config.quiet)
 
 
-def spend(store: RunStore, connection: Connection, config: RunConfig, messages: Messages) -> None:
+def spend(
+    store: RunStore, connection: Connection, config: RunConfig, messages: Messages, *, pilot: bool = False
+) -> None:
     """Work on the open run until its budget is spent; say how it ended and what to do next.
+
+    Args:
+        pilot: more budget is to come.
 
     Raises:
         RobinError: as the errors of the judge and of the disk; a line saying what is kept was printed.
@@ -89,12 +44,24 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
     """
     key = api_key(config)
     try:
-        outcome = asyncio.run(_work(store, connection, key, messages, quiet=config.quiet))
+        outcome = asyncio.run(
+            work(
+                store,
+                connection,
+                key,
+                notify=messages.note,
+                around=lambda session, stop: _around(session, stop, messages, quiet=config.quiet),
+                cautious=not pilot,
+            )
+        )
     except RobinError as error:
         if store.has_answers and not isinstance(error, StorageError):  # which says itself what is where
             more = " --max-cost MORE" if isinstance(error, LimitReached) else ""
             messages.note(f"everything received is kept in {store.path}; to go on: {_again(store, config)}{more}")
         raise
+    if outcome is None and pilot:
+        messages.note(f"the pilot {store.path} is made already: nothing was sent")
+        return
     if outcome is None:
         messages.note(
             f"all {store.manifest.budget:,} calls are spent already; for more: robin resume {store.path} --budget N"
@@ -103,74 +70,11 @@ def spend(store: RunStore, connection: Connection, config: RunConfig, messages: 
     _conclude(store, outcome, config, messages)
 
 
-async def _work(
-    store: RunStore, connection: Connection, key: str, messages: Messages, *, quiet: bool
-) -> Outcome | None:
-    """One session; None if there is nothing left to spend."""
-
-    def notify(line: str) -> None:
-        messages.note(f"note: {line}".replace("export RUN", f"export {store.path}"))
-
-    stop = Stop()
-    endpoints, price = _endpoints(store.manifest, connection, key, notify)
-    limits = Limits(connection.max_cost, connection.samples_per_request)
-    session = Session(store, endpoints, stop, limits=limits, price=price, notify=notify)
-    if session.budget.exhausted:
-        await endpoints.aclose()
-        return None
-    for caution in cautions(store.manifest, len(session.arms), store.variances, has_key=key != "none"):
-        messages.note(f"note: {caution}")
-    store.set_manifest(
-        store.manifest.with_session(**{each.name: getattr(connection, each.name) for each in fields(connection)})
-    )
+@contextmanager
+def _around(session: Session, stop: Stop, messages: Messages, *, quiet: bool) -> Iterator[None]:
     _stop_on_signals(stop, session, messages)
-    try:
-        with shown(session, messages, quiet=quiet):
-            outcome = await session.work()
-    except BaseException:
-        with suppress(StorageError):  # what went wrong first says more
-            store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
-        raise
-    store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
-    return outcome
-
-
-def _endpoints(
-    manifest: Manifest, connection: Connection, key: str, notify: Callable[[str], None]
-) -> tuple[Endpoints, Price | None]:
-    settings = manifest.settings
-    workers = None if connection.concurrency == "auto" else int(connection.concurrency)
-    several = len(connection.base_url) > 1
-    prices = _prices(connection, settings["model"])
-    members = []
-    for base_url, price in zip(connection.base_url, prices, strict=True):
-        endpoint = Endpoint(
-            base_url=base_url,
-            model=settings["model"],
-            api_key=key,
-            temperature=settings["temperature"],
-            top_p=settings["top_p"],
-            max_tokens=settings["max_tokens"],
-            extra_body=settings["extra_body"],
-            timeout_s=connection.timeout,
-            # Where there are others, a call that fails goes to them rather than waiting here.
-            max_retries=min(1, connection.max_retries) if several else connection.max_retries,
-            bounded=connection.max_cost is not None,
-            debug_http=connection.debug_http,
-        )
-        pacer = Pacer(workers, ceiling=AUTO_CEILING, clock=time.monotonic, caps=Caps(connection.rpm, connection.tpm))
-        members.append(Member(base_url, OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=notify), pacer))
-    return Endpoints(members, clock=time.monotonic, notify=notify), prices[0]
-
-
-def _prices(connection: Connection, model: str) -> list[Price | None]:
-    return prices_of(
-        model,
-        connection.base_url,
-        price_in=connection.price_in,
-        price_out=connection.price_out,
-        max_cost=connection.max_cost,
-    )
+    with shown(session, messages, quiet=quiet):
+        yield
 
 
 def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:

@@ -32,6 +32,15 @@ class Messages:
         if not self._quiet:
             self.console.print(Text(plain(line)), soft_wrap=True)
 
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Show on a terminal that ``what`` goes on, as long as the context lasts."""
+        if self._quiet or not self.console.is_terminal:
+            yield
+        else:
+            with self.console.status(what):
+                yield
+
 
 @contextmanager
 def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,26 +25,21 @@ from robin_cli.runs.variances import known_variances
 Notify = Callable[[str], None]
 
 
-def open_run(config: RunConfig, notify: Notify) -> RunStore:
+def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) -> RunStore:
     """Make the run that ``config`` asks for, or go on with the one in its ``run`` directory if it is the same.
+
+    Args:
+        dataset: the pairs, where they were read already; None to read what ``config`` names.
 
     Raises:
         InputError: bad data or settings, or a run directory made with other settings.
         RunError, StorageError: the directory cannot be used.
     """
-    if config.data is None:
-        raise InputError(
-            "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
-        )
     if config.budget is None:
         raise InputError("--budget is missing: say how many judge calls to spend, for example --budget 50000")
     attributes = config.attributes
     prompts = PromptSet(attributes)
-    dataset = load_pairs(
-        Path(config.data), columns=config.columns or None, skip_bad_rows=config.skip_bad_rows, limit=config.limit
-    )
-    if dataset.skipped:
-        notify(f"{config.data}: {dataset.skipped} bad rows left out (--skip-bad-rows)")
+    dataset = dataset or pairs_of(config, notify)
     wanted = manifest_of(config, dataset, prompts)
     index = ArmIndex([pair.pair_id for pair in dataset.pairs], attributes)
     variances = known_variances(Path(config.variances), index, notify) if config.variances else None
@@ -53,6 +48,24 @@ def open_run(config: RunConfig, notify: Notify) -> RunStore:
     if (path / FILE).exists():
         return _continue(path, wanted)
     return RunStore.create(path, wanted, dataset.pairs, variances)
+
+
+def pairs_of(config: RunConfig, notify: Notify) -> Dataset:
+    """The pairs that ``config`` names.
+
+    Raises:
+        InputError: it names none, or they cannot be read.
+    """
+    if config.data is None:
+        raise InputError(
+            "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
+        )
+    dataset = load_pairs(
+        Path(config.data), columns=config.columns or None, skip_bad_rows=config.skip_bad_rows, limit=config.limit
+    )
+    if dataset.skipped:
+        notify(f"{config.data}: {dataset.skipped} bad rows left out (--skip-bad-rows)")
+    return dataset
 
 
 def reopen_run(path: Path, *, budget: int | None) -> RunStore:
@@ -94,17 +107,10 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
         "limit",
     ):
         settings[name] = getattr(config, name)
-    arms = len(dataset.pairs) * len(config.attributes)
-    budget = config.budget or 0
-    if budget < arms:
-        what = "pairs" if len(config.attributes) == 1 else "pairs × attributes"
-        raise InputError(
-            f"--budget {budget}: reaches {budget} of {arms} {what} once; raise it to {arms} or more, or take fewer pairs "
-            f"with --limit {max(1, budget // len(config.attributes))}"
-        )
+    check_reach(config.budget or 0, len(dataset.pairs), config.attributes)
     return Manifest(
         settings=settings,
-        budget=budget,
+        budget=config.budget or 0,
         attributes=config.attributes,
         scale=(prompts.scale.low, prompts.scale.high),
         data={
@@ -117,6 +123,17 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
         prompt={"sha256": prompts.sha256},
         seed=config.seed,
     )
+
+
+def check_reach(budget: int, pairs: int, attributes: Sequence[str]) -> None:
+    """InputError if ``budget`` does not reach every arm once."""
+    arms = pairs * len(attributes)
+    if budget < arms:
+        what = "pairs" if len(attributes) == 1 else "pairs × attributes"
+        raise InputError(
+            f"--budget {budget}: reaches {budget} of {arms} {what} once; raise it to {arms} or more, or take fewer pairs "
+            f"with --limit {max(1, budget // len(attributes))}"
+        )
 
 
 def policy_of(manifest: Manifest, arms: int, variances: FloatArray | None) -> Policy:

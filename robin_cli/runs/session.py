@@ -26,8 +26,6 @@ from robin_cli.runs.opening import policy_of
 from robin_cli.runs.store import RunData, RunStore, read_run
 from robin_cli.runs.suspicion import Suspicion
 
-AUTO_CEILING = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -1,4 +1,4 @@
-"""Variances known beforehand: taken from an earlier run or a pool, kept with the run that uses them."""
+"""What an earlier run or a pool says of these arms: variances for a scheduler, counts of ratings for a forecast."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.allocation.arms import FloatArray
+from robin_cli.allocation.arms import FloatArray, IntArray
 from robin_cli.data.pools import Pool, load_pools
 from robin_cli.errors import InputError
+from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
 
 
@@ -21,12 +22,8 @@ def known_variances(source: Path, index: ArmIndex, notify: Callable[[str], None]
     Raises:
         InputError: ``source`` cannot be read, or knows none of the arms.
     """
-    pools = load_pools(source)
     variances = np.full(len(index), np.nan)
-    for position, attribute in enumerate(index.attributes):
-        pool = pools.get(attribute) or (next(iter(pools.values())) if len(pools) == 1 else None)
-        if pool is None:
-            raise InputError(f'--variances {source}: has no ratings of "{attribute}"; it has {", ".join(pools)}')
+    for position, pool in enumerate(_pools_of(source, index)):
         known = _by_pair(pool)
         variances[position :: len(index.attributes)] = [known.get(pair_id, np.nan) for pair_id in index.pair_ids]
     unknown = int(np.isnan(variances).sum())
@@ -39,6 +36,41 @@ def known_variances(source: Path, index: ArmIndex, notify: Callable[[str], None]
             f"{source}: {unknown} of {len(variances)} arms have fewer than two ratings there and get the others' mean"
         )
     return np.where(np.isnan(variances), np.nanmean(variances), variances)
+
+
+def known_counts(source: Path, index: ArmIndex, scale: Scale) -> list[IntArray]:
+    """How often each pair got each rating at ``source``, a run or a pool: by attribute, shape (pairs, levels) each.
+
+    Raises:
+        InputError: ``source`` cannot be read, knows none of the pairs, or holds ratings outside the scale.
+    """
+    found = []
+    for pool in _pools_of(source, index):
+        known = dict(zip(pool.pair_ids, pool.ratings, strict=True))
+        counts = np.zeros((len(index.pair_ids), scale.levels), dtype=np.int64)
+        for row, pair_id in enumerate(index.pair_ids):
+            ratings = known.get(pair_id)
+            if ratings is None:
+                continue
+            if ratings.min() < scale.low or ratings.max() > scale.high:
+                raise InputError(f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}")
+            counts[row] = np.bincount(ratings - scale.low, minlength=scale.levels)
+        if not counts.any():
+            raise InputError(f"--variances {source}: has ratings of none of these pairs; are they the same pairs?")
+        found.append(counts)
+    return found
+
+
+def _pools_of(source: Path, index: ArmIndex) -> list[Pool]:
+    """The pool of each attribute; one pool alone serves for any."""
+    pools = load_pools(source)
+    found = []
+    for attribute in index.attributes:
+        pool = pools.get(attribute) or (next(iter(pools.values())) if len(pools) == 1 else None)
+        if pool is None:
+            raise InputError(f'--variances {source}: has no ratings of "{attribute}"; it has {", ".join(pools)}')
+        found.append(pool)
+    return found
 
 
 def _by_pair(pool: Pool) -> dict[str, float]:

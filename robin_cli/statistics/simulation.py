@@ -66,25 +66,31 @@ class Snapshot:
         n: ratings of each pair, shape (runs, K).
         estimates: mean ratings, shape (runs, K); nan for a pair not asked yet.
         wce: max_i |s_i − ŝ_i|, the paper's worst-case error, shape (runs,); nan while a pair is not asked yet.
+        mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
     """
 
     budget: int
     n: IntArray
     estimates: FloatArray
     wce: FloatArray
+    mean_error: FloatArray
 
 
 def simulate(
-    ratings: Ratings, policy: Policy, budgets: Sequence[int], runs: int, rng: np.random.Generator
+    ratings: Ratings, policy: Policy, budgets: Sequence[int], runs: int, rng: np.random.Generator, *, worlds: int = 1
 ) -> list[Snapshot]:
     """Run ``policy`` for the largest of ``budgets``, ``runs`` times at once, one call after another.
+
+    Args:
+        worlds: ``ratings`` holds so many sets of K pairs, one after another, and run r is made on set r mod ``worlds``; then a
+            policy that knows variances knows those of all sets, shape (worlds · K,).
 
     Returns:
         A snapshot at each of ``budgets``, in rising order.
     """
-    state = _State(ratings, runs, rng)
+    state = _State(ratings, runs, rng, worlds)
     snapshots = []
-    warm = len(ratings.sizes) * policy.warm_up
+    warm = len(ratings.sizes) // worlds * policy.warm_up
     for budget in sorted(set(budgets)):
         state.ask_evenly(budget if isinstance(policy, Uniform) else min(budget, warm))
         if budget > warm and not isinstance(policy, Uniform):
@@ -100,11 +106,13 @@ class _State:
     where the paper's scan makes K.
     """
 
-    def __init__(self, ratings: Ratings, runs: int, rng: np.random.Generator) -> None:
+    def __init__(self, ratings: Ratings, runs: int, rng: np.random.Generator, worlds: int) -> None:
         self._ratings = ratings
         self._rng = rng
         self._runs = runs
-        self._pairs = len(ratings.sizes)
+        self._pairs = len(ratings.sizes) // worlds
+        self._world = np.arange(runs) % worlds
+        self._first_row = self._world * self._pairs
         self._blocks = -(-self._pairs // _BLOCK)
         self._width = self._blocks * _BLOCK
         self.n = np.zeros(runs * self._width)
@@ -122,8 +130,9 @@ class _State:
         while self._budget < budget:
             start = self._budget % self._pairs
             end = min(self._pairs, start + budget - self._budget)
-            pairs = np.broadcast_to(np.arange(start, end), (self._runs, end - start))
-            self._count((self._first[:, None] + pairs).ravel(), self._ratings.draw(pairs, self._rng).ravel())
+            pairs = np.arange(start, end)
+            ratings = self._ratings.draw(self._first_row[:, None] + pairs, self._rng)
+            self._count((self._first[:, None] + pairs).ravel(), ratings.ravel())
             self._budget += end - start
 
     def ask_adaptively(self, policy: Policy, budget: int) -> None:
@@ -142,8 +151,8 @@ class _State:
         n = self.n.reshape(shape)[:, : self._pairs]
         with np.errstate(invalid="ignore"):
             estimates = self.total.reshape(shape)[:, : self._pairs] / n
-        wce = np.abs(estimates - self._ratings.means).max(axis=1)
-        return Snapshot(self._budget, n.astype(np.int64), estimates, wce)
+        errors = np.abs(estimates - self._ratings.means.reshape(-1, self._pairs)[self._world])
+        return Snapshot(self._budget, n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1))
 
     def _step(self, luck: FloatArray) -> None:
         assert self._priority is not None  # noqa: S101  # _prioritise came first
@@ -153,13 +162,14 @@ class _State:
         in_block = self._priority[rows, block]
         place = in_block.argmax(axis=1)
         pair = block * _BLOCK + place
-        rating = self._ratings.values[pair, (luck * self._ratings.sizes[pair]).astype(np.int64)]
+        row = self._first_row + pair
+        rating = self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)]
         at = self._first + pair
         n = self.n[at] + 1.0
         total = self.total[at] + rating
         total_sq = self.total_sq[at] + rating * rating
         self.n[at], self.total[at], self.total_sq[at] = n, total, total_sq
-        priority = self._policy.priority(n, np.zeros(self._runs), total, total_sq, pair)
+        priority = self._policy.priority(n, np.zeros(self._runs), total, total_sq, row)
         in_block[rows, place] = priority + SPREAD / n
         self._priority[rows, block] = in_block
         self._best[rows, block] = in_block.max(axis=1)
@@ -167,13 +177,13 @@ class _State:
     def _prioritise(self, policy: Policy) -> None:
         shape = (self._runs, self._width)
         n, total, total_sq = (each.reshape(shape)[:, : self._pairs] for each in (self.n, self.total, self.total_sq))
-        pairs = np.broadcast_to(np.arange(self._pairs), n.shape)
+        rows = self._first_row[:, None] + np.arange(self._pairs)
         if isinstance(policy, PooledPolicy):
             policy = policy.fitted(n, total, total_sq)
             self._refit_at = self._budget * GROWTH
         priority = np.full(shape, -np.inf)
         self._policy = policy
-        priority[:, : self._pairs] = policy.priority(n, np.zeros(n.shape), total, total_sq, pairs) + SPREAD / n
+        priority[:, : self._pairs] = policy.priority(n, np.zeros(n.shape), total, total_sq, rows) + SPREAD / n
         self._priority = priority.reshape(self._runs, self._blocks, _BLOCK)
         self._best = self._priority.max(axis=2)
 

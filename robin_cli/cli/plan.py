@@ -1,0 +1,89 @@
+"""robin plan: what a budget would buy, before it is spent."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from robin_cli.cli.judge import judge
+
+if TYPE_CHECKING:
+    from robin_cli.config import RunConfig
+    from robin_cli.data.pairs import Dataset
+    from robin_cli.output.progress import Messages
+
+_PLAN = "Plan"
+_Pilot = Annotated[
+    int | None,
+    typer.Option(
+        help="Ask the judge N times a pair first, and plan by its answers.", metavar="N", min=1, rich_help_panel=_PLAN
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file to ``app``."""
+    app.command(epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness")(plan)
+
+
+def plan(*, pilot: int | None, json: bool, **given: Any) -> None:
+    """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be.
+
+    Takes the flags of robin judge, and sends nothing. With --pilot N it makes a run of N calls a pair, whose answers count when
+    it is resumed with the whole budget.
+    """
+    from robin_cli.cli.work import messages_for
+    from robin_cli.config import load_config
+    from robin_cli.output.plan.facts import plan_of
+    from robin_cli.output.plan.view import print_plan
+    from robin_cli.runs.opening import pairs_of
+
+    config = load_config(given, given.pop("config"))
+    messages = messages_for(config)
+    config.attributes  # noqa: B018  # a missing one is said before the data is read
+    dataset = pairs_of(config, messages.note)
+    run = None if pilot is None else _pilot(config, dataset, pilot, messages)
+    with messages.busy("simulating the run"):
+        facts = plan_of(config, dataset, pilot=run)
+    print_plan(facts, as_json=json)
+
+
+def _signature() -> inspect.Signature:
+    """Every flag of robin judge, and this command's own: a command that was planned with can be run as it stands."""
+    own = {"pilot": (_Pilot, None), "json": (_Json, False)}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    theirs = inspect.signature(judge, eval_str=True).parameters.values()
+    added = [inspect.Parameter(name, keyword, default=value, annotation=kind) for name, (kind, value) in own.items()]
+    return inspect.Signature([*(each.replace(kind=keyword) for each in theirs), *added])
+
+
+plan.__signature__ = _signature()  # type: ignore[attr-defined]
+
+
+def _pilot(config: RunConfig, dataset: Dataset, times: int, messages: Messages) -> Path:
+    """Make a run of ``times`` calls an arm; where it is."""
+    from robin_cli.cli.work import spend
+    from robin_cli.config import api_key
+    from robin_cli.errors import InputError
+    from robin_cli.runs.connection import connection_of
+    from robin_cli.runs.opening import check_reach, open_run
+
+    if config.budget is None:
+        raise InputError("--budget is missing: say what budget to plan for, for example --budget 50000")
+    check_reach(config.budget, len(dataset.pairs), config.attributes)
+    calls = times * len(dataset.pairs) * len(config.attributes)
+    if calls > config.budget:
+        raise InputError(
+            f"--pilot {times}: takes {calls:,} calls, more than the --budget of {config.budget:,}; "
+            "make the pilot smaller, or the budget larger"
+        )
+    api_key(config)
+    connection = connection_of(config)
+    with open_run(replace(config, budget=calls), messages.note, dataset) as store:
+        spend(store, connection, config, messages, pilot=True)
+        return store.path

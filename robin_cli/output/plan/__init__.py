@@ -1,0 +1,1 @@
+"""``robin plan``: what a budget would buy, before it is spent."""

@@ -1,0 +1,182 @@
+"""The facts of a plan: what a budget, its parts and its multiples would reach, and what they would take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robin_cli.allocation.arms import FloatArray
+from robin_cli.allocation.policies import Policy, Setup, make_policy
+from robin_cli.config import RunConfig
+from robin_cli.data.pairs import Dataset
+from robin_cli.data.pools import load_pools
+from robin_cli.errors import InputError
+from robin_cli.judging.rubrics import PromptSet
+from robin_cli.output.plan.calls import calls_of
+from robin_cli.records import Scale
+from robin_cli.runs.fold import ArmIndex
+from robin_cli.runs.manifest import FILE
+from robin_cli.runs.opening import check_reach
+from robin_cli.runs.store import read_run
+from robin_cli.runs.variances import known_counts
+from robin_cli.shipped import shipped
+from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
+from robin_cli.statistics.forecast import RUNS, Expected, Known, calls_for, forecast
+from robin_cli.statistics.rating_model import draw_distributions, fit_mixture
+
+_MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+_SHOWN_FROM = 0.5
+_TARGETS = (0.125, 0.075, 0.05, 0.025)
+"""Errors to find the budget for, as shares of the scale's width: 0.5, 0.3, 0.2 and 0.1 on 0 to 4."""
+
+_EVENLY = "uniform"
+_FIT_ROWS = 20_000
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Prospect:
+    """What the schedulers are tried on."""
+
+    config: RunConfig
+    arms: int
+    scale: Scale
+    known: Sequence[Known]
+
+    def policy(self, name: str, budget: int, variances: FloatArray | None) -> Policy | None:
+        """The policy for ``budget``; None where theory mode refuses a part of the budget that is planned for."""
+        config = self.config
+        setup = Setup(self.arms, budget, self.scale, config.delta, config.mode, config.objective, variances)
+        try:
+            return make_policy(name, setup)
+        except InputError:
+            if budget >= (config.budget or 0):
+                raise
+            return None
+
+    def expected(self, name: str, budgets: Sequence[int]) -> Mapping[int, Expected]:
+        """What the scheduler ``name`` reaches with each of ``budgets``; the same for the same prospect."""
+        rng = np.random.default_rng(_SEED)
+        return forecast(self.known, self.scale, lambda b, variances: self.policy(name, b, variances), budgets, rng)
+
+
+def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -> dict[str, Any]:
+    """What ``config`` would do with its budget, as JSON values; asks nobody.
+
+    Errors are forecast by simulating the scheduler, and an even spread, on pairs that vary like these: as the ratings of
+    ``pilot`` or ``--variances`` say, see :mod:`robin_cli.statistics.rating_model`; else as the pairs of the paper did.
+
+    Args:
+        pilot: a run on the same pairs by the same judge; its answers also tell tokens, money and time.
+
+    Raises:
+        InputError: bad settings, as ``robin judge`` would say.
+    """
+    if config.budget is None:
+        raise InputError("--budget is missing: say what budget to plan for, for example --budget 50000")
+    check_reach(config.budget, len(dataset.pairs), config.attributes)
+    prompts = PromptSet(config.attributes)
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], config.attributes)
+    told_by = pilot or (Path(config.variances) if config.variances else None)
+    run = read_run(told_by) if told_by and (told_by / FILE).is_file() else None
+    prospect = _Prospect(config, len(index), prompts.scale, _known(told_by, index, prompts.scale))
+    budgets = sorted({max(len(index), round(config.budget * each)) for each in _MULTIPLES})
+    expected = {name: prospect.expected(name, budgets) for name in dict.fromkeys((config.scheduler, _EVENLY))}
+    calls = calls_of(config, dataset, prompts, pilot=run if pilot else None, earlier=run)
+    rows = []
+    for budget in (each for each in budgets if each >= _SHOWN_FROM * config.budget):
+        low, high = calls.dollars(budget)
+        money = {"cost_usd_at_least": low, "cost_usd_at_most": high}
+        seconds = None if calls.seconds is None else calls.seconds * budget
+        rows.append({"budget": budget, **money, "seconds": seconds, **_errors(prospect, budget, expected)})
+    return {
+        "pairs": len(dataset.pairs),
+        "attributes": list(config.attributes),
+        "arms": len(index),
+        "scheduler": config.scheduler,
+        "budget": config.budget,
+        "calls_an_arm": config.budget / len(index),
+        "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": run.fold().spent},
+        "ratings_vary_as": _vary_as(told_by, pilot, config.attributes),
+        "tokens_from": calls.source,
+        "price": None if calls.price is None else str(calls.price),
+        "prompt_tokens": round(calls.prompt * config.budget),
+        "completion_tokens": None if calls.completion is None else round(calls.completion * config.budget),
+        "completion_tokens_at_most": config.max_tokens * config.budget,
+        "simulated_runs": RUNS,
+        "forecast": rows,
+        "calls_for": [_needed(share, prospect, expected) for share in _TARGETS],
+    }
+
+
+def _known(told_by: Path | None, index: ArmIndex, scale: Scale) -> list[Known]:
+    if told_by is not None:
+        rng = np.random.default_rng(_SEED)
+        counted = known_counts(told_by, index, scale)
+        return [Known(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS])) for counts in counted]
+    nothing = np.zeros((len(index.pair_ids), scale.levels), dtype=np.int64)
+    return [Known(nothing, _assumed_mixture(attribute)) for attribute in index.attributes]
+
+
+def _assumed_mixture(attribute: str) -> FloatArray:
+    """How the pairs of the paper varied at this attribute; at all of its attributes, where it is none of them."""
+    pools = load_pools(shipped("configs") / "pools" / "paper_digitised.parquet").values()
+    alike = [pool for pool in pools if pool.name.endswith(f"/{attribute}")] or list(pools)
+    return fit_mixture(np.array([np.bincount(ratings, minlength=5) for pool in alike for ratings in pool.ratings]))
+
+
+def _vary_as(told_by: Path | None, pilot: Path | None, attributes: Sequence[str]) -> str:
+    if told_by is None:
+        return f"assumed: as with the two judges of the paper, at {', '.join(attributes)}"
+    return f"as in the {'pilot' if pilot else 'ratings of'} {told_by}"
+
+
+def _errors(prospect: _Prospect, budget: int, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
+    chosen, evenly = expected[prospect.config.scheduler].get(budget), expected[_EVENLY][budget]
+    return {
+        "calls_an_arm": budget / prospect.arms,
+        "worst_error": chosen and chosen.worst,
+        "worst_error_sem": chosen and chosen.worst_sem,
+        "mean_error": chosen and chosen.mean,
+        "even_worst_error": evenly.worst,
+        "even_worst_error_sem": evenly.worst_sem,
+        "even_mean_error": evenly.mean,
+        **_paper_bound(prospect, budget),
+    }
+
+
+def _needed(share: float, prospect: _Prospect, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
+    target = float(f"{share * (prospect.scale.high - prospect.scale.low):.1g}")
+    chosen = expected[prospect.config.scheduler]
+    calls = calls_for(target, chosen)
+    return {
+        "worst_error": target,
+        "calls": calls,
+        "even_calls": calls_for(target, expected[_EVENLY]),
+        "fewest_simulated": min(chosen),
+        "most_simulated": max(chosen),
+    }
+
+
+def _paper_bound(prospect: _Prospect, budget: int) -> dict[str, Any]:
+    """The paper's bound, for the schedulers that its theorems cover, with variances drawn from what is known."""
+    config, scale = prospect.config, prospect.scale
+    nothing = {"bound": None, "assumes": None}
+    if config.scheduler != "robin" and (config.scheduler, config.mode) != ("robin-hood", "theory"):
+        return nothing
+    rng = np.random.default_rng(_SEED)
+    drawn = np.concatenate([draw_distributions(each.counts, each.weights, rng) for each in prospect.known])
+    levels = np.arange(scale.low, scale.high + 1, dtype=np.float64)
+    variances = drawn @ levels**2 - (drawn @ levels) ** 2
+    if config.scheduler == "robin":
+        bound, assumes = robin_bound(variances, budget, config.delta), ROBIN_ASSUMES
+    elif (policy := prospect.policy(config.scheduler, budget, None)) is not None:
+        bound, assumes = robin_hood_bound(variances, budget, config.delta, policy.warm_up), ROBIN_HOOD_ASSUMES
+    else:
+        return nothing
+    return {"bound": bound if math.isfinite(bound) else None, "assumes": assumes}

@@ -1,0 +1,117 @@
+"""A plan for people: a table of budgets, and what an error would take."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import orjson
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from robin_cli.output.progress import dollars, duration
+from robin_cli.output.text import plain
+
+
+def print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
+    """Print what :func:`robin_cli.output.plan.facts.plan_of` found."""
+    if as_json:
+        sys.stdout.buffer.write(orjson.dumps(plan, option=orjson.OPT_INDENT_2) + b"\n")
+        return
+    console = Console()
+    console.print(Text(plain("\n".join(_head(plan)))))
+    console.print(_table(plan))
+    console.print(Text(plain("\n".join(_tail(plan)))))
+
+
+def _head(plan: dict[str, Any]) -> list[str]:
+    out = plan["completion_tokens"]
+    answers = f"{out:,} out" if out is not None else f"at most {plan['completion_tokens_at_most']:,} out (--max-tokens)"
+    pilot = plan["pilot"]
+    sent = "Nothing was sent."
+    if pilot is not None:
+        sent = f"The pilot's {pilot['spent']:,} calls count: they are part of each budget."
+    arms = f"{plan['arms']:,} arms ({plan['pairs']:,} pairs × {', '.join(plan['attributes'])})"
+    return [
+        f"{plan['budget']:,} calls over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
+        f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
+        f"Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
+        f"How ratings vary: {plan['ratings_vary_as']}.",
+        sent,
+    ]
+
+
+def _table(plan: dict[str, Any]) -> Table:
+    rows = plan["forecast"]
+    columns: list[tuple[str, Any]] = [
+        ("calls", lambda row: f"{row['budget']:,}"),
+        ("a pair" if len(plan["attributes"]) == 1 else "an arm", lambda row: f"{row['calls_an_arm']:.1f}"),
+        ("money", _money),
+        ("time", lambda row: duration(row["seconds"])),
+        ("largest error", lambda row: _error(row["worst_error"], row["worst_error_sem"])),
+        ("spread evenly", lambda row: _error(row["even_worst_error"], row["even_worst_error_sem"])),
+        ("average", lambda row: _error(row["mean_error"], None)),
+        ("paper's bound", lambda row: _error(row["bound"], None)),
+    ]
+    shown = {
+        "money": rows[0]["cost_usd_at_least"] is not None,
+        "time": rows[0]["seconds"] is not None,
+        "spread evenly": plan["scheduler"] != "uniform",
+        "paper's bound": any(row["bound"] is not None for row in rows),
+    }
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    chosen = [(name, text) for name, text in columns if shown.get(name, True)]
+    for name, _ in chosen:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        mark = "bold" if row["budget"] == plan["budget"] else ""
+        table.add_row(*(text(row) for _, text in chosen), style=mark)
+    return table
+
+
+def _money(row: dict[str, Any]) -> str:
+    low, high = row["cost_usd_at_least"], row["cost_usd_at_most"]
+    return dollars(low) if low == high else f"{_short(low)}–{_short(high)[1:]}"
+
+
+def _short(amount: float) -> str:
+    return f"${amount:,.0f}" if amount >= 10 else f"${amount:.2g}"
+
+
+def _error(value: float | None, sem: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f}" + ("" if sem is None else f" ± {sem:.2f}")
+
+
+def _tail(plan: dict[str, Any]) -> list[str]:
+    lines = [_needed(plan, each) for each in plan["calls_for"]]
+    if any("*" in line for line in lines):
+        lines.append("* beyond what was simulated, as if the error fell with the square root of the calls")
+    lines += [
+        "",
+        "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
+        f"Simulated, mean of {plan['simulated_runs']} runs ± its standard error; no guarantee.",
+    ]
+    if any(row["cost_usd_at_least"] != row["cost_usd_at_most"] for row in plan["forecast"]):
+        lines.append("money: from answers of no length to answers of --max-tokens each.")
+    lines += sorted({f"paper's bound: assumes {row['assumes']}" for row in plan["forecast"] if row["assumes"]})
+    if plan["pilot"] is None:
+        lines.append(
+            "--pilot 5 asks your judge five times a pair, and plans by its answers, their cost and their pace."
+        )
+    else:
+        lines.append(f"To spend it: robin resume {plan['pilot']['run']} --budget {plan['budget']}")
+    return lines
+
+
+def _needed(plan: dict[str, Any], needed: dict[str, Any]) -> str:
+    def about(calls: int | None) -> str:
+        if calls is None:
+            return f"no more than {needed['fewest_simulated']:,}"
+        return f"about {calls:,}" + ("*" if calls > needed["most_simulated"] else "")
+
+    evenly = "" if plan["scheduler"] == "uniform" else f" (spread evenly: {about(needed['even_calls'])})"
+    return f"For a largest error of {needed['worst_error']:g} you need {about(needed['calls'])} calls{evenly}."

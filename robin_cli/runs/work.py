@@ -1,0 +1,61 @@
+"""One session on an open run, from connection to end: what the command line and a notebook both do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+
+from robin_cli.errors import StorageError
+from robin_cli.runs.connection import Connection, endpoints_of
+from robin_cli.runs.engine import Stop
+from robin_cli.runs.opening import cautions
+from robin_cli.runs.session import Limits, Outcome, Session
+from robin_cli.runs.store import RunStore
+
+Around = Callable[[Session, Stop], AbstractContextManager[None]]
+"""What is around the work of a session: displays that read it, signals that stop it. Entered inside the event loop."""
+
+
+async def work(
+    store: RunStore,
+    connection: Connection,
+    key: str,
+    *,
+    notify: Callable[[str], None],
+    around: Around,
+    cautious: bool = True,
+) -> Outcome | None:
+    """Spend what is left of the budget of an open run; None if nothing is.
+
+    Args:
+        key: for the endpoints; "none" where they want none.
+        notify: is told, a line each, what a user should know while it goes on.
+        cautious: say beforehand what does not fit the budget; a pilot's is small on purpose.
+
+    Raises:
+        EndpointError, LimitReached, StorageError: as :meth:`Session.work`; what was received is kept.
+    """
+
+    def note(line: str) -> None:
+        notify(f"note: {line}".replace("export RUN", f"export {store.path}"))
+
+    stop = Stop()
+    endpoints, price = endpoints_of(store.manifest, connection, key, note)
+    limits = Limits(connection.max_cost, connection.samples_per_request)
+    session = Session(store, endpoints, stop, limits=limits, price=price, notify=note)
+    if session.budget.exhausted:
+        await endpoints.aclose()
+        return None
+    if cautious:
+        for caution in cautions(store.manifest, len(session.arms), store.variances, has_key=key != "none"):
+            note(caution)
+    store.set_manifest(store.manifest.with_session(**connection.recorded))
+    try:
+        with around(session, stop):
+            outcome = await session.work()
+    except BaseException:
+        with suppress(StorageError):  # what went wrong first says more
+            store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
+        raise
+    store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
+    return outcome

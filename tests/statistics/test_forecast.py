@@ -1,0 +1,115 @@
+"""What a forecast says beforehand, against what then happens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.allocation.arms import FloatArray, IntArray
+from robin_cli.allocation.policies import Policy, Setup, make_policy
+from robin_cli.data.pools import load_pools
+from robin_cli.records import Scale
+from robin_cli.statistics.forecast import Expected, Known, calls_for, forecast
+from robin_cli.statistics.rating_model import draw_distributions, fit_mixture
+from robin_cli.statistics.simulation import Ratings, simulate
+from tests.conftest import ROOT
+
+SCALE = Scale(0, 4)
+POOLS = load_pools(ROOT / "configs" / "pools" / "paper_digitised.parquet")
+
+
+def pilot(truth: Ratings, times: int, rng: np.random.Generator) -> IntArray:
+    """Counts of ``times`` ratings of every pair."""
+    drawn = truth.draw(np.repeat(np.arange(len(truth.sizes))[:, None], times, axis=1), rng)
+    return np.stack([(drawn == level).sum(axis=1) for level in range(5)], axis=1)
+
+
+@pytest.mark.parametrize("scheduler", ["robin-hood", "uniform"])
+@pytest.mark.parametrize("name", ["gpt-4.1-nano/correctness", "llama-3-1-8b/verbosity"])
+def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) -> None:
+    # Measured over all eight pools, pilots of 3, 6 and 20 calls and 10 to 100 calls a pair: 0.79 to 1.16 of the truth.
+    rng = np.random.default_rng(5)
+    truth = Ratings.of(POOLS[name].ratings)
+    arms = len(truth.sizes)
+    budgets = [25 * arms, 50 * arms]
+
+    def policy_at(budget: int, variances: FloatArray) -> Policy:
+        return make_policy(scheduler, Setup(arms, budget, SCALE, variances=variances))
+
+    counts = pilot(truth, 3, rng)
+    foreseen = forecast([Known(counts, fit_mixture(counts))], SCALE, policy_at, budgets, rng)
+    seen = simulate(truth, policy_at(budgets[-1], truth.variances), budgets, 20, rng)
+
+    for snapshot in seen:
+        assert 0.7 < foreseen[snapshot.budget].worst / snapshot.wce.mean() < 1.4
+        assert 0.7 < foreseen[snapshot.budget].mean / snapshot.mean_error.mean() < 1.4
+
+
+def test_three_alike_ratings_do_not_mean_that_a_pair_never_varies() -> None:
+    # half of the pairs never vary, half are 0 or 4 at random: a quarter of those come out alike three times
+    rng = np.random.default_rng(1)
+    varied = rng.binomial(3, 0.5, size=200)
+    counts = np.zeros((400, 5), dtype=np.int64)
+    counts[:200, 4] = 3
+    counts[200:, 0], counts[200:, 4] = varied, 3 - varied
+
+    drawn = draw_distributions(counts, fit_mixture(counts), rng)
+    levels = np.arange(5)
+    variances = drawn @ levels**2 - (drawn @ levels) ** 2
+    alike = counts[:, 4] == 3
+
+    assert 0 < (variances[alike] > 2).mean() < 0.3  # some, and by far not all: of 225 about 25 in truth
+    assert (variances[~alike] > 2).mean() > 0.8
+    assert abs(variances.mean() - 2.0) < 0.4
+
+
+@given(
+    counts=st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=0, max_size=20),
+    seed=st.integers(0, 9),
+)
+def test_a_mixture_is_one_whatever_was_rated(counts: list[list[int]], seed: int) -> None:
+    table = np.array(counts, dtype=np.int64).reshape(-1, 3)
+
+    weights = fit_mixture(table)
+    drawn = draw_distributions(table, weights, np.random.default_rng(seed))
+
+    assert np.isclose(weights.sum(), 1.0)
+    assert (weights >= 0).all()
+    assert drawn.shape == table.shape
+    assert np.allclose(drawn.sum(axis=1), 1.0)
+
+
+def expected(errors: dict[int, float]) -> dict[int, Expected]:
+    return {budget: Expected(budget, worst, 0.0, 0.0, 20) for budget, worst in errors.items()}
+
+
+@pytest.mark.parametrize(
+    ("error", "calls"),
+    [(0.8, None), (0.4, 1000), (0.2, 4000), (0.282843, 2000), (0.1, 16_000)],  # the last is beyond: 1/√budget
+)
+def test_reads_off_the_calls_for_an_error(error: float, calls: int | None) -> None:
+    assert calls_for(error, expected({500: 0.6, 1000: 0.4, 4000: 0.2})) == calls
+
+
+def test_more_calls_are_never_said_to_be_worse() -> None:
+    noisy = expected({1000: 0.40, 2000: 0.30, 4000: 0.31})
+
+    assert calls_for(0.305, noisy) == 1900
+    assert calls_for(0.25, noisy) == 5800  # from 4,000 calls and 0.30 on
+
+
+def test_pairs_that_cannot_all_be_simulated_are_forecast_from_a_part() -> None:
+    rng = np.random.default_rng(2)
+    counts = np.tile([[0, 0, 1, 2, 1]], (20_000, 1))
+    known = [Known(counts, fit_mixture(counts))]
+
+    def policy_at(budget: int, variances: FloatArray) -> Policy:
+        return make_policy("uniform", Setup(len(variances), budget, SCALE))
+
+    many = forecast(known, SCALE, policy_at, [200_000], rng)[200_000]
+    few = forecast([Known(counts[:1000], known[0].weights)], SCALE, policy_at, [10_000], rng)[10_000]
+
+    assert 1.05 < many.worst / few.worst < 1.5  # the worst of more pairs is worse
+    assert 0.9 < many.mean / few.mean < 1.1

@@ -1,0 +1,120 @@
+"""robin plan as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.conftest import REPLAY_MODEL, free_port, robin, write_pairs
+
+
+def plan(data: Path, budget: int, *more: str | Path) -> list[str | Path]:
+    return ["plan", data, "--budget", str(budget), "-a", "helpfulness", *more]
+
+
+def test_plans_a_budget_and_sends_nothing(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 50)
+    url = f"http://127.0.0.1:{free_port()}/v1"  # nobody listens
+    command = plan(data, 4000, "--base-url", url, "--model", "m", "--price-in", "1", "--price-out", "2", "--rpm", "600")
+
+    shown = robin(*command, cwd=tmp_path)
+    facts = json.loads(robin(*command, "--json", cwd=tmp_path).stdout)
+
+    assert shown.returncode == 0, shown.stderr
+    assert "Nothing was sent" in shown.stdout
+    assert "For a largest error of 0.3 you need" in shown.stdout
+    assert "--pilot" in shown.stdout
+    assert (facts["arms"], facts["calls_an_arm"], facts["pilot"]) == (50, 80, None)
+    assert [row["budget"] for row in facts["forecast"]] == [2000, 4000, 8000, 16000]
+    errors = [row["worst_error"] for row in facts["forecast"]]
+    assert errors == sorted(errors, reverse=True)
+    assert all(row["mean_error"] < row["worst_error"] for row in facts["forecast"])
+    assert {row["bound"] for row in facts["forecast"]} == {None}  # practice mode has none
+    assert 300 < facts["prompt_tokens"] / 4000 < 900
+    at = facts["forecast"][1]
+    assert at["seconds"] == 400
+    assert at["cost_usd_at_least"] == pytest.approx(facts["prompt_tokens"] / 1e6)
+    assert at["cost_usd_at_most"] - at["cost_usd_at_least"] == pytest.approx(2 * 1024 * 4000 / 1e6)
+    assert list(tmp_path.iterdir()) == [data]
+
+
+def test_says_the_papers_bound_where_its_theorem_holds(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+
+    shown = robin(*plan(data, 8000, "--mode", "theory"), cwd=tmp_path)
+
+    assert shown.returncode == 0, shown.stderr
+    assert "Theorem 2, with B − K·t0 for B" in " ".join(shown.stdout.split())
+
+
+def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 40)
+    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--price-in", "1", "--price-out", "1", "--run", "r")
+
+    done = robin(*plan(data, 1600, *judge, "--pilot", "4", "--json"), cwd=tmp_path)
+    again = robin(*plan(data, 1600, *judge, "--pilot", "4"), cwd=tmp_path)
+    resumed = robin("resume", "r", "--budget", "1600", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "warm-up" not in done.stderr  # that a pilot is small is no surprise
+    facts = json.loads(done.stdout)
+    assert facts["pilot"] == {"run": "r", "spent": 160}
+    answers = pd.read_parquet(tmp_path / "r" / "judgments").iloc[:160]
+    row = facts["forecast"][1]
+    assert row["cost_usd_at_least"] == row["cost_usd_at_most"]
+    assert row["cost_usd_at_most"] == pytest.approx(10 * answers["cost_usd"].sum())
+    assert row["seconds"] > 0
+    assert again.returncode == 0, again.stderr
+    assert "robin resume r --budget 1600" in again.stdout
+    assert "nothing was sent" in again.stderr
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 1600
+
+
+def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+    alike = [(f"p{k}", 3) for k in range(30) for _ in range(20)]
+    varied = [(f"p{k}", rating) for k in range(30) for rating in [0, 4] * 10]
+    for name, rows in {"alike": alike, "varied": varied}.items():
+        pd.DataFrame(rows, columns=["pair_id", "rating"]).to_csv(tmp_path / f"{name}.csv", index=False)
+
+    calm, wild = (
+        json.loads(robin(*plan(data, 900, "--variances", f"{name}.csv", "--json"), cwd=tmp_path).stdout)
+        for name in ("alike", "varied")
+    )
+
+    assert calm["forecast"][1]["worst_error"] < 0.15
+    assert wild["forecast"][1]["worst_error"] > 0.4
+    assert "varied.csv" in wild["ratings_vary_as"]
+
+
+@pytest.mark.parametrize(
+    ("more", "step"),
+    [
+        (("--budget", "10"), "--limit 10"),
+        (("--pilot", "100"), "make the pilot smaller"),
+        (("--pilot", "2"), "no endpoint is configured"),
+        (("--scheduler", "robins"), "known schedulers"),
+        (("--variances", "pairs.jsonl"), 'no column "pair_id"'),
+    ],
+)
+def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, ...], step: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+
+    refused = robin(*plan(data, 900, *more), cwd=tmp_path)
+
+    assert refused.returncode == 2
+    assert step in refused.stderr
+    assert list(tmp_path.iterdir()) == [data]
+
+
+def test_takes_every_flag_of_judge(tmp_path: Path) -> None:
+    def flags(command: str) -> set[str]:
+        return {
+            word.strip(",") for word in robin(command, "--help", cwd=tmp_path).stdout.split() if word.startswith("--")
+        }
+
+    assert flags("judge") <= flags("plan")
