@@ -40,12 +40,18 @@ ONLY = {
     "rich": {
         "cli/*",
         "output/progress.py",
+        "output/live.py",
         "output/table.py",
         "output/status.py",
         "output/simulated.py",
         "output/plan/view.py",
     },
-    "scipy": {"statistics/agreement.py", "statistics/forecast.py", "statistics/rating_model.py"},
+    "scipy": {
+        "statistics/agreement.py",
+        "statistics/forecast.py",
+        "statistics/rating_model.py",
+        "statistics/worst_error.py",
+    },
     "matplotlib": {"output/curves.py", "output/report/pictures.py"},
     "pyarrow": {
         "data/*",

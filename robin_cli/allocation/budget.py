@@ -24,6 +24,11 @@ class Budget:
         return self.total - self.spent - self.reserved
 
     @property
+    def left(self) -> int:
+        """Units not spent yet, reserved or not."""
+        return self.total - self.spent
+
+    @property
     def exhausted(self) -> bool:
         """Whether every unit is spent; units still reserved may come back."""
         return self.spent >= self.total

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from robin_cli.config import RunConfig, api_key
 from robin_cli.errors import EndpointError, LimitReached, RobinError, StorageError
-from robin_cli.output.progress import Messages, duration, shown, spent_line
+from robin_cli.output.progress import Messages, shown, spent_line
+from robin_cli.output.text import counted, duration
 from robin_cli.runs.connection import Connection
 from robin_cli.runs.engine import GRACE_S, Stop
 from robin_cli.runs.session import Outcome, Session
@@ -110,8 +111,7 @@ def _conclude(store: RunStore, outcome: Outcome, config: RunConfig, messages: Me
         ("arms given up, because they cannot be rated", outcome.retired),
     ):
         if counts:
-            listed = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
-            messages.note(f"{kind}: {listed}")
+            messages.note(f"{kind}: {counted(counts)}")
     messages.note(spent_line(stats, outcome.cost_usd))
     if outcome.interrupted:
         print(f"robin: interrupted; everything received is kept. To go on: {_again(store, config)}", file=sys.stderr)

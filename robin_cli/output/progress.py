@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
-from robin_cli.output.text import plain
+from robin_cli.output.live import REFRESH_HZ, LiveView, Pace, standing_of
+from robin_cli.output.text import counted, dollars, duration, plain
 from robin_cli.runs.engine import Stats
 from robin_cli.runs.session import Session
 
@@ -48,9 +47,8 @@ def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None
     if quiet:
         yield
     elif messages.console.is_terminal:
-        with Live(
-            get_renderable=lambda: _live(session), console=messages.console, refresh_per_second=4, transient=True
-        ):
+        view = LiveView(session)
+        with Live(get_renderable=view.render, console=messages.console, refresh_per_second=REFRESH_HZ, transient=True):
             yield
     else:
         over = threading.Event()
@@ -64,18 +62,17 @@ def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None
 
 
 def _print_lines(session: Session, messages: Messages, over: threading.Event) -> None:
+    pace = Pace()
     while not over.wait(_PLAIN_INTERVAL_S):
-        messages.note(progress_line(session))
+        messages.note(progress_line(session, pace))
 
 
-def progress_line(session: Session) -> str:
-    """Where the run stands, in one line: spent, rate, time left, calls in flight, what failed."""
+def progress_line(session: Session, pace: Pace) -> str:
+    """Where the run stands, in one line: spent, rate, time left, calls in flight, phase, money, worst error, what failed."""
     budget, stats = session.budget, session.stats
-    elapsed_s = time.monotonic() - stats.started_at
     unparsed, failed = stats.unparsed.copy(), stats.failed.copy()  # the loop goes on while this thread reads
-    done = stats.ratings + sum(unparsed.values())
-    rate = done / elapsed_s if elapsed_s > 0 else 0.0
-    left = f"{duration((budget.total - budget.spent) / rate)} left" if rate > 0 else "no answer yet"
+    rate = pace.rate(stats.ratings + sum(unparsed.values()))
+    left = f"{duration(budget.left / rate)} left" if rate > 0 else "no answer in the last minute"
     parts = [
         f"{budget.spent:,} of {budget.total:,} calls",
         f"{rate:,.1f}/s",
@@ -86,8 +83,11 @@ def progress_line(session: Session) -> str:
     if session.purse.spent:
         of = "" if session.purse.limit is None else f" of {dollars(session.purse.limit)}"
         parts.append(f"{dollars(session.purse.spent)}{of}")
-    troubles = [f"{count} {reason}" for reason, count in sorted((unparsed + failed).items())]
-    return " · ".join(parts + (["without a rating: " + ", ".join(troubles)] if troubles else []))
+    worst = standing_of(session).worst_error
+    if not math.isnan(worst):
+        parts.append(f"worst error about {worst:.2f}")
+    troubles = counted(unparsed + failed)
+    return " · ".join([*parts, f"without a rating: {troubles}"] if troubles else parts)
 
 
 def spent_line(stats: Stats, cost_usd: float) -> str:
@@ -97,25 +97,3 @@ def spent_line(stats: Stats, cost_usd: float) -> str:
     if cost_usd > 1.0001 * stats.cost_usd:
         money += f" ({dollars(cost_usd)} in all sessions of this run)"
     return f"{stats.prompt_tokens:,} tokens in, {stats.completion_tokens:,} out{money}{marked}"
-
-
-def dollars(amount: float) -> str:
-    """Money as people read it: $12.34, and $0.00123 where cents would say nothing."""
-    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """``seconds`` as people say it: 42 s, 3 min, 2 h 05 min."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def _live(session: Session) -> Group:
-    budget = session.budget
-    grid = Table.grid(padding=(0, 1))
-    grid.add_row(
-        ProgressBar(total=budget.total, completed=budget.spent, width=40), f"{100 * budget.spent / budget.total:.0f} %"
-    )
-    return Group(grid, Text(progress_line(session)))

@@ -16,13 +16,15 @@ from rich.console import Console
 
 from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.policies import empirical_variance
-from robin_cli.output.progress import dollars
 from robin_cli.output.scores import Scores, agreements, score
 from robin_cli.output.table import judged_by, print_facts
+from robin_cli.output.text import counted, dollars
+from robin_cli.records import Scale
 from robin_cli.runs.opening import policy_of
 from robin_cli.runs.store import RunData, is_locked, read_run
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
 from robin_cli.statistics.intervals import ALPHA
+from robin_cli.statistics.worst_error import likely_worst_error
 
 
 def status_of(path: Path) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "arms_without_rating": int((arms.counts == 0).sum()),
         "arms_retired": int(arms.retired_mask.sum()),
         "retired_reasons": dict(sorted(Counter(filter(None, scores.columns["given_up"])).items())),
+        "worst_error_estimate": _estimate(arms, Scale(*manifest.scale)),
         "error_bound": scores.error_bound,
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
@@ -95,15 +98,16 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "state": facts["state"],
         "budget": f"{facts['spent']:,} of {facts['budget']:,} calls spent",
         "ratings": f"{facts['ratings']:,}",
-        "without a rating": _listed(facts["unparsed"]),
-        "failed calls": _listed(facts["failed"]),
+        "without a rating": counted(facts["unparsed"]) or "none",
+        "failed calls": counted(facts["failed"]) or "none",
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
         "arms": f"{facts['arms']:,} ({facts['pairs']:,} pairs × {', '.join(facts['attributes'])}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
+        "worst error": _worst_line(facts["worst_error_estimate"]),
         "error bound": f"no score is further than {facts['error_bound']:.2f} from the judge's mean ({scale_note})",
         "paper's bound": _paper_line(facts["paper_bound"]),
         **{f"human {name}": _agreement_line(found) for name, found in facts["agreement"].items()},
-        "given up": _listed(facts["retired_reasons"]),
+        "given up": counted(facts["retired_reasons"]) or "none",
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
         + (f" (of {facts['usage_estimated']:,} requests estimated)" if facts["usage_estimated"] else ""),
         "cost": _cost(facts["cost_usd"], facts["max_cost_usd"]),
@@ -141,6 +145,18 @@ def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
     return {"value": value if math.isfinite(value) else None, "delta": delta, "assumes": assumes}
 
 
+def _estimate(arms: Arms, scale: Scale) -> float | None:
+    kept = ~arms.retired_mask
+    worst = likely_worst_error(arms.counts[kept], arms.totals[kept], arms.totals_sq[kept], scale)
+    return None if math.isnan(worst) else worst
+
+
+def _worst_line(estimate: float | None) -> str:
+    if estimate is None:
+        return "not known: there are arms without a rating"
+    return f"the score furthest from the judge's mean is off by about {estimate:.2f} (estimated)"
+
+
 def _paper_line(bound: dict[str, Any]) -> str:
     if bound["assumes"] is None:
         return "none: its theorems cover robin, and robin-hood in theory mode, once every arm is rated"
@@ -167,7 +183,3 @@ def _cost(cost_usd: float | None, limit_usd: float | None) -> str:
     if cost_usd is None:
         return "unknown: no price (--price-in, --price-out)"
     return dollars(cost_usd) + (f" of {dollars(limit_usd)} (--max-cost)" if limit_usd else "")
-
-
-def _listed(reasons: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items()) or "none"

@@ -1,8 +1,9 @@
-"""Text from models and data, made harmless for a terminal."""
+"""Text for a terminal: what comes from models and data made harmless, and numbers as people read them."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 
 
 def plain(text: str, *, keep: str = "\n\t") -> str:
@@ -24,3 +25,21 @@ def _acts(char: str) -> bool:
 
 def _named(char: str) -> str:
     return char.encode("ascii", "backslashreplace").decode("ascii") if ord(char) > 0x7F else f"\\x{ord(char):02x}"
+
+
+def dollars(amount: float) -> str:
+    """Money as people read it: $12.34, and $0.00123 where cents would say nothing."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """``seconds`` as people say it: 42 s, 3 min, 2 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Counts by name, in one line: "3 missing, 1 truncated"; empty for none."""
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))

@@ -33,6 +33,11 @@ class ArmIndex:
         """The arm's attribute."""
         return self.attributes[arm % len(self.attributes)]
 
+    def name(self, arm: int) -> str:
+        """The arm in words: its pair's id, and its attribute where there are several."""
+        pair_id = self.pair_ids[self.pair(arm)]
+        return pair_id if len(self.attributes) == 1 else f"{pair_id} · {self.attribute(arm)}"
+
     def arms_of(self, judgments: pa.Table) -> IntArray:
         """Arm of each judgment, shape (rows,).
 

@@ -71,8 +71,9 @@ class Session:
         run = read_run(store.path)
         manifest = store.manifest
         self._pairs = run.pairs
-        self._index = run.index
+        self.index = run.index
         self._prompts = PromptSet(manifest.attributes)
+        self.scale = self._prompts.scale
         self._seed = manifest.seed
         self._model = manifest.settings["model"]
         self.arms = run.fold()
@@ -134,15 +135,15 @@ class Session:
         return Counter(retirement_reasons(run.index.arms_of(run.judgments), run.judgments, self.arms).values())
 
     def _question(self, arm: int, draw: int, samples: int) -> Question:
-        pair = self._pairs[self._index.pair(arm)]
-        messages = self._prompts.messages(pair, self._index.attribute(arm))
-        seed = None if self._seed is None else call_seed(self._seed, self._index, arm, draw)
+        pair = self._pairs[self.index.pair(arm)]
+        messages = self._prompts.messages(pair, self.index.attribute(arm))
+        seed = None if self._seed is None else call_seed(self._seed, self.index, arm, draw)
         return Question(messages, samples=samples, seed=seed)
 
     def _read(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         blank = Judgment(
-            pair_id=self._pairs[self._index.pair(arm)].pair_id,
-            attribute=self._index.attribute(arm),
+            pair_id=self._pairs[self.index.pair(arm)].pair_id,
+            attribute=self.index.attribute(arm),
             draw=draw,
             rating=None,
             status="failed",

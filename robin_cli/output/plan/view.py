@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from robin_cli.output.progress import dollars, duration
-from robin_cli.output.text import plain
+from robin_cli.output.text import dollars, duration, plain
 
 
 def print_plan(plan: dict[str, Any], *, as_json: bool) -> None:

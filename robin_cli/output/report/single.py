@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from robin_cli.allocation.arms import FloatArray
-from robin_cli.output.progress import dollars
 from robin_cli.output.report import pictures
 from robin_cli.output.report.curve import Curve, curve_of
 from robin_cli.output.report.page import Column, Page, View
@@ -16,6 +15,7 @@ from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.scores import Scores, score
 from robin_cli.output.status import facts_of, lines_of
 from robin_cli.output.table import judged_by
+from robin_cli.output.text import dollars
 from robin_cli.records import MODEL_PREFIX, Scale
 from robin_cli.runs.store import RunData
 

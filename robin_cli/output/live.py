@@ -1,0 +1,150 @@
+"""The live view of a run on a terminal: what was spent, at what pace, how it fares, and who is asked most."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich import box
+from rich.console import Group
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from robin_cli.output.text import counted, dollars, duration, plain
+from robin_cli.runs.session import Session
+from robin_cli.statistics.worst_error import likely_worst_error
+
+REFRESH_HZ = 2
+"""Each refresh takes about 4 ms of one core."""
+
+_WINDOW_S = 60.0
+_MOST = 5
+_ID_WIDTH = 28
+
+# What is computed over all arms is computed anew no sooner than this, and takes at most this share of the time.
+_RECOMPUTE_S = 2.0
+_SHARE = 0.005
+
+
+class Pace:
+    """Answers a second over the last minute; the average since the start would take long to notice a change."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
+
+    def rate(self, done: int) -> float:
+        """The pace, now that ``done`` answers came; 0 before the first."""
+        now = self._clock()
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - _WINDOW_S:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        return (done - before) / (now - since) if now > since else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the arms stand: the likely worst error (nan: not known yet), arms without a rating, and those asked most."""
+
+    worst_error: float
+    unrated: int
+    most_asked: Sequence[tuple[str, int, float]]
+
+
+def standing_of(session: Session) -> Standing:
+    """The standing of ``session`` now. Reads the arms while they change: each number is right, give or take a call."""
+    kept = ~session.arms.retired_mask
+    arms = session.arms
+    n, totals, totals_sq = arms.counts.copy(), arms.totals.copy(), arms.totals_sq.copy()
+    most = np.argsort(n)[::-1][:_MOST] if len(n) <= _MOST else np.argpartition(n, -_MOST)[-_MOST:]
+    most = most[np.argsort(-n[most], kind="stable")]
+    names = [session.index.name(int(arm)) for arm in most]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance = (totals_sq - totals * totals / n) / (n - 1)
+    return Standing(
+        likely_worst_error(n[kept], totals[kept], totals_sq[kept], session.scale),
+        int((n[kept] == 0).sum()),
+        [(name, int(n[arm]), float(variance[arm])) for name, arm in zip(names, most, strict=True)],
+    )
+
+
+class LiveView:
+    """Renders a session; one thread calls :meth:`render`."""
+
+    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
+        self._session = session
+        self._clock = clock
+        self._pace = Pace(clock)
+        self._standing: Standing | None = None
+        self._due = 0.0
+
+    def render(self) -> Panel:
+        """The view as it is now."""
+        session, stats = self._session, self._session.stats
+        budget = session.budget
+        unparsed, failed = dict(stats.unparsed), dict(stats.failed)
+        rate = self._pace.rate(stats.ratings + sum(unparsed.values()))
+        standing = self._refreshed()
+        bar = Table.grid(padding=(0, 1), expand=True)
+        bar.add_column(ratio=1)
+        bar.add_column(justify="right", no_wrap=True)
+        share = f"{100 * budget.spent / budget.total:.0f} % of {budget.total:,} calls"
+        bar.add_row(ProgressBar(total=budget.total, completed=budget.spent), share)
+        facts = Table.grid(padding=(0, 2))
+        for style in ("dim", "", "dim", ""):
+            facts.add_column(style=style)
+        for row in _rows(session, rate, standing, unparsed, failed):
+            facts.add_row(*(Text(plain(cell)) for cell in row))
+        return Panel(Group(bar, facts, _most_asked(standing)), box=box.ROUNDED, padding=(0, 1), title="robin judge")
+
+    def _refreshed(self) -> Standing:
+        began = self._clock()
+        if self._standing is None or began >= self._due:
+            self._standing = standing_of(self._session)
+            took = self._clock() - began
+            self._due = began + max(_RECOMPUTE_S, took / _SHARE)
+        return self._standing
+
+
+def _rows(
+    session: Session, rate: float, standing: Standing, unparsed: dict[str, int], failed: dict[str, int]
+) -> list[tuple[str, str, str, str]]:
+    stats, budget, purse = session.stats, session.budget, session.purse
+    left = f"{duration(budget.left / rate)} left" if rate else "no answer yet"
+    money = dollars(purse.spent) if purse.spent or purse.limit else "no price known"
+    if purse.limit is not None:
+        money += f" of {dollars(purse.limit)}"
+    if standing.unrated:
+        worst = f"not known: {standing.unrated:,} not rated yet"
+    elif math.isnan(standing.worst_error):
+        worst = "–"
+    else:
+        worst = f"about {standing.worst_error:.2f} (estimated)"
+    return [
+        ("spent", f"{budget.spent:,} calls", "phase", "warm-up" if session.scheduler.warming_up else "adaptive"),
+        ("rate", f"{rate:,.1f}/s, {left}", "in flight", f"{stats.in_flight}"),
+        ("tokens", f"{stats.prompt_tokens:,} in, {stats.completion_tokens:,} out", "money", money),
+        ("worst error", worst, "no rating", counted(unparsed) or "none"),
+        ("failed calls", counted(failed) or "none", "given up", f"{int(session.arms.retired_mask.sum()):,}"),
+    ]
+
+
+def _most_asked(standing: Standing) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(no_wrap=True, max_width=_ID_WIDTH, overflow="ellipsis")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    for place, (name, calls, variance) in enumerate(standing.most_asked):
+        varied = "–" if math.isnan(variance) else f"{variance:.2f}"
+        table.add_row(
+            "asked most" if place == 0 else "", Text(plain(name, keep="")), f"{calls:,} ratings", f"variance {varied}"
+        )
+    return table

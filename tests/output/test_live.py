@@ -1,0 +1,189 @@
+"""The live view, on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robin_cli.output.live import Pace
+from robin_cli.records import Scale
+from robin_cli.statistics.worst_error import likely_worst_error
+from tests.conftest import DEMO, REPLAY_MODEL, environment, replaying, robin
+
+SCALE = Scale(0, 4)
+
+
+def on_a_terminal(
+    *args: str | Path, cwd: Path, when: Callable[[str], bytes | None] = lambda _: None
+) -> tuple[int, str]:
+    """Run robin with stderr on a terminal of 80 × 30; its exit code and all that it wrote there.
+
+    ``when`` sees the output so far, and may say what to type.
+    """
+    master, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
+    process = subprocess.Popen(
+        ["setsid", "--ctty", sys.executable, "-m", "robin_cli", *map(str, args)],  # so that Ctrl-C reaches it
+        cwd=cwd,
+        env=environment(TERM="xterm-256color"),
+        stdin=terminal,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    shown = b""
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+            if typed := when(shown.decode(errors="replace")):
+                os.write(master, typed)
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    finally:
+        os.close(master)
+    return process.wait(timeout=60), shown.decode()
+
+
+def frames(shown: str) -> list[str]:
+    """What the view showed, picture by picture, without colours and movements."""
+    return re.findall(r"╭.*?╯", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown), flags=re.DOTALL)
+
+
+def judge(url: str, data: Path, budget: int, *more: str) -> list[str | Path]:
+    return [
+        "judge",
+        data,
+        "--budget",
+        str(budget),
+        "-a",
+        "helpfulness",
+        "--base-url",
+        url,
+        "--model",
+        REPLAY_MODEL,
+        *more,
+    ]
+
+
+def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> None:
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
+        command = judge(url, DEMO / "pairs.jsonl", 2500, "--run", "r", "--price-in", "1", "--price-out", "1")
+        code, shown = on_a_terminal(*command, "--concurrency", "32", cwd=tmp_path)
+
+    assert code == 0
+    seen = frames(shown)
+    assert len(seen) >= 3
+    early, late = seen[0], seen[-1]
+    assert "not known: " in early  # the worst error, while pairs are unrated
+    for part in (
+        "% of 2,500 calls",
+        "adaptive",
+        "/s, ",
+        "in flight",
+        "tokens",
+        "$",
+        "worst error   about ",
+        "asked most",
+    ):
+        assert part in late, part
+    assert "story-flash-good" in late  # the pair that varies most
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is back
+    assert "2,500 of 2,500 calls spent" in shown[shown.rindex("╯") :]
+
+
+def test_a_pair_that_is_asked_most_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    rows = [{"id": f"\x1b]0;owned\x07[blink]{k}[/]", "prompt": "p", "response": f"r{k}"} for k in range(3)]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
+        code, shown = on_a_terminal(*judge(url, tmp_path / "p.jsonl", 300, "--concurrency", "2"), cwd=tmp_path)
+
+    assert code == 0
+    assert r"\x1b]0;owned\x07[blink]" in frames(shown)[-1]
+    assert "\x1b]" not in shown
+
+
+def test_ctrl_c_says_what_it_does_and_how_to_go_on(tmp_path: Path) -> None:
+    pressed: list[bool] = []
+
+    def once_it_runs(shown: str) -> bytes | None:
+        if pressed or "adaptive" not in shown:
+            return None
+        pressed.append(True)
+        return b"\x03"
+
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
+        command = judge(url, DEMO / "pairs.jsonl", 50_000, "--run", "r", "--concurrency", "32")
+        code, shown = on_a_terminal(*command, cwd=tmp_path, when=once_it_runs)
+        resumed = robin("status", "r", "--json", cwd=tmp_path)
+
+    assert code == 130
+    assert "calls under way may finish, 10 s at most" in shown
+    assert "To go on: robin resume r" in shown
+    assert json.loads(resumed.stdout)["state"] == "stopped"
+
+
+@pytest.mark.slow
+def test_without_a_terminal_it_says_a_line_each_30_seconds(tmp_path: Path) -> None:
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "400") as url:
+        done = robin(*judge(url, DEMO / "pairs.jsonl", 340, "--concurrency", "4"), cwd=tmp_path)
+
+    (line,) = (line for line in done.stderr.splitlines() if " in flight" in line)
+    assert re.search(r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · 4 in flight · warm-up · worst error about \d", line)
+
+
+def test_quiet_says_nothing(tmp_path: Path, replay_url: str) -> None:
+    code, shown = on_a_terminal(*judge(replay_url, DEMO / "pairs.jsonl", 300, "--quiet"), cwd=tmp_path)
+
+    assert (code, shown) == (0, "")
+
+
+def test_the_pace_is_that_of_the_last_minute() -> None:
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    done = 0
+    for _ in range(100):
+        now[0] += 1
+        done += 10
+        pace.rate(done)
+    assert pace.rate(done) == pytest.approx(10)
+    for _ in range(61):
+        now[0] += 1
+        pace.rate(done)
+
+    assert pace.rate(done) == 0
+
+
+def test_the_likely_worst_error_is_about_the_true_one() -> None:
+    rng = np.random.default_rng(4)
+    means, spreads = rng.uniform(0.5, 3.5, 400), rng.gamma(2.0, 0.25, 400)
+    ratings = np.clip(np.round(rng.normal(means, spreads, (300, 25, 400))), 0, 4)
+    true = np.clip(np.round(rng.normal(means, spreads, (20_000, 400))), 0, 4).mean(axis=0)
+    worst = np.abs(ratings.mean(axis=1) - true).max(axis=1).mean()
+
+    told = [
+        likely_worst_error(np.full(400, 25), run.sum(axis=0), (run * run).sum(axis=0), SCALE) for run in ratings[:20]
+    ]
+
+    assert 0.8 < np.mean(told) / worst < 1.3
+
+
+def test_ratings_that_all_agree_are_no_proof() -> None:
+    n = np.array([3, 3])
+
+    assert likely_worst_error(n, 4.0 * n, 16.0 * n, SCALE) > 0.3
+    assert likely_worst_error(100 * n, 400.0 * n, 1600.0 * n, SCALE) < 0.1
+    assert math.isnan(likely_worst_error(np.array([3, 0]), np.array([12.0, 0.0]), np.array([48.0, 0.0]), SCALE))
