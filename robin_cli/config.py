@@ -6,7 +6,6 @@ its default. Unknown names and wrong types are errors that say where they stand.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
@@ -19,7 +18,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from robin_cli.errors import InputError
+from robin_cli.errors import InputError, did_you_mean
 from robin_cli.shipped import shipped
 
 DEFAULT_FILE = "robin.toml"
@@ -181,8 +180,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             continue
         name = key.replace("-", "_")
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f'; did you mean "{near[0]}"?' if near else "; robin init writes a file with all names"
+            hint = did_you_mean(name, known) or "; robin init writes a file with all names"
             raise InputError(f'{path}: unknown setting "{key}"{hint}')
         value = _coerced(name, raw, path)
         _check(name, value, f"{path}: {key}")
@@ -238,7 +236,10 @@ def find_config(file: str) -> Path:
     ready = shipped("configs") / f"{file}.toml"
     if "/" not in file and "\\" not in file and ready.is_file():
         return ready
-    raise InputError(f"--config {file}: no such file; ready ones, by name, are {', '.join(ready_configs())}")
+    ready_ones = ready_configs()
+    raise InputError(
+        f"--config {file}: no such file; ready ones, by name, are {', '.join(ready_ones)}{did_you_mean(file, ready_ones)}"
+    )
 
 
 def ready_configs() -> list[str]:

@@ -10,6 +10,9 @@ RobinError            1
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class RobinError(Exception):
     """The root: one ``except RobinError`` in the CLI prints it and leaves with ``exit_code``."""
@@ -35,3 +38,9 @@ class EndpointError(RobinError):
 
 class LimitReached(RobinError):
     exit_code = 4
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown ``name``: '; did you mean "x"?', or nothing if none of ``known`` is near."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return f'; did you mean "{near[0]}"?' if near else ""

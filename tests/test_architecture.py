@@ -40,6 +40,7 @@ ONLY = {
     "rich": {
         "cli/*",
         "output/progress.py",
+        "output/run_list.py",
         "output/live.py",
         "output/table.py",
         "output/status.py",

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import numpy as np
 
 from robin_cli.allocation.arms import FloatArray, IntArray
-from robin_cli.errors import InputError
+from robin_cli.errors import InputError, did_you_mean
 from robin_cli.records import Scale
 
 Number = TypeVar("Number", float, FloatArray)
@@ -279,7 +279,9 @@ def make_policy(name: str, setup: Setup) -> Policy:
         InputError: an unknown name or objective, or settings that the policy refuses.
     """
     if name not in _MAKERS:
-        raise InputError(f'--scheduler "{name}": known schedulers are {", ".join(_MAKERS)}')
+        raise InputError(
+            f'--scheduler "{name}": known schedulers are {", ".join(_MAKERS)}{did_you_mean(name, _MAKERS)}'
+        )
     if setup.objective not in OBJECTIVES:
         raise InputError(f'--objective "{setup.objective}": known objectives are {", ".join(OBJECTIVES)}')
     return _MAKERS[name](setup)

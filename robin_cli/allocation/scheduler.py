@@ -76,6 +76,9 @@ class HeapScheduler:
     An arm may not be asked now when
     - it is retired (:meth:`Arms.retired`);
     - its warm-up calls are all under way: its priority needs their answers;
+    - its warm-up is to be cut short, because the budget does not suffice for all, and it has its even share;
+    - in its warm-up, as many calls are under way as it has ratings, or RETIRE_AFTER: the first arm to be answered would else
+      take what belongs to those whose answers are still to come;
     - after its warm-up, a quarter as many calls are under way as it has ratings: more would be asked on old knowledge, and
       the first arm to end its warm-up would take what belongs to those whose answers are still to come;
     - its calls under way could already retire it: an arm that nobody can rate must not eat the budget meanwhile;
@@ -91,6 +94,9 @@ class HeapScheduler:
         self.arms = arms
         self._policy = policy
         self._even_share = policy.warm_up if budget is None else budget // max(1, len(arms))
+        self._warm_up_at_most = (
+            policy.warm_up if budget is None else min(policy.warm_up, -(-budget // max(1, len(arms))))
+        )
         self._deferred: set[int] = set()
         self._known = arms.n[:]  # ratings that were told of; those since the last tell are new
         self._rated = int(arms.counts.sum())
@@ -109,6 +115,9 @@ class HeapScheduler:
         arm = self._foremost()
         if arm is None and self._deferred and not self._pending:
             self._readmit()
+            arm = self._foremost()
+        if arm is None and not self._pending:  # the shares of arms given up are left
+            self._raise_shares()
             arm = self._foremost()
         if arm is None:
             return Nothing.NOW if self._pending else Nothing.LEFT
@@ -177,6 +186,12 @@ class HeapScheduler:
             room = max(1, n // _KNOWN_FOR_EACH_PENDING) - pending
         return min(room, RETIRE_AFTER - streak - pending) if streak or not n else room
 
+    def _raise_shares(self) -> None:
+        kept = ~self.arms.retired_mask
+        if self._warm_up_at_most < self._policy.warm_up and kept.any():
+            self._warm_up_at_most = int(self.arms.counts[kept].min()) + 1
+            self._build()
+
     def _readmit(self) -> None:
         deferred, self._deferred = self._deferred, set()
         for arm in sorted(deferred):
@@ -226,7 +241,8 @@ class HeapScheduler:
             )
         full = pending >= np.maximum(1.0, n // _KNOWN_FOR_EACH_PENDING)
         adaptive = np.where(full, _NEVER, -priority)
-        key = np.where(n < warm_up, np.where(calls < warm_up, _WARM_UP + calls, _NEVER), adaptive)
+        waits = (calls >= self._warm_up_at_most) | (pending >= np.maximum(RETIRE_AFTER, n))
+        key = np.where(n < warm_up, np.where(waits, _NEVER, _WARM_UP + calls), adaptive)
         key[((streak > 0) | (n == 0)) & (streak + pending >= RETIRE_AFTER)] = _NEVER
         key[list(self._deferred)] = _NEVER
         self._key: list[float] = key.tolist()
@@ -244,7 +260,8 @@ class HeapScheduler:
             return _NEVER
         if n < self._policy.warm_up:
             calls = n + pending
-            return _WARM_UP + calls if calls < self._policy.warm_up else _NEVER
+            full = calls >= self._warm_up_at_most or pending >= max(RETIRE_AFTER, n)
+            return _NEVER if full else _WARM_UP + calls
         if pending >= max(1, n // _KNOWN_FOR_EACH_PENDING):
             return _NEVER
         priority = self._policy.priority(float(n), float(pending), arms.total[arm], arms.total_sq[arm], arm)

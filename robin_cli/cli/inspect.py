@@ -1,4 +1,4 @@
-"""robin status, export, render and parse: looking at what is there; nothing here asks a judge."""
+"""robin status, runs, export, render and parse: looking at what is there; nothing here asks a judge."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class What(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to ``app``."""
     app.command(epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")(status)
+    app.command(epilog="Example: robin runs")(runs)
     app.command(epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx")(export)
     app.command(epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness")(render)
     app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")(parse)
@@ -35,6 +36,20 @@ def status(
     from robin_cli.output.status import print_status, status_of
 
     print_status(status_of(run), as_json=json)
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(help="The folder that holds them.")] = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
+) -> None:
+    """List the runs here, the oldest first, and where each stands."""
+    from robin_cli.output.run_list import print_runs, runs_in
+
+    found = runs_in(folder)
+    if found or json:
+        print_runs(found, as_json=json)
+    else:
+        typer.echo(f"no runs in {folder}; robin judge makes them", err=True)
 
 
 def export(

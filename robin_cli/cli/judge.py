@@ -27,7 +27,6 @@ def register(app: typer.Typer) -> None:
 
 def judge(
     data: opt.Data = None,
-    budget: opt.Budget = None,
     attribute: opt.Attribute = None,
     base_url: opt.BaseUrl = None,
     model: opt.Model = None,
@@ -35,6 +34,7 @@ def judge(
     columns: opt.Columns = None,
     skip_bad_rows: opt.SkipBadRows = None,
     limit: opt.Limit = None,
+    budget: opt.Budget = None,
     scheduler: opt.Scheduler = None,
     delta: opt.Delta = None,
     mode: opt.Mode = None,
@@ -62,7 +62,11 @@ def judge(
     quiet: opt.Quiet = None,
     debug_http: opt.DebugHttp = None,
 ) -> None:
-    """Spend a budget of judge calls over prompt-response pairs, and print the scores."""
+    """Spend a budget of judge calls over prompt-response pairs, and print the scores.
+
+    Every setting can also come from robin.toml (robin init writes one), or from a variable of its name: ROBIN_MAX_COST for
+    --max-cost.
+    """
     given = dict(locals())
     from robin_cli.config import load_config
 
@@ -71,9 +75,9 @@ def judge(
 
 def resume(
     run: opt.Run,
-    budget: opt.Budget = None,
     base_url: opt.BaseUrl = None,
     api_key_env: opt.ApiKeyEnv = None,
+    budget: opt.Budget = None,
     max_cost: opt.MaxCost = None,
     price_in: opt.PriceIn = None,
     price_out: opt.PriceOut = None,

@@ -1,11 +1,39 @@
-"""The flags of the commands, each once. A flag not given is None, so that the layers below it can speak."""
+"""The flags of the commands, each once. A flag not given is None, so that the layers below it can speak.
+
+Each has a ``ROBIN_*`` variable of its name; the help says so once, not at every flag, or it would be twice as long.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def _attributes(incomplete: str) -> list[str]:
+    from robin_cli.judging.rubrics import known_attributes
+
+    *before, last = incomplete.split(",")
+    return [",".join([*before, name]) for name in known_attributes() if name.startswith(last)]
+
+
+def _configs(incomplete: str) -> list[str]:
+    from robin_cli.config import ready_configs
+
+    return [name for name in ready_configs() if name.startswith(incomplete)]
+
+
+def _among(*names: str) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+_option = partial(typer.Option, show_envvar=False)
 
 _DATA = "Data and judge"
 _SPEND = "How the budget is spent"
@@ -15,34 +43,39 @@ _OUT = "Run and output"
 Data = Annotated[
     str | None,
     typer.Argument(
-        help="Prompt-response pairs: .jsonl, .jsonl.gz, .json, .parquet or .csv.",
+        help="Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz), .parquet; - for standard input.",
         envvar="ROBIN_DATA",
+        metavar="DATA",
         show_default=False,
+        show_envvar=False,
     ),
 ]
-Run = Annotated[Path, typer.Argument(help="A run directory, as robin judge makes them.", show_default=False)]
+Run = Annotated[
+    Path, typer.Argument(help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False)
+]
 Attribute = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--attribute",
         "-a",
         help="What to rate: one rubric, or several by commas.",
         envvar="ROBIN_ATTRIBUTE",
+        autocompletion=_attributes,
         rich_help_panel=_DATA,
     ),
 ]
 BaseUrl = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Address of an OpenAI-compatible endpoint; given again, the calls are spread over all.",
+    _option(
+        help="Address of an OpenAI-compatible endpoint, also from OPENAI_BASE_URL; given again, the calls are spread over all.",
         envvar=["ROBIN_BASE_URL", "OPENAI_BASE_URL"],
         rich_help_panel=_DATA,
     ),
 ]
-Model = Annotated[str | None, typer.Option(help="The judge's model name.", envvar="ROBIN_MODEL", rich_help_panel=_DATA)]
+Model = Annotated[str | None, _option(help="The judge's model name.", envvar="ROBIN_MODEL", rich_help_panel=_DATA)]
 ApiKeyEnv = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="Environment variable that holds the key. (default: OPENAI_API_KEY)",
         envvar="ROBIN_API_KEY_ENV",
         rich_help_panel=_DATA,
@@ -50,7 +83,7 @@ ApiKeyEnv = Annotated[
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="Names in the data: prompt=question,response=answer,…; id=- ignores the data's ids.",
         envvar="ROBIN_COLUMNS",
         rich_help_panel=_DATA,
@@ -58,7 +91,7 @@ Columns = Annotated[
 ]
 SkipBadRows = Annotated[
     bool | None,
-    typer.Option(
+    _option(
         "--skip-bad-rows",
         help="Leave bad rows out and count them.",
         envvar="ROBIN_SKIP_BAD_ROWS",
@@ -67,45 +100,46 @@ SkipBadRows = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(help="Take the first K pairs only.", envvar="ROBIN_LIMIT", metavar="K", rich_help_panel=_DATA),
+    _option(help="Take the first K pairs only.", envvar="ROBIN_LIMIT", metavar="K", rich_help_panel=_DATA),
 ]
 Budget = Annotated[
     int | None,
-    typer.Option("--budget", "-b", help="Judge calls to spend, in all.", envvar="ROBIN_BUDGET", rich_help_panel=_SPEND),
+    _option("--budget", "-b", help="Judge calls to spend, in all.", envvar="ROBIN_BUDGET", rich_help_panel=_SPEND),
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="robin-hood, two-priors, dirichlet, robin or uniform. (default: robin-hood)",
         envvar="ROBIN_SCHEDULER",
+        autocompletion=_among("robin-hood", "two-priors", "dirichlet", "robin", "uniform"),
         rich_help_panel=_SPEND,
     ),
 ]
 Delta = Annotated[
     float | None,
-    typer.Option(
-        help="ROBIN-HOOD's failure probability. (default: 0.007)", envvar="ROBIN_DELTA", rich_help_panel=_SPEND
-    ),
+    _option(help="ROBIN-HOOD's failure probability. (default: 0.007)", envvar="ROBIN_DELTA", rich_help_panel=_SPEND),
 ]
 Mode = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="ROBIN-HOOD's constants: practice or theory. (default: practice)",
         envvar="ROBIN_MODE",
+        autocompletion=_among("practice", "theory"),
         rich_help_panel=_SPEND,
     ),
 ]
 Objective = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="What is made small: worst-case (the largest error) or mean-error. (default: worst-case)",
         envvar="ROBIN_OBJECTIVE",
+        autocompletion=_among("worst-case", "mean-error"),
         rich_help_panel=_SPEND,
     ),
 ]
 Variances = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="Earlier run, or pool, to take known variances from (for robin).",
         envvar="ROBIN_VARIANCES",
         metavar="RUN",
@@ -114,13 +148,13 @@ Variances = Annotated[
 ]
 Concurrency = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="Calls under way at a time: N or auto. (default: auto)", envvar="ROBIN_CONCURRENCY", rich_help_panel=_ASK
     ),
 ]
 Samples = Annotated[
     int | None,
-    typer.Option(
+    _option(
         "--samples-per-request",
         help="Ratings wanted of one request, for one prompt paid (the API's n). (default: 1)",
         envvar="ROBIN_SAMPLES_PER_REQUEST",
@@ -130,15 +164,15 @@ Samples = Annotated[
 ]
 Rpm = Annotated[
     float | None,
-    typer.Option(help="Requests a minute at most, for each address.", envvar="ROBIN_RPM", rich_help_panel=_ASK),
+    _option(help="Requests a minute at most, for each address.", envvar="ROBIN_RPM", rich_help_panel=_ASK),
 ]
 Tpm = Annotated[
     float | None,
-    typer.Option(help="Tokens a minute at most, for each address.", envvar="ROBIN_TPM", rich_help_panel=_ASK),
+    _option(help="Tokens a minute at most, for each address.", envvar="ROBIN_TPM", rich_help_panel=_ASK),
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option(
+    _option(
         help="Stop before more US dollars are spent, over all sessions of the run.",
         envvar="ROBIN_MAX_COST",
         metavar="USD",
@@ -147,7 +181,7 @@ MaxCost = Annotated[
 ]
 PriceIn = Annotated[
     float | None,
-    typer.Option(
+    _option(
         help="US dollars for a million tokens sent. (default: as genai-prices lists it)",
         envvar="ROBIN_PRICE_IN",
         metavar="USD",
@@ -156,7 +190,7 @@ PriceIn = Annotated[
 ]
 PriceOut = Annotated[
     float | None,
-    typer.Option(
+    _option(
         help="US dollars for a million tokens answered.",
         envvar="ROBIN_PRICE_OUT",
         metavar="USD",
@@ -165,38 +199,36 @@ PriceOut = Annotated[
 ]
 Temperature = Annotated[
     float | None,
-    typer.Option(help="Sampling temperature. (default: 1)", envvar="ROBIN_TEMPERATURE", rich_help_panel=_ASK),
+    _option(help="Sampling temperature. (default: 1)", envvar="ROBIN_TEMPERATURE", rich_help_panel=_ASK),
 ]
 TopP = Annotated[
-    float | None, typer.Option(help="Nucleus sampling. (default: 1)", envvar="ROBIN_TOP_P", rich_help_panel=_ASK)
+    float | None, _option(help="Nucleus sampling. (default: 1)", envvar="ROBIN_TOP_P", rich_help_panel=_ASK)
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(help="Longest answer, in tokens. (default: 1024)", envvar="ROBIN_MAX_TOKENS", rich_help_panel=_ASK),
+    _option(help="Longest answer, in tokens. (default: 1024)", envvar="ROBIN_MAX_TOKENS", rich_help_panel=_ASK),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(help="Longest request, in seconds. (default: 120)", envvar="ROBIN_TIMEOUT", rich_help_panel=_ASK),
+    _option(help="Longest request, in seconds. (default: 120)", envvar="ROBIN_TIMEOUT", rich_help_panel=_ASK),
 ]
 MaxRetries = Annotated[
     int | None,
-    typer.Option(help="Retries of a call after errors. (default: 6)", envvar="ROBIN_MAX_RETRIES", rich_help_panel=_ASK),
+    _option(help="Retries of a call after errors. (default: 6)", envvar="ROBIN_MAX_RETRIES", rich_help_panel=_ASK),
 ]
 ExtraBody = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="JSON object to add to every request.", envvar="ROBIN_EXTRA_BODY", metavar="JSON", rich_help_panel=_ASK
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(
-        help="Send each call a seed of its own, made from this one.", envvar="ROBIN_SEED", rich_help_panel=_ASK
-    ),
+    _option(help="Send each call a seed of its own, made from this one.", envvar="ROBIN_SEED", rich_help_panel=_ASK),
 ]
 RunDir = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--run",
         help="Run directory. (default: runs/TIME-ATTRIBUTE)",
         envvar="ROBIN_RUN",
@@ -206,21 +238,25 @@ RunDir = Annotated[
 ]
 Config = Annotated[
     str | None,
-    typer.Option(
-        help="TOML file, or the name of a ready one. (default: ./robin.toml)", metavar="FILE", rich_help_panel=_OUT
+    _option(
+        help="TOML file, or the name of a ready one. (default: ./robin.toml)",
+        autocompletion=_configs,
+        metavar="FILE",
+        rich_help_panel=_OUT,
     ),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="csv, tsv, jsonl, parquet, xlsx or table. (default: by the file's name)",
         envvar="ROBIN_FORMAT",
+        autocompletion=_among("csv", "tsv", "jsonl", "parquet", "xlsx", "table"),
         rich_help_panel=_OUT,
     ),
 ]
 Output = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--output",
         "-o",
         help="File for the scores, or - for standard output.",
@@ -231,11 +267,11 @@ Output = Annotated[
 ]
 WithText = Annotated[
     bool | None,
-    typer.Option("--with-text", help="Add prompt and response.", envvar="ROBIN_WITH_TEXT", rich_help_panel=_OUT),
+    _option("--with-text", help="Add prompt and response.", envvar="ROBIN_WITH_TEXT", rich_help_panel=_OUT),
 ]
 DebugHttp = Annotated[
     str | None,
-    typer.Option(
+    _option(
         help="Add every request and answer to a file, without the key: for bug reports.",
         envvar="ROBIN_DEBUG_HTTP",
         metavar="FILE",
@@ -244,5 +280,5 @@ DebugHttp = Annotated[
 ]
 Quiet = Annotated[
     bool | None,
-    typer.Option("--quiet", "-q", help="Nothing on stderr but errors.", envvar="ROBIN_QUIET", rich_help_panel=_OUT),
+    _option("--quiet", "-q", help="Nothing on stderr but errors.", envvar="ROBIN_QUIET", rich_help_panel=_OUT),
 ]

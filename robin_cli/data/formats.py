@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from typing import TYPE_CHECKING, BinaryIO
 
 from robin_cli.data.csv_rows import read_csv, read_tsv
 from robin_cli.data.json_rows import read_json_array, read_json_lines
+from robin_cli.data.lines import BOM
 from robin_cli.data.parquet_rows import read_parquet
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from robin_cli.data.rows import Reader, Table
 
 _BUFFER_BYTES = 2**20
+HEAD_BYTES = 2**16
+"""As much of a stream as tells its format."""
 
 _TEXT: dict[str, Reader] = {
     ".jsonl": read_json_lines,
@@ -44,6 +48,20 @@ READERS: dict[str, Reader] = {
 
 KNOWN = f"{', '.join(_TEXT)} (each also with .gz) and .parquet"
 """The ends of names robin knows, for an error's next step."""
+
+
+def reader_by_content(head: bytes) -> Reader:
+    """What reads a stream that begins with ``head``, a few kilobytes; CSV where it is nothing else."""
+    if head.startswith(b"\x1f\x8b"):
+        unzipped = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+        return _gunzipped(reader_by_content(unzipped))
+    if head.startswith(b"PAR1"):
+        return read_parquet
+    text = head.removeprefix(BOM).lstrip()
+    if text.startswith((b"{", b"[")):
+        return read_json_lines if text.startswith(b"{") else read_json_array
+    header = text.partition(b"\n")[0]
+    return read_tsv if b"\t" in header and b"," not in header else read_csv
 
 
 def reader_of(name: str) -> Reader | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, BinaryIO
 
 from robin_cli.data.rows import BadRow
@@ -64,6 +65,17 @@ def read_whole(stream: BinaryIO, source: str, limit: int) -> bytearray:
     refuse_foreign(data, source)
     if data.startswith(BOM):
         del data[: len(BOM)]
+    return data
+
+
+def read_piped(stream: BinaryIO, source: str) -> io.BytesIO:
+    """All of a stream as it is, from its beginning, or InputError past MAX_FILE_BYTES."""
+    data = io.BytesIO()
+    while chunk := stream.read(_CHUNK_BYTES):
+        data.write(chunk)
+        if data.tell() > MAX_FILE_BYTES:
+            raise file_too_long(source)
+    data.seek(0)
     return data
 
 

@@ -6,6 +6,8 @@ import difflib
 import gc
 import gzip
 import hashlib
+import io
+import sys
 import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from robin_cli.data.checking import pair_of
 from robin_cli.data.fields import Fields, fields_of, is_in, names_in, no_such_fields, only_among
-from robin_cli.data.formats import KNOWN, reader_of
+from robin_cli.data.formats import HEAD_BYTES, KNOWN, reader_by_content, reader_of
+from robin_cli.data.lines import read_piped
 from robin_cli.data.pair_ids import pair_id_of
 from robin_cli.data.rows import BadRow, Reader, Row, Table, shown
 from robin_cli.errors import InputError
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["Dataset", "load_pairs", "pair_id_of"]
+__all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
+
+STDIN = "-"
+"""The path that means standard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Dataset:
 def load_pairs(
     path: Path, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False, limit: int | None = None
 ) -> Dataset:
-    """The pairs of a file, whose format the end of its name says.
+    """The pairs of a file, whose format the end of its name says; of standard input for ``-``, by what it begins with.
 
     ``columns`` maps our names to the data's: prompt, response, id, and any other name for a human rating; dots lead
     into objects, a name that holds dots itself comes first. A dash means not to look for it: ``{"id": "-"}``
@@ -60,23 +66,23 @@ def load_pairs(
     Raises InputError for a file or a row that cannot be used, for a file of which no row can be used, and for a mapped
     field that no row has.
     """
-    source = str(path).encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
+    piped = str(path) == STDIN
+    source = "standard input" if piped else str(path).encode("utf-8", "backslashreplace").decode()  # may be no UTF-8
     if limit is not None and limit < 1:
         raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
-    with _readable(source):
-        reader = _reader(path, source)
-        with path.open("rb") as raw:
-            sha256 = hashlib.file_digest(raw, "sha256").hexdigest()
-            if raw.tell() == 0:
-                raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
-            raw.seek(0)
-            fields = fields_of(columns or {})
-            table = reader(raw, source, fields.paths)
-            if table.names is not None:
-                fields = _checked(fields, table.names, source)
-            with _no_collector():
-                rows = _checked_pairs(table, fields, source, limit)
-                pairs, skipped = _collect(rows, source, table.unit, skip_bad_rows=skip_bad_rows)
+    with _readable(source), _piped() if piped else _opened(path, source) as (raw, reader):
+        sha256 = hashlib.file_digest(raw, "sha256").hexdigest()
+        raw.seek(0)
+        if not raw.read(1):
+            raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
+        raw.seek(0)
+        fields = fields_of(columns or {})
+        table = reader(raw, source, fields.paths)
+        if table.names is not None:
+            fields = _checked(fields, table.names, source)
+        with _no_collector():
+            rows = _checked_pairs(table, fields, source, limit)
+            pairs, skipped = _collect(rows, source, table.unit, skip_bad_rows=skip_bad_rows)
     return Dataset(pairs, skipped, sha256, source)
 
 
@@ -153,6 +159,22 @@ def _pair(row: Row | BadRow, fields: Fields, number_of: Mapping[str, int], unit:
         f'the id "{shown(pair.pair_id)}" is that of {unit} {first}, too. Give each row an id of its own, make ids from '
         "the text (--columns id=-), or keep the first of each with --skip-bad-rows."
     )
+
+
+@contextmanager
+def _opened(path: Path, source: str) -> Iterator[tuple[io.BufferedReader, Reader]]:
+    reader = _reader(path, source)
+    with path.open("rb") as raw:
+        yield raw, reader
+
+
+@contextmanager
+def _piped() -> Iterator[tuple[io.BytesIO, Reader]]:
+    """Standard input, whole in memory: it is read twice, and is not to lie on the disk of a machine that it passes through."""
+    data = read_piped(sys.stdin.buffer, "standard input")
+    reader = reader_by_content(data.read(HEAD_BYTES))
+    data.seek(0)
+    yield data, reader
 
 
 def _reader(path: Path, source: str) -> Reader:

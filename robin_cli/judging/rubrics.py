@@ -11,7 +11,7 @@ from functools import cached_property
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from robin_cli.errors import InputError
+from robin_cli.errors import InputError, did_you_mean
 from robin_cli.judging.judge import Message
 from robin_cli.records import Pair, Scale
 from robin_cli.shipped import shipped
@@ -45,7 +45,8 @@ def load_rubric(attribute: str) -> Rubric:
     path = shipped("prompts") / "rubrics" / f"{attribute}.toml"
     known = known_attributes()
     if attribute not in known:
-        raise InputError(f'--attribute "{attribute}": no rubric for it; there are {", ".join(known)}')
+        near = did_you_mean(attribute, known)
+        raise InputError(f'--attribute "{attribute}": no rubric for it; there are {", ".join(known)}{near}')
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     low, high = content["scale"]
     levels = content["levels"]

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from robin_cli import __version__
-from robin_cli.errors import RunError
+from robin_cli.errors import RunError, did_you_mean
 from robin_cli.runs.journal import replace_file
 
 FORMAT = 1
@@ -79,7 +79,9 @@ def read_manifest(run: Path) -> Manifest:
     try:
         content = orjson.loads(path.read_bytes())
     except FileNotFoundError:
-        raise RunError(f"{run}: not a run directory (no {FILE}); name a folder that robin judge made") from None
+        runs = [each.parent.name for each in run.parent.glob(f"*/{FILE}")]
+        near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"
+        raise RunError(f"{run}: not a run directory (no {FILE}); name a folder that robin judge made{near}") from None
     except NotADirectoryError:
         raise RunError(f"{run}: a file, not a run directory; name a folder that robin judge made") from None
     except OSError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
@@ -263,8 +264,24 @@ def read_run(path: Path) -> RunData:
     return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))
 
 
-def read_judgments(path: Path) -> Iterator[pa.Table]:
+def count_answers(path: Path) -> tuple[int, int]:
+    """Units of the budget spent by the run at ``path``, and ratings among them; reads two columns of its judgments.
+
+    Raises:
+        StorageError: its files are damaged.
+    """
+    spent = ratings = 0
+    for table in read_judgments(path, columns=["status", "rating"]):
+        spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
+        ratings += len(table) - table["rating"].null_count
+    return spent, ratings
+
+
+def read_judgments(path: Path, *, columns: list[str] | None = None) -> Iterator[pa.Table]:
     """The judgments of the run at ``path`` in the order they came, a segment at a time; as :func:`read_run` reads them.
+
+    Args:
+        columns: those to read; None for all.
 
     Raises:
         StorageError: its files are damaged.
@@ -277,12 +294,14 @@ def read_judgments(path: Path) -> Iterator[pa.Table]:
         )
     for number in numbers:
         try:
-            yield pq.read_table(path / _JUDGMENTS / f"{number:05}.parquet", schema=JUDGMENTS, partitioning=None)
+            segment = path / _JUDGMENTS / f"{number:05}.parquet"
+            yield pq.read_table(segment, columns=columns, schema=JUDGMENTS, partitioning=None)
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
     if content is not None and content.segment > len(numbers):
         try:
-            yield judgments_table(content.rows)
+            table = judgments_table(content.rows)
+            yield table.select(columns) if columns else table
         except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
             raise StorageError(
                 f"{path / _JOURNAL}: holds a line that is no judgment ({error}); restore a copy"

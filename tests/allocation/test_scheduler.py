@@ -190,6 +190,40 @@ def test_keeps_the_budget_for_arms_whose_warm_up_answers_are_still_to_come() -> 
     assert arms.counts.max() < 2.5 * 500 / 12
 
 
+@pytest.mark.parametrize("policy", [Uniform(), RobinHood(c=19.85, warm_up=20)])
+def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) -> None:
+    # everything asked at once, answers in any order: the first arm to be answered must not run away
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        arms = Arms(3)
+        budget = Budget(30)
+        scheduler = HeapScheduler(arms, policy, budget=30)
+        under_way: list[int] = []
+        while not budget.exhausted:
+            while budget.available and isinstance(arm := scheduler.ask(), int):
+                budget.reserve(1)
+                under_way.append(arm)
+            done = under_way.pop(int(rng.integers(len(under_way))))
+            arms.add_rating(done, 3)
+            scheduler.tell(done)
+            budget.settle(1, 1)
+        assert arms.counts.tolist() == [10, 10, 10]
+
+
+def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:
+    arms = Arms(3)
+    scheduler = HeapScheduler(arms, Uniform(), budget=30)
+    for _ in range(30):
+        arm = scheduler.ask()
+        assert isinstance(arm, int)
+        if arm == 0:
+            arms.add_unparsed(arm)
+        else:
+            arms.add_rating(arm, 3)
+        scheduler.tell(arm)
+    assert arms.counts.tolist() == [0, 13, 12]
+
+
 def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
     arms = Arms(1)
     for rating in (0, 4) * 8:
@@ -208,7 +242,7 @@ def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:
         scheduler.tell(0)
         arms.add_rating(1, 3)
         scheduler.tell(1)
-    assert {scheduler.ask() for _ in range(20)} == {1}
+    assert {scheduler.ask() for _ in range(20)} == {1, Nothing.NOW}
 
 
 def test_asks_others_before_an_arm_that_failed() -> None:

@@ -27,7 +27,7 @@ SCALE = Scale(0, 4)
 
 
 def on_a_terminal(
-    *args: str | Path, cwd: Path, when: Callable[[str], bytes | None] = lambda _: None
+    *args: str | Path, cwd: Path, when: Callable[[str], bytes | None] = lambda _: None, **env: str
 ) -> tuple[int, str]:
     """Run robin with stderr on a terminal of 80 × 30; its exit code and all that it wrote there.
 
@@ -38,7 +38,7 @@ def on_a_terminal(
     process = subprocess.Popen(
         ["setsid", "--ctty", sys.executable, "-m", "robin_cli", *map(str, args)],  # so that Ctrl-C reaches it
         cwd=cwd,
-        env=environment(TERM="xterm-256color"),
+        env=environment(TERM="xterm-256color", **env),
         stdin=terminal,
         stdout=subprocess.DEVNULL,
         stderr=terminal,

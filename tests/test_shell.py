@@ -1,0 +1,216 @@
+"""robin among other programs of a shell: pipes, completion, colours, help and typing errors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.conftest import REPLAY_MODEL, environment, robin, write_pairs
+from tests.output.test_live import on_a_terminal
+
+COMMANDS = (
+    "judge plan status runs export render parse resume report simulate serve init check".split()  # noqa: SIM905
+)
+
+
+def judging(url: str, data: str, budget: int, *more: str) -> list[str]:
+    return [
+        "judge",
+        data,
+        "--budget",
+        str(budget),
+        "-a",
+        "helpfulness",
+        "--base-url",
+        url,
+        "--model",
+        REPLAY_MODEL,
+        *more,
+    ]
+
+
+def piped(content: bytes, *args: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "robin_cli", *args]
+    return subprocess.run(
+        command, cwd=cwd, env=environment(), input=content, capture_output=True, timeout=120, check=False
+    )
+
+
+def the_same_pairs(folder: Path) -> dict[str, bytes]:
+    """Three pairs in every format that standard input may have."""
+    frame = pd.DataFrame({"id": ["a", "b", "c"], "prompt": ["p", "q", "r"], "response": ["one", "two", "three"]})
+    lines = frame.to_json(orient="records", lines=True).encode()
+    frame.to_parquet(folder / "x.parquet")
+    formats = {
+        "JSON lines": lines,
+        "gzip": gzip.compress(lines),
+        "JSON": frame.to_json(orient="records").encode(),
+        "CSV": frame.to_csv(index=False).encode(),
+        "TSV": frame.to_csv(index=False, sep="\t").encode(),
+        "Parquet": (folder / "x.parquet").read_bytes(),
+    }
+    (folder / "x.parquet").unlink()
+    return formats
+
+
+def test_takes_pairs_from_standard_input_in_any_format(tmp_path: Path, replay_url: str) -> None:
+    for name, content in the_same_pairs(tmp_path).items():
+        done = piped(content, *judging(replay_url, "-", 12, "--run", name), cwd=tmp_path)
+
+        assert done.returncode == 0, (name, done.stderr)
+        assert [line.split(b",")[0] for line in done.stdout.splitlines()[1:]] == [b'"a"', b'"b"', b'"c"'], name
+    again = robin("resume", "CSV", "--budget", "15", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert len(pd.read_parquet(tmp_path / "CSV" / "judgments")) == 15
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "standard input: the file is empty"),
+        (b'{"prompt": "p"}\n', 'standard input:1: no field "response"'),
+        (gzip.compress(b'{"prompt": "p", "response": "r"}\n')[:-9], "cut short or damaged"),
+        (b"PAR1 and no more", "standard input: "),
+    ],
+)
+def test_says_what_is_wrong_with_standard_input(tmp_path: Path, replay_url: str, content: bytes, said: str) -> None:
+    done = piped(content, *judging(replay_url, "-", 12), cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert said in done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["jugde"], "Did you mean 'judge'?"),
+        (["judge", "--bugdet", "5"], "--budget"),
+        (
+            ["judge", "p.jsonl", "--budget", "5", "-a", "helpfullness", "--model", "m", "--base-url", "http://x/v1"],
+            '"helpfulness"?',
+        ),
+        (
+            ["plan", "p.jsonl", "--budget", "9", "-a", "verbosity", "--scheduler", "robinhood"],
+            'did you mean "robin-hood"?',
+        ),
+        (["plan", "p.jsnol", "--budget", "9", "-a", "verbosity"], "Did you mean p.jsonl?"),
+        (["judge", "--config", "vlm"], 'did you mean "vllm"?'),
+        (["status", "runs/firts"], 'did you mean "first"?'),
+    ],
+)
+def test_suggests_what_was_meant(tmp_path: Path, typed: list[str], meant: str) -> None:
+    write_pairs(tmp_path / "p.jsonl", 3)
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "runs" / "first" / "manifest.json").write_text("{}", encoding="utf-8")
+
+    done = robin(*typed, cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert meant in " ".join(done.stderr.replace("│", " ").split())
+
+
+def completions(shell: str, typed: list[str], cwd: Path) -> str:
+    """What robin offers to ``shell`` for the last word of ``typed``."""
+    line = " ".join(typed)
+    asked = (
+        {"COMP_WORDS": line, "COMP_CWORD": str(len(typed) - 1)} if shell == "bash" else {"_TYPER_COMPLETE_ARGS": line}
+    )
+    action = {"_TYPER_COMPLETE_FISH_ACTION": "get-args"} if shell == "fish" else {}
+    # As the shell's script calls it: the program's name decides the variable's.
+    command = [sys.executable, "-c", "import sys; sys.argv[0] = 'robin'; from robin_cli.cli.app import main; main()"]
+    env = environment(**asked, **action, _ROBIN_COMPLETE=f"complete_{shell}")
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completes_commands_flags_and_values(tmp_path: Path, shell: str) -> None:
+    assert "judge" in completions(shell, ["robin", "ju"], tmp_path)
+    assert "--scheduler" in completions(shell, ["robin", "judge", "--sch"], tmp_path)
+    assert "two-priors" in completions(shell, ["robin", "judge", "--scheduler", "t"], tmp_path)
+    assert "helpfulness,verbosity" in completions(shell, ["robin", "plan", "-a", "helpfulness,ver"], tmp_path)
+    assert "llama-cpp" in completions(shell, ["robin", "judge", "--config", "ll"], tmp_path)
+
+
+def test_bash_completes_with_what_is_installed(tmp_path: Path) -> None:
+    script = completions_script("bash", tmp_path)
+    program = f"#!{sys.executable}\nfrom robin_cli.cli.app import main\nmain()\n"
+    (tmp_path / "robin").write_text(program, encoding="utf-8")
+    (tmp_path / "robin").chmod(0o755)
+    asked = f"{script}\nCOMP_WORDS=(robin judge --sched); COMP_CWORD=2; _robin_completion robin; echo ${{COMPREPLY[@]}}"
+
+    env = environment(PATH=f"{tmp_path}:{os.environ['PATH']}")
+    done = subprocess.run(["bash", "-c", asked], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    assert done.stdout.strip() == "--scheduler", done.stderr
+
+
+def completions_script(shell: str, cwd: Path) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'robin'; from robin_cli.cli.app import main; main()"],
+        cwd=cwd,
+        env=environment(_ROBIN_COMPLETE=f"source_{shell}"),
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_explains_every_command_within_80_columns_and_with_an_example(tmp_path: Path, command: str) -> None:
+    shown = robin(command, "--help", cwd=tmp_path, COLUMNS="80").stdout
+
+    assert "Example: robin " + command in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\x1b" not in shown
+
+
+def test_groups_the_flags_of_judge(tmp_path: Path) -> None:
+    shown = robin("judge", "--help", cwd=tmp_path, COLUMNS="80").stdout
+
+    groups = [line.strip("╭─╮ ") for line in shown.splitlines() if line.startswith("╭─")]
+    assert groups[2:] == ["Data and judge", "How the budget is spent", "How the judge is asked", "Run and output"]
+    assert len(shown.splitlines()) < 110
+
+
+def test_lists_every_command(tmp_path: Path) -> None:
+    shown = robin("--help", cwd=tmp_path, COLUMNS="80").stdout
+
+    assert all(f"│ {command} " in shown for command in COMMANDS)
+
+
+def test_colours_a_terminal_unless_told_not_to(tmp_path: Path) -> None:
+    _, coloured = on_a_terminal("judge", "--bugdet", cwd=tmp_path, NO_COLOR="")
+    _, plain = on_a_terminal("judge", "--bugdet", cwd=tmp_path, NO_COLOR="1")
+
+    assert "No such option" in coloured
+    assert "No such option" in plain
+    assert "\x1b[3" in coloured
+    assert "\x1b[3" not in plain
+
+
+def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
+    for budget in ("9", "12"):
+        assert robin(*judging(replay_url, str(data), int(budget)), cwd=tmp_path).returncode == 0
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "manifest.json").write_text("{", encoding="utf-8")
+    nothing = robin("runs", "elsewhere", cwd=tmp_path)
+
+    shown = robin("runs", cwd=tmp_path, COLUMNS="100").stdout
+    facts = [json.loads(line) for line in robin("runs", "--json", cwd=tmp_path).stdout.splitlines()]
+
+    assert [run["state"] for run in facts] == ["damaged", "finished", "finished"]
+    assert [(run["spent"], run["budget"], run["ratings"]) for run in facts[1:]] == [(9, 9, 9), (12, 12, 12)]
+    assert all(run["run"] in shown for run in facts)
+    assert "12 of 12" in shown
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert "no runs in elsewhere" in nothing.stderr
