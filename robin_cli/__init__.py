@@ -1,3 +1,29 @@
-"""robin: spends a fixed budget of LLM-judge calls where the ratings vary most."""
+"""robin: spends a fixed budget of LLM-judge calls where the ratings vary most.
+
+From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run` and :class:`Run`; every error a user can cause or meet is a
+:class:`RobinError`. ``docs/python.md`` shows them at work.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from robin_cli.api import Run, judge, load_pairs, open_run
+    from robin_cli.errors import RobinError
+    from robin_cli.records import Pair
 
 __version__ = "0.1.0"
+
+__all__ = ["Pair", "RobinError", "Run", "__version__", "judge", "load_pairs", "open_run"]
+
+
+def __getattr__(name: str) -> Any:
+    """What is public, loaded when it is asked for: the command line starts without pandas."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from robin_cli import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -23,7 +23,8 @@ with atheris.instrument_imports(include=["robin_cli"]):
     from robin_cli.output.scores import score
     from robin_cli.records import Pair, Scale
     from robin_cli.runs.manifest import Manifest
-    from robin_cli.runs.store import RunStore, read_run
+    from robin_cli.runs.reading import read_run
+    from robin_cli.runs.store import RunStore
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = ("jsonl", "json", "csv", "tsv", "parquet", "jsonl.gz")

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from robin_cli.errors import StorageError
-from robin_cli.runs.store import RunStore, read_run
+from robin_cli.runs.reading import read_run
+from robin_cli.runs.store import RunStore
 from tests.conftest import ROOT, environment, robin, wait_until, write_pairs
 from tests.judging.wire import Answer, Wire, completion, serving
 from tests.runs.test_store import PAIRS, judgment, manifest

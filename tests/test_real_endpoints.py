@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from aiohttp import web
 
-from robin_cli.runs.store import read_run
+from robin_cli.runs.reading import read_run
 from tests.conftest import DEMO, REPLAY_MODEL, environment, free_port, robin, write_pairs
 from tests.judging.wire import Answer, completion, error, serving
 

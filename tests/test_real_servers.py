@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robin_cli.runs.store import read_run
+from robin_cli.runs.reading import read_run
 from tests.conftest import GRAMMAR, environment, llama_server, robin, write_pairs
 from tests.servers_running import faults_made, faulty, litellm_proxy
 

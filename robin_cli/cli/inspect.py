@@ -70,7 +70,7 @@ def export(
     from robin_cli.output.scores import agreements, score
     from robin_cli.output.table import print_scores
     from robin_cli.runs.manifest import settings_of
-    from robin_cli.runs.store import read_run
+    from robin_cli.runs.reading import read_run
 
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
         write(judgments_of(run), settings_of(run), fmt=format, output=output, excel=excel)

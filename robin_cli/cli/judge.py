@@ -153,7 +153,7 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
     from robin_cli.output.scores import score
     from robin_cli.output.table import print_scores
     from robin_cli.runs.manifest import settings_of
-    from robin_cli.runs.store import read_run
+    from robin_cli.runs.reading import read_run
 
     data = read_run(store.path)
     scores = score(data)

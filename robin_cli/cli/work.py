@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,14 +13,13 @@ import typer
 from rich.console import Console
 
 from robin_cli.config import RunConfig, api_key
-from robin_cli.errors import EndpointError, LimitReached, RobinError, StorageError
-from robin_cli.output.progress import Messages, shown, spent_line
-from robin_cli.output.text import counted, duration
+from robin_cli.errors import LimitReached, RobinError, StorageError
+from robin_cli.output.progress import Messages, conclusion, shown
 from robin_cli.runs.connection import Connection
 from robin_cli.runs.engine import GRACE_S, Stop
 from robin_cli.runs.session import Outcome, Session
 from robin_cli.runs.store import RunStore
-from robin_cli.runs.work import work
+from robin_cli.runs.work import check_rated, work
 
 INTERRUPTED = 130
 
@@ -100,25 +98,10 @@ def _again(store: RunStore, config: RunConfig) -> str:
 
 
 def _conclude(store: RunStore, outcome: Outcome, config: RunConfig, messages: Messages) -> None:
-    stats = outcome.stats
-    took = duration(time.monotonic() - stats.started_at)
-    messages.note(
-        f"{outcome.spent:,} of {outcome.budget:,} calls spent, {stats.ratings:,} ratings in this session ({took})"
-    )
-    for kind, counts in (
-        ("answers without a rating", stats.unparsed),
-        ("calls that failed", stats.failed),
-        ("arms given up, because they cannot be rated", outcome.retired),
-    ):
-        if counts:
-            messages.note(f"{kind}: {counted(counts)}")
-    messages.note(spent_line(stats, outcome.cost_usd))
+    for line in conclusion(outcome):
+        messages.note(line)
     if outcome.interrupted:
         print(f"robin: interrupted; everything received is kept. To go on: {_again(store, config)}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
-    if outcome.spent < outcome.budget and not stats.ratings:
-        reason = stats.last_failure or ", ".join(sorted(stats.unparsed))
-        raise EndpointError(
-            f"no call was answered with a rating ({reason}); robin export {store.path} --what judgments has all"
-        )
+    check_rated(outcome, store.path)
     messages.note(f"run: {store.path}")

@@ -66,23 +66,56 @@ def load_pairs(
     Raises InputError for a file or a row that cannot be used, for a file of which no row can be used, and for a mapped
     field that no row has.
     """
-    piped = str(path) == STDIN
-    source = "standard input" if piped else str(path).encode("utf-8", "backslashreplace").decode()  # may be no UTF-8
+    if str(path) == STDIN:
+        with _readable("standard input"):  # into memory: prompts are not to lie on disks that they pass through
+            piped = read_piped(sys.stdin.buffer, "standard input")
+        return read_pairs(piped, "standard input", columns=columns, skip_bad_rows=skip_bad_rows, limit=limit)
+    source = str(path).encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
+    with _readable(source):
+        reader = _reader(path, source)
+        with path.open("rb") as raw:
+            return _read(raw, source, reader, columns or {}, skip_bad_rows=skip_bad_rows, limit=limit)
+
+
+def read_pairs(
+    stream: io.BytesIO,
+    source: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    skip_bad_rows: bool = False,
+    limit: int | None = None,
+) -> Dataset:
+    """As :func:`load_pairs`, of what lies in memory, in the format that it begins with; ``source`` names it in errors."""
+    stream.seek(0)
+    with _readable(source):
+        reader = reader_by_content(stream.read(HEAD_BYTES))
+        stream.seek(0)
+        return _read(stream, source, reader, columns or {}, skip_bad_rows=skip_bad_rows, limit=limit)
+
+
+def _read(
+    raw: io.BufferedReader | io.BytesIO,
+    source: str,
+    reader: Reader,
+    columns: Mapping[str, str],
+    *,
+    skip_bad_rows: bool,
+    limit: int | None,
+) -> Dataset:
     if limit is not None and limit < 1:
         raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
-    with _readable(source), _piped() if piped else _opened(path, source) as (raw, reader):
-        sha256 = hashlib.file_digest(raw, "sha256").hexdigest()
-        raw.seek(0)
-        if not raw.read(1):
-            raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
-        raw.seek(0)
-        fields = fields_of(columns or {})
-        table = reader(raw, source, fields.paths)
-        if table.names is not None:
-            fields = _checked(fields, table.names, source)
-        with _no_collector():
-            rows = _checked_pairs(table, fields, source, limit)
-            pairs, skipped = _collect(rows, source, table.unit, skip_bad_rows=skip_bad_rows)
+    sha256 = hashlib.file_digest(raw, "sha256").hexdigest()
+    raw.seek(0)
+    if not raw.read(1):
+        raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
+    raw.seek(0)
+    fields = fields_of(columns)
+    table = reader(raw, source, fields.paths)
+    if table.names is not None:
+        fields = _checked(fields, table.names, source)
+    with _no_collector():
+        rows = _checked_pairs(table, fields, source, limit)
+        pairs, skipped = _collect(rows, source, table.unit, skip_bad_rows=skip_bad_rows)
     return Dataset(pairs, skipped, sha256, source)
 
 
@@ -159,22 +192,6 @@ def _pair(row: Row | BadRow, fields: Fields, number_of: Mapping[str, int], unit:
         f'the id "{shown(pair.pair_id)}" is that of {unit} {first}, too. Give each row an id of its own, make ids from '
         "the text (--columns id=-), or keep the first of each with --skip-bad-rows."
     )
-
-
-@contextmanager
-def _opened(path: Path, source: str) -> Iterator[tuple[io.BufferedReader, Reader]]:
-    reader = _reader(path, source)
-    with path.open("rb") as raw:
-        yield raw, reader
-
-
-@contextmanager
-def _piped() -> Iterator[tuple[io.BytesIO, Reader]]:
-    """Standard input, whole in memory: it is read twice, and is not to lie on the disk of a machine that it passes through."""
-    data = read_piped(sys.stdin.buffer, "standard input")
-    reader = reader_by_content(data.read(HEAD_BYTES))
-    data.seek(0)
-    yield data, reader
 
 
 def _reader(path: Path, source: str) -> Reader:

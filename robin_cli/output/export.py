@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 from robin_cli.errors import InputError, StorageError
 from robin_cli.output.scores import Scores
 from robin_cli.runs.manifest import read_manifest
+from robin_cli.runs.reading import RunData, read_judgments
 from robin_cli.runs.schema import JUDGMENTS
-from robin_cli.runs.store import RunData, read_judgments
 from robin_cli.statistics.agreement import Agreement
 
 _FORMULA_LEAD = r"^[=+\-@\t\r]"

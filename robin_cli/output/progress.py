@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,7 +15,7 @@ from rich.text import Text
 from robin_cli.output.live import REFRESH_HZ, LiveView, Pace, standing_of
 from robin_cli.output.text import counted, dollars, duration, plain
 from robin_cli.runs.engine import Stats
-from robin_cli.runs.session import Session
+from robin_cli.runs.session import Outcome, Session
 
 _PLAIN_INTERVAL_S = 30.0
 
@@ -88,6 +89,22 @@ def progress_line(session: Session, pace: Pace) -> str:
         parts.append(f"worst error about {worst:.2f}")
     troubles = counted(unparsed + failed)
     return " · ".join([*parts, f"without a rating: {troubles}"] if troubles else parts)
+
+
+def conclusion(outcome: Outcome) -> list[str]:
+    """How a session ended, in lines: what was spent, what failed, tokens and money."""
+    stats = outcome.stats
+    took = duration(time.monotonic() - stats.started_at)
+    counts = {
+        "answers without a rating": stats.unparsed,
+        "calls that failed": stats.failed,
+        "arms given up, because they cannot be rated": outcome.retired,
+    }
+    return [
+        f"{outcome.spent:,} of {outcome.budget:,} calls spent, {stats.ratings:,} ratings in this session ({took})",
+        *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
+        spent_line(stats, outcome.cost_usd),
+    ]
 
 
 def spent_line(stats: Stats, cost_usd: float) -> str:

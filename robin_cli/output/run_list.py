@@ -16,7 +16,7 @@ from rich.text import Text
 from robin_cli.errors import RunError, StorageError
 from robin_cli.output.text import plain
 from robin_cli.runs.manifest import FILE, read_manifest
-from robin_cli.runs.store import count_answers, is_locked
+from robin_cli.runs.reading import count_answers, is_locked
 
 _UNREADABLE = "damaged"
 

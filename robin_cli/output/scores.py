@@ -10,7 +10,7 @@ import numpy as np
 from robin_cli.allocation.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.records import Scale
 from robin_cli.runs.fold import level_counts, retirement_reasons
-from robin_cli.runs.store import RunData
+from robin_cli.runs.reading import RunData
 from robin_cli.statistics.agreement import Agreement, agreement
 from robin_cli.statistics.intervals import largest_reach, mean_intervals
 

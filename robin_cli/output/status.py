@@ -21,7 +21,7 @@ from robin_cli.output.table import judged_by, print_facts
 from robin_cli.output.text import counted, dollars
 from robin_cli.records import Scale
 from robin_cli.runs.opening import policy_of
-from robin_cli.runs.store import RunData, is_locked, read_run
+from robin_cli.runs.reading import RunData, is_locked, read_run
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
 from robin_cli.statistics.intervals import ALPHA
 from robin_cli.statistics.worst_error import likely_worst_error

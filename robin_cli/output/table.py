@@ -16,7 +16,7 @@ from robin_cli.output.scores import Scores
 from robin_cli.output.text import plain
 from robin_cli.records import MODEL_PREFIX
 from robin_cli.runs.manifest import Manifest
-from robin_cli.runs.store import RunData
+from robin_cli.runs.reading import RunData
 
 _ROWS = 60
 _BAR = 12

@@ -23,7 +23,8 @@ from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
 from robin_cli.runs.fold import ArmIndex, retirement_reasons
 from robin_cli.runs.opening import policy_of
-from robin_cli.runs.store import RunData, RunStore, read_run
+from robin_cli.runs.reading import RunData, read_run
+from robin_cli.runs.store import RunStore
 from robin_cli.runs.suspicion import Suspicion
 
 

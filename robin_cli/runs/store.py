@@ -10,69 +10,43 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from robin_cli.allocation.arms import Arms, FloatArray, mean
 from robin_cli.errors import RunError, StorageError
 from robin_cli.records import Judgment, Pair
-from robin_cli.runs.fold import ArmIndex, fold_judgments
+from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.journal import Journal, open_private, publish, read_journal
 from robin_cli.runs.manifest import FILE as MANIFEST
 from robin_cli.runs.manifest import Manifest, read_manifest
+from robin_cli.runs.reading import FOLDER, JOURNAL, LOCK, PAIRS, PAIRS_AT_A_TIME, read_run, segment_numbers
 from robin_cli.runs.rescue import FILE as RESCUED
 from robin_cli.runs.rescue import rescue, rescued
 from robin_cli.runs.schema import FIELDS, JUDGMENTS, judgments_table
 
 SEGMENT_ROWS = 10_000
-_JOURNAL = "journal.jsonl"
-_JUDGMENTS = "judgments"
-_PAIRS = "pairs.parquet"
 _STATE = "state.parquet"
 _VARIANCES = "variances.parquet"
-_LOCK = "lock"
-_PAIRS_AT_A_TIME = 10_000
 _KEY = ["pair_id", "attribute", "draw"]
 _OURS = frozenset(
     {
         _VARIANCES,
         _VARIANCES + ".tmp",
-        _JOURNAL,
-        _JUDGMENTS,
-        _PAIRS,
-        _PAIRS + ".tmp",
-        _JOURNAL + ".tmp",
+        JOURNAL,
+        FOLDER,
+        PAIRS,
+        PAIRS + ".tmp",
+        JOURNAL + ".tmp",
         MANIFEST + ".tmp",
-        _LOCK,
+        LOCK,
         RESCUED,
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RunData:
-    """A run as it stands on disk: read only, and safe to read while another process goes on with it."""
-
-    path: Path
-    manifest: Manifest
-    pairs: list[Pair]
-    judgments: pa.Table
-
-    @property
-    def index(self) -> ArmIndex:
-        """Which arm is which pair and attribute."""
-        return ArmIndex([pair.pair_id for pair in self.pairs], self.manifest.attributes)
-
-    def fold(self) -> Arms:
-        """The arms after all judgments."""
-        index = self.index
-        return fold_judgments(index.arms_of(self.judgments), self.judgments, len(index))
 
 
 class RunStore:
@@ -82,18 +56,18 @@ class RunStore:
         self.path = path
         self.manifest = manifest
         self._lock = lock
-        content = read_journal(path / _JOURNAL)
-        self._segment = 1 + max(_segment_numbers(path), default=0)
+        content = read_journal(path / JOURNAL)
+        self._segment = 1 + max(segment_numbers(path), default=0)
         if content is not None and content.segment >= self._segment:
             if content.segment > self._segment:
                 raise StorageError(
-                    f"{path / _JUDGMENTS}: segment {content.segment - 1:05} is missing; restore the folder from a copy"
+                    f"{path / FOLDER}: segment {content.segment - 1:05} is missing; restore the folder from a copy"
                 )
             self._rows: list[Judgment | Mapping[str, Any]] = list(content.rows)
-            self._journal = Journal(path / _JOURNAL, content.sound_bytes)
+            self._journal = Journal(path / JOURNAL, content.sound_bytes)
         else:  # none yet, or its segment was written just before the end: start the next one
             self._rows = []
-            self._journal = Journal.create(path / _JOURNAL, self._segment)
+            self._journal = Journal.create(path / JOURNAL, self._segment)
         try:
             self._take_in_rescued()
         except BaseException:
@@ -137,8 +111,8 @@ class RunStore:
             raise RunError(f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run")
         lock = _acquire(path)
         try:
-            (path / _JUDGMENTS).mkdir(mode=0o700, exist_ok=True)
-            write_pairs(pairs, path / _PAIRS)
+            (path / FOLDER).mkdir(mode=0o700, exist_ok=True)
+            write_pairs(pairs, path / PAIRS)
             if variances is not None:
                 write_table(pa.table({"variance": variances}), path / _VARIANCES)
             store = cls(path, manifest, lock)
@@ -234,78 +208,15 @@ class RunStore:
                 raise
 
     def _seal(self) -> None:
-        write_table(judgments_table(self._rows), self.path / _JUDGMENTS / f"{self._segment:05}.parquet")
+        write_table(judgments_table(self._rows), self.path / FOLDER / f"{self._segment:05}.parquet")
         self._segment += 1
         self._journal.close()
-        self._journal = Journal.create(self.path / _JOURNAL, self._segment)
+        self._journal = Journal.create(self.path / JOURNAL, self._segment)
         self._rows = []
 
     def _write_state(self) -> None:
         run = read_run(self.path)
         write_table(state_table(run.fold(), run.index), self.path / _STATE)
-
-
-def read_run(path: Path) -> RunData:
-    """The run at ``path`` as it stands, whether or not a process is at work on it.
-
-    The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
-    in its place, so every answer is met exactly once.
-
-    Raises:
-        RunError: no run there, or made by a newer robin.
-        StorageError: its files are damaged.
-    """
-    manifest = read_manifest(path)
-    tables = list(read_judgments(path))
-    try:
-        pairs = _read_pairs(path / _PAIRS)
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
-    return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))
-
-
-def count_answers(path: Path) -> tuple[int, int]:
-    """Units of the budget spent by the run at ``path``, and ratings among them; reads two columns of its judgments.
-
-    Raises:
-        StorageError: its files are damaged.
-    """
-    spent = ratings = 0
-    for table in read_judgments(path, columns=["status", "rating"]):
-        spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
-        ratings += len(table) - table["rating"].null_count
-    return spent, ratings
-
-
-def read_judgments(path: Path, *, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """The judgments of the run at ``path`` in the order they came, a segment at a time; as :func:`read_run` reads them.
-
-    Args:
-        columns: those to read; None for all.
-
-    Raises:
-        StorageError: its files are damaged.
-    """
-    content = read_journal(path / _JOURNAL)
-    numbers = sorted(_segment_numbers(path))
-    if numbers != list(range(1, len(numbers) + 1)):
-        raise StorageError(
-            f"{path / _JUDGMENTS}: segments are missing ({len(numbers)} of {numbers[-1]}); restore a copy"
-        )
-    for number in numbers:
-        try:
-            segment = path / _JUDGMENTS / f"{number:05}.parquet"
-            yield pq.read_table(segment, columns=columns, schema=JUDGMENTS, partitioning=None)
-        except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
-    if content is not None and content.segment > len(numbers):
-        try:
-            table = judgments_table(content.rows)
-            yield table.select(columns) if columns else table
-        except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
-            raise StorageError(
-                f"{path / _JOURNAL}: holds a line that is no judgment ({error}); restore a copy"
-            ) from error
 
 
 def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
@@ -314,8 +225,8 @@ def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
     texts = [pa.field(name, pa.large_string()) for name in ("pair_id", "prompt", "response")]
     schema = pa.schema([*texts, *(pa.field(name, pa.float64()) for name in attributes)])
     with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for start in range(0, len(pairs), _PAIRS_AT_A_TIME):
-            batch = pairs[start : start + _PAIRS_AT_A_TIME]
+        for start in range(0, len(pairs), PAIRS_AT_A_TIME):
+            batch = pairs[start : start + PAIRS_AT_A_TIME]
             columns: list[list[Any]] = [[getattr(pair, field.name) for pair in batch] for field in texts]
             columns += [[pair.human.get(name) for pair in batch] for name in attributes]
             writer.write_table(pa.table(columns, schema=schema))
@@ -354,41 +265,8 @@ def write_table(table: pa.Table, path: Path) -> None:
         pq.write_table(table, file, compression="zstd")
 
 
-def is_locked(path: Path) -> bool:
-    """Whether a process is at work on the run at ``path`` now."""
-    if not (path / _LOCK).exists():
-        return False
-    lock = FileLock(path / _LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except (Timeout, OSError):
-        return True
-    lock.release()
-    return False
-
-
-def _read_pairs(path: Path) -> list[Pair]:
-    pairs: list[Pair] = []
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=_PAIRS_AT_A_TIME):
-            columns = batch.to_pydict()
-            ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
-            human: list[dict[str, float]] = [{} for _ in ids]
-            for attribute, values in columns.items():
-                for ratings, value in zip(human, values, strict=True):
-                    if value is not None:
-                        ratings[attribute] = value
-            pairs.extend(Pair(*row) for row in zip(ids, prompts, responses, human, strict=True))
-    return pairs
-
-
-def _segment_numbers(path: Path) -> set[int]:
-    folder = path / _JUDGMENTS
-    return {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
-
-
 def _acquire(path: Path) -> FileLock:
-    lock = FileLock(path / _LOCK, timeout=0, mode=0o600)
+    lock = FileLock(path / LOCK, timeout=0, mode=0o600)
     try:
         lock.acquire()
     except Timeout:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 
-from robin_cli.errors import StorageError
+from robin_cli.errors import EndpointError, StorageError
 from robin_cli.runs.connection import Connection, endpoints_of
 from robin_cli.runs.engine import Stop
 from robin_cli.runs.opening import cautions
@@ -59,3 +60,12 @@ async def work(
         raise
     store.set_manifest(store.manifest.with_session_end(in_flight=session.dropped))
     return outcome
+
+
+def check_rated(outcome: Outcome, run: Path) -> None:
+    """EndpointError if a session ended before its budget without a single rating."""
+    if outcome.spent < outcome.budget and not outcome.stats.ratings:
+        reason = outcome.stats.last_failure or ", ".join(sorted(outcome.stats.unparsed))
+        raise EndpointError(
+            f"no call was answered with a rating ({reason}); robin export {run} --what judgments has all"
+        )

@@ -22,7 +22,8 @@ from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.report.single import page_of
 from robin_cli.output.scores import score
 from robin_cli.records import Judgment, Pair
-from robin_cli.runs.store import RunData, RunStore, read_run
+from robin_cli.runs.reading import RunData, read_run
+from robin_cli.runs.store import RunStore
 from tests.conftest import ROOT, missing, robin
 from tests.runs.test_store import SETTINGS, judgment, manifest
 

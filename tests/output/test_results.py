@@ -23,7 +23,8 @@ from robin_cli.output.status import print_status, status_of
 from robin_cli.output.table import print_scores
 from robin_cli.output.text import plain
 from robin_cli.records import Judgment, Pair
-from robin_cli.runs.store import RunData, RunStore, read_run
+from robin_cli.runs.reading import RunData, read_run
+from robin_cli.runs.store import RunStore
 from tests.runs.test_store import SETTINGS, judgment, manifest
 
 HOSTILE = ["=1+1", "+A1", "-2", "@x", "\t=1", "\r=1", "<script>", "\x1b[31m", 'a,b\n"c"', "\u202ex", "{{ 7 }}"]

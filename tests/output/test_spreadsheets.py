@@ -34,7 +34,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def scores_of(run: Path) -> Results:
-    from robin_cli.runs.store import read_run
+    from robin_cli.runs.reading import read_run
 
     data = read_run(run)
     return Results.of(scores_table(score(data), data))

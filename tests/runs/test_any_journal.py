@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from robin_cli.errors import RobinError
 from robin_cli.output.scores import score
-from robin_cli.runs.store import RunStore, read_run
+from robin_cli.runs.reading import read_run
+from robin_cli.runs.store import RunStore
 from tests.runs.test_store import PAIRS, SETTINGS, judgment, manifest
 
 values = st.recursive(

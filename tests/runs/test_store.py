@@ -21,7 +21,8 @@ from robin_cli.runs import store as store_module
 from robin_cli.runs.fold import add_judgment
 from robin_cli.runs.journal import Journal, read_journal
 from robin_cli.runs.manifest import Manifest, differences, read_manifest
-from robin_cli.runs.store import RunStore, read_run
+from robin_cli.runs.reading import read_run
+from robin_cli.runs.store import RunStore
 from tests.conftest import environment
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]

@@ -11,7 +11,7 @@ from robin_cli.config import OPENAI_URL, RunConfig
 from robin_cli.data.pairs import Dataset
 from robin_cli.judging.metering import CHARACTERS_PER_TOKEN, Price, prices_of
 from robin_cli.judging.rubrics import PromptSet
-from robin_cli.runs.store import RunData
+from robin_cli.runs.reading import RunData
 
 _SAMPLE = 200
 

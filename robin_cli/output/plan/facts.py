@@ -22,7 +22,7 @@ from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE
 from robin_cli.runs.opening import check_reach
-from robin_cli.runs.store import read_run
+from robin_cli.runs.reading import read_run
 from robin_cli.runs.variances import known_counts
 from robin_cli.shipped import shipped
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound

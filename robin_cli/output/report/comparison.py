@@ -20,7 +20,7 @@ from robin_cli.output.status import facts_of, lines_of
 from robin_cli.output.table import judged_by
 from robin_cli.records import Scale
 from robin_cli.runs.fold import level_counts
-from robin_cli.runs.store import RunData
+from robin_cli.runs.reading import RunData
 from robin_cli.statistics.agreement import agreement
 from robin_cli.statistics.intervals import ALPHA, mean_intervals
 

@@ -14,7 +14,7 @@ import numpy as np
 from robin_cli.allocation.arms import FloatArray, IntArray
 from robin_cli.records import Scale
 from robin_cli.runs.fold import level_counts
-from robin_cli.runs.store import RunData
+from robin_cli.runs.reading import RunData
 from robin_cli.statistics.intervals import largest_reach
 
 _POINTS = 12

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from robin_cli.allocation.arms import IntArray
 from robin_cli.records import Pair
-from robin_cli.runs.store import RunData
+from robin_cli.runs.reading import RunData
 
 _ROOM = 3_700_000
 """Bytes for all texts, packed: with everything else a report stays under 5 MB."""

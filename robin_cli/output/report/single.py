@@ -17,7 +17,7 @@ from robin_cli.output.status import facts_of, lines_of
 from robin_cli.output.table import judged_by
 from robin_cli.output.text import dollars
 from robin_cli.records import MODEL_PREFIX, Scale
-from robin_cli.runs.store import RunData
+from robin_cli.runs.reading import RunData
 
 _MOST_ROWS = 20_000
 _BINS = 20

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robin_cli.errors import InputError, StorageError
 from robin_cli.output.report.page import html
-from robin_cli.runs.store import is_locked, read_run
+from robin_cli.runs.reading import is_locked, read_run
 
 _MOST_RUNS = 2
 

@@ -1,0 +1,140 @@
+"""The run directory, read: safe while another process goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from robin_cli.allocation.arms import Arms
+from robin_cli.errors import StorageError
+from robin_cli.records import Pair
+from robin_cli.runs.fold import ArmIndex, fold_judgments
+from robin_cli.runs.journal import read_journal
+from robin_cli.runs.manifest import Manifest, read_manifest
+from robin_cli.runs.schema import JUDGMENTS, judgments_table
+
+JOURNAL = "journal.jsonl"
+FOLDER = "judgments"
+PAIRS = "pairs.parquet"
+LOCK = "lock"
+PAIRS_AT_A_TIME = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """A run as it stands on disk: read only, and safe to read while another process goes on with it."""
+
+    path: Path
+    manifest: Manifest
+    pairs: list[Pair]
+    judgments: pa.Table
+
+    @property
+    def index(self) -> ArmIndex:
+        """Which arm is which pair and attribute."""
+        return ArmIndex([pair.pair_id for pair in self.pairs], self.manifest.attributes)
+
+    def fold(self) -> Arms:
+        """The arms after all judgments."""
+        index = self.index
+        return fold_judgments(index.arms_of(self.judgments), self.judgments, len(index))
+
+
+def read_run(path: Path) -> RunData:
+    """The run at ``path`` as it stands, whether or not a process is at work on it.
+
+    The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
+    in its place, so every answer is met exactly once.
+
+    Raises:
+        RunError: no run there, or made by a newer robin.
+        StorageError: its files are damaged.
+    """
+    manifest = read_manifest(path)
+    tables = list(read_judgments(path))
+    try:
+        pairs = _read_pairs(path / PAIRS)
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
+    return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))
+
+
+def count_answers(path: Path) -> tuple[int, int]:
+    """Units of the budget spent by the run at ``path``, and ratings among them; reads two columns of its judgments.
+
+    Raises:
+        StorageError: its files are damaged.
+    """
+    spent = ratings = 0
+    for table in read_judgments(path, columns=["status", "rating"]):
+        spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
+        ratings += len(table) - table["rating"].null_count
+    return spent, ratings
+
+
+def read_judgments(path: Path, *, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """The judgments of the run at ``path`` in the order they came, a segment at a time; as :func:`read_run` reads them.
+
+    Args:
+        columns: those to read; None for all.
+
+    Raises:
+        StorageError: its files are damaged.
+    """
+    content = read_journal(path / JOURNAL)
+    numbers = sorted(segment_numbers(path))
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise StorageError(f"{path / FOLDER}: segments are missing ({len(numbers)} of {numbers[-1]}); restore a copy")
+    for number in numbers:
+        try:
+            segment = path / FOLDER / f"{number:05}.parquet"
+            yield pq.read_table(segment, columns=columns, schema=JUDGMENTS, partitioning=None)
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
+    if content is not None and content.segment > len(numbers):
+        try:
+            table = judgments_table(content.rows)
+            yield table.select(columns) if columns else table
+        except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
+            raise StorageError(
+                f"{path / JOURNAL}: holds a line that is no judgment ({error}); restore a copy"
+            ) from error
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process is at work on the run at ``path`` now."""
+    if not (path / LOCK).exists():
+        return False
+    lock = FileLock(path / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except (Timeout, OSError):
+        return True
+    lock.release()
+    return False
+
+
+def segment_numbers(path: Path) -> set[int]:
+    folder = path / FOLDER
+    return {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
+
+
+def _read_pairs(path: Path) -> list[Pair]:
+    pairs: list[Pair] = []
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=PAIRS_AT_A_TIME):
+            columns = batch.to_pydict()
+            ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
+            human: list[dict[str, float]] = [{} for _ in ids]
+            for attribute, values in columns.items():
+                for ratings, value in zip(human, values, strict=True):
+                    if value is not None:
+                        ratings[attribute] = value
+            pairs.extend(Pair(*row) for row in zip(ids, prompts, responses, human, strict=True))
+    return pairs

@@ -1,0 +1,154 @@
+"""robin from Python, as a notebook or a script uses it: over real HTTP, with no subprocess of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import robin_cli
+from robin_cli import Pair, RobinError, Run, judge, load_pairs, open_run
+from tests.conftest import DEMO, REPLAY_MODEL, environment, replaying, robin, wait_until, write_pairs
+
+
+def settings(url: str, run: Path, **more: Any) -> dict[str, Any]:
+    return {"attribute": "helpfulness", "base_url": url, "model": REPLAY_MODEL, "run": run, "quiet": True, **more}
+
+
+def test_a_run_from_python_is_the_run_of_the_command_line(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 12)
+
+    run = judge(data, budget=400, seed=3, concurrency=1, **settings(replay_url, tmp_path / "mine"))
+    command: list[str | Path] = [
+        "judge",
+        data,
+        "--budget",
+        "400",
+        "-a",
+        "helpfulness",
+        "--base-url",
+        replay_url,
+        "--model",
+        REPLAY_MODEL,
+    ]
+    done = robin(*command, "--seed", "3", "--concurrency", "1", "--run", "theirs", cwd=tmp_path)
+    theirs = open_run(tmp_path / "theirs")
+
+    assert done.returncode == 0, done.stderr
+    pd.testing.assert_frame_equal(run.scores(), theirs.scores())
+    assert run.scores()["n"].sum() == 400
+    assert list(run.scores(with_text=True).columns[-2:]) == ["prompt", "response"]
+    assert len(run.judgments()) == 400
+    assert run.status()["state"] == "finished"
+    assert run.status() == json.loads(robin("status", str(run.path), "--json", cwd=tmp_path).stdout)
+
+
+def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    frame = pd.read_json(data, lines=True)
+    pairs = load_pairs(data)
+
+    assert load_pairs(frame) == pairs
+    assert load_pairs(frame.rename(columns={"prompt": "q"}), columns={"prompt": "q"}, limit=2) == pairs[:2]
+    first = judge(frame, budget=25, **settings(replay_url, tmp_path / "r"))
+    again = judge(pairs, budget=30, **settings(replay_url, tmp_path / "r"))
+
+    assert first.path == again.path
+    assert len(again.judgments()) == 30
+    assert len(again.resume(budget=40, quiet=True).judgments()) == 40
+    assert again.report().read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> None:
+    async def notebook() -> Run:
+        return judge([Pair("a", "p", "r"), Pair("b", "p", "s")], budget=20, **settings(replay_url, tmp_path / "r"))
+
+    assert asyncio.run(notebook()).scores()["n"].sum() == 20
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"bugdet": 5}, 'no setting "bugdet"; did you mean "budget"?'),
+        ({"attribute": "helpfullness"}, 'did you mean "helpfulness"?'),
+        ({"budget": 1}, "reaches 1 of 2 pairs once"),
+        ({"temperature": 9.0}, "between 0 and 2"),
+        ({"model": None}, "--model is missing"),
+        ({"config": "nowhere.toml"}, "no such file"),
+    ],
+)
+def test_says_what_is_wrong_as_the_command_line_does(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    given = settings("http://127.0.0.1:9/v1", tmp_path / "r", budget=20) | change
+
+    with pytest.raises(RobinError, match=said.replace("?", r"\?")):
+        judge([Pair("a", "p", "r"), Pair("b", "p", "s")], **given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(RobinError, match='two pairs have the id "a"'):
+        judge(
+            [Pair("a", "p", "r"), Pair("a", "p", "s")], budget=20, **settings("http://127.0.0.1:9/v1", tmp_path / "r")
+        )
+    with pytest.raises(RobinError, match="not a run directory"):
+        open_run(tmp_path)
+
+
+def test_an_interrupt_keeps_everything(tmp_path: Path) -> None:
+    script = tmp_path / "notebook.py"
+    script.write_text(
+        "import sys, robin_cli\n"
+        f"robin_cli.judge(sys.argv[1], budget=5000, attribute='helpfulness', base_url=sys.argv[2], model={REPLAY_MODEL!r},"
+        " run='r', concurrency=4)\n",
+        encoding="utf-8",
+    )
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
+        command = [sys.executable, str(script), str(DEMO / "pairs.jsonl"), url]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
+        journal = tmp_path / "r" / "journal.jsonl"
+        wait_until(lambda: journal.exists() and journal.stat().st_size > 20_000, process)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+
+        assert "KeyboardInterrupt" in said.splitlines()[-1]
+        assert "open_run('r').resume()" in said
+        kept = open_run(tmp_path / "r").status()
+        assert kept["state"] == "stopped"
+        assert 20 < kept["spent"] < 5000
+        assert kept["in_flight_at_stop"] == 0
+
+
+def test_a_run_can_be_watched_while_another_thread_works_on_it(tmp_path: Path) -> None:
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
+        given = settings(url, tmp_path / "r", concurrency=8)
+        worker = threading.Thread(target=judge, args=(str(DEMO / "pairs.jsonl"),), kwargs={"budget": 600, **given})
+        worker.start()
+        seen: list[int] = []
+        while worker.is_alive():
+            if (tmp_path / "r" / "manifest.json").exists() and (tmp_path / "r" / "pairs.parquet").exists():
+                seen.append(len(open_run(tmp_path / "r").judgments()))
+            time.sleep(0.1)
+        worker.join()
+
+    assert seen == sorted(seen)
+    assert len({count for count in seen if 0 < count < 600}) >= 2
+
+
+def test_names_what_is_public_and_loads_it_late() -> None:
+    code = "import sys, robin_cli; assert 'pandas' not in sys.modules and 'pyarrow' not in sys.modules; print(dir(robin_cli))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert shown.strip() == str(sorted(robin_cli.__all__))
+    for name in robin_cli.__all__:
+        assert getattr(robin_cli, name) is not None
+    with pytest.raises(AttributeError):
+        _ = robin_cli.nothing
