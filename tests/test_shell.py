@@ -79,6 +79,7 @@ def test_takes_pairs_from_standard_input_in_any_format(tmp_path: Path, replay_ur
         (gzip.compress(b'{"prompt": "p", "response": "r"}\n')[:-9], "cut short or damaged"),
         (b"PAR1 and no more", "standard input: "),
     ],
+    ids=["empty", "no response", "cut gzip", "no Parquet"],
 )
 def test_says_what_is_wrong_with_standard_input(tmp_path: Path, replay_url: str, content: bytes, said: str) -> None:
     done = piped(content, *judging(replay_url, "-", 12), cwd=tmp_path)

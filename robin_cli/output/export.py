@@ -208,17 +208,21 @@ def _write_xlsx(results: Results, settings: Mapping[str, Any], file: IO[bytes]) 
         for number, row in enumerate(_rows(results)):
             line = number % _SHEET_ROWS
             if line == 0:
-                sheet = _new_sheet(book, results.schema, f"results {number // _SHEET_ROWS + 1}", bold)
+                sheet = _new_sheet(book, results.schema, _sheet_name(number // _SHEET_ROWS), bold)
             for column, value in enumerate(row.values()):
                 _write_cell(sheet, line + 1, column, value)
         if sheet is None:
-            _new_sheet(book, results.schema, "results 1", bold)
+            _new_sheet(book, results.schema, _sheet_name(0), bold)
         about = book.add_worksheet("settings")
         about.set_column(0, 0, 24)
         about.set_column(1, 1, 80)
         for line, (name, value) in enumerate(settings.items()):
             about.write_string(line, 0, name)
             about.write_string(line, 1, str(value)[:_CELL_LIMIT])
+
+
+def _sheet_name(position: int) -> str:
+    return "results" if position == 0 else f"results {position + 1}"
 
 
 def _new_sheet(book: Any, schema: pa.Schema, name: str, bold: Any) -> Any:

@@ -83,7 +83,7 @@ def test_writes_hostile_text_that_comes_back_and_acts_in_no_spreadsheet(tmp_path
     elif fmt == "parquet":
         assert list(pd.read_parquet(file)["pair_id"]) == HOSTILE
     else:
-        sheet = openpyxl.load_workbook(file)["results 1"]
+        sheet = openpyxl.load_workbook(file)["results"]
         cells = [row[0] for row in sheet.iter_rows(min_row=2)]
         assert {cell.data_type for cell in cells} == {"s"}
         assert cells[0].value == "=1+1"
