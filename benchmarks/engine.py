@@ -121,7 +121,7 @@ def inspect(url: str, python: Path) -> Callable[[int], list[str]]:
 
 def write_inputs(folder: Path, pairs: int = PAIRS) -> None:
     """Pairs, the prompts that robin makes of them, and tasks of the same prompts for the peers."""
-    from robin_cli.judging.rubrics import PromptSet
+    from robin_cli.judging.rubrics import load_prompts
     from robin_cli.records import Pair
 
     made = [
@@ -132,7 +132,7 @@ def write_inputs(folder: Path, pairs: int = PAIRS) -> None:
         file.writelines(
             json.dumps({"id": each.pair_id, "prompt": each.prompt, "response": each.response}) + "\n" for each in made
         )
-    prompts = PromptSet(["helpfulness"])
+    prompts = load_prompts(["helpfulness"])
     messages = [prompts.messages(pair, "helpfulness") for pair in made]
     (folder / "prompts.json").write_text(json.dumps(messages))
     texts = ["\n\n".join(message["content"] for message in each) for each in messages]

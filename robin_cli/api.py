@@ -21,7 +21,8 @@ from robin_cli.data import pairs as data_pairs
 from robin_cli.data.pairs import Dataset
 from robin_cli.errors import InputError, RobinError, did_you_mean
 from robin_cli.output.export import scores_table
-from robin_cli.output.progress import Messages, conclusion, shown
+from robin_cli.output.messages import Messages
+from robin_cli.output.progress import conclusion, shown
 from robin_cli.output.scores import score
 from robin_cli.output.status import status_of
 from robin_cli.records import Pair
@@ -29,7 +30,7 @@ from robin_cli.runs.connection import Connection, connection_of, last_connection
 from robin_cli.runs.engine import Stop
 from robin_cli.runs.manifest import read_manifest
 from robin_cli.runs.opening import open_run as open_configured
-from robin_cli.runs.opening import reopen_run
+from robin_cli.runs.opening import prompts_of, reopen_run
 from robin_cli.runs.reading import read_judgments, read_run
 from robin_cli.runs.schema import JUDGMENTS
 from robin_cli.runs.session import Outcome, Session
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pair", "RobinError", "Run", "judge", "load_pairs", "open_run"]
 
-_NOT_HERE = frozenset({"data", "format", "output", "with_text", "source", "columns", "skip_bad_rows", "limit"})
+_NOT_HERE = frozenset({"data", "format", "output", "with_text", "wide", "source", "columns", "skip_bad_rows", "limit"})
 """Settings of the command line that have another place in Python."""
 
 
@@ -63,12 +64,7 @@ def load_pairs(
     Raises:
         InputError: the data cannot be used; the message says which row and why.
     """
-    options: dict[str, Any] = {"columns": columns, "skip_bad_rows": skip_bad_rows, "limit": limit}
-    if isinstance(source, (str, Path)):
-        return data_pairs.load_pairs(Path(source), **options).pairs
-    table = io.BytesIO()
-    source.to_parquet(table, index=False)
-    return data_pairs.read_pairs(table, "DataFrame", **options).pairs
+    return _load(source, columns=columns, skip_bad_rows=skip_bad_rows, limit=limit).pairs
 
 
 def judge(data: str | Path | Sequence[Pair] | pd.DataFrame, *, config: str | None = None, **settings: Any) -> Run:
@@ -93,7 +89,7 @@ def judge(data: str | Path | Sequence[Pair] | pd.DataFrame, *, config: str | Non
     api_key(chosen)
     connection = connection_of(chosen)
     messages = _messages(chosen)
-    with open_configured(chosen, messages.note, _dataset(data)) as store:
+    with open_configured(chosen, messages.note, _dataset(data, prompts_of(chosen).human_ratings)) as store:
         _spend(store, chosen, connection, messages)
         return Run(store.path)
 
@@ -121,14 +117,16 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
-    def scores(self, *, with_text: bool = False) -> pd.DataFrame:
+    def scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The scores, a row a pair and attribute in the order of the data; ``with_text`` adds prompt and response.
+
+        ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
 
         Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, n_unparsed, human,
         given_up; NaN where there is no value.
         """
         data = read_run(self.path)
-        return _frame(scores_table(score(data), data, with_text=with_text))
+        return _frame(scores_table(score(data), data, with_text=with_text, wide=wide))
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
@@ -188,16 +186,31 @@ def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
         flags["concurrency"] = str(flags["concurrency"])
     if isinstance(flags.get("attribute"), (list, tuple)):
         flags["attribute"] = ",".join(flags["attribute"])
-    for name in ("run", "variances", "debug_http"):
+    if isinstance(flags.get("rubric"), (str, Path)):
+        flags["rubric"] = [flags["rubric"]]
+    for name in ("run", "variances", "debug_http", "template"):
         if isinstance(flags.get(name), Path):
             flags[name] = str(flags[name])
     return flags
 
 
-def _dataset(data: str | Path | Sequence[Pair] | pd.DataFrame) -> Dataset:
+def _load(source: str | Path | pd.DataFrame, **options: Any) -> Dataset:
+    if isinstance(source, (str, Path)):
+        return data_pairs.load_pairs(Path(source), **options)
+    table = io.BytesIO()
+    try:
+        source.to_parquet(table, index=False)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InputError(
+            f"DataFrame: a column cannot be taken as it is ({error}); pass only the columns that are needed"
+        ) from error
+    return data_pairs.read_pairs(table, "DataFrame", **options)
+
+
+def _dataset(data: str | Path | Sequence[Pair] | pd.DataFrame, ratings: Sequence[str]) -> Dataset:
     if isinstance(data, (str, Path)):
-        return data_pairs.load_pairs(Path(data))
-    pairs = list(cast("Sequence[Pair]", data)) if isinstance(data, Sequence) else load_pairs(data)
+        return data_pairs.load_pairs(Path(data), ratings=ratings)
+    pairs = list(cast("Sequence[Pair]", data)) if isinstance(data, Sequence) else _load(data, ratings=ratings).pairs
     seen: set[str] = set()
     digest = hashlib.sha256()
     for pair in pairs:

@@ -36,6 +36,8 @@ class RunConfig:
     data: str | None = None
     budget: int | None = None
     attribute: str | None = None
+    rubric: tuple[str, ...] = ()
+    template: str | None = None
     base_url: tuple[str, ...] = ()
     model: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
@@ -67,18 +69,19 @@ class RunConfig:
     quiet: bool = False
     debug_http: str | None = None
     with_text: bool = False
+    wide: bool = False
     source: str = "the command line"
     """Where the settings that were not flags came from; for messages."""
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes asked for, in order, each once.
+        """The attributes asked for, in order, each once; none where the rubrics' own files say it.
 
         Raises:
-            InputError: none, or an empty name.
+            InputError: an empty name.
         """
         if not self.attribute:
-            raise InputError("--attribute is missing: name what to rate, for example --attribute helpfulness")
+            return ()
         names = [name.strip() for name in self.attribute.split(",")]
         if not all(names):
             raise InputError(f'--attribute "{self.attribute}": an empty name; separate attributes by single commas')
@@ -90,7 +93,7 @@ class RunConfig:
         return None if self.concurrency == AUTO else int(self.concurrency)
 
 
-_PATHS = frozenset({"data", "run", "output", "variances", "debug_http"})
+_PATHS = frozenset({"data", "run", "output", "variances", "debug_http", "template"})
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _Check = tuple[Callable[[Any], bool], str]
 _CHECKS: Mapping[str, _Check] = {
@@ -154,8 +157,11 @@ def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
         flags["extra_body"] = _json_object(text)
     if isinstance(text := flags.get("columns"), str):
         flags["columns"] = _mapping(text)
-    if not flags.get("base_url", True):
-        del flags["base_url"]  # Typer's way to say that a flag of many values was not given
+    for name in ("base_url", "rubric"):
+        if not flags.get(name, True):
+            del flags[name]  # Typer's way to say that a flag of many values was not given
+    if "rubric" in flags:
+        flags["rubric"] = tuple(map(str, flags["rubric"]))
     for name, value in flags.items():
         _check(name, value, f"--{name.replace('_', '-')}")
     return flags | ({"base_url": _urls(flags["base_url"])} if "base_url" in flags else {})
@@ -184,7 +190,10 @@ def read_toml(path: Path) -> dict[str, Any]:
             raise InputError(f'{path}: unknown setting "{key}"{hint}')
         value = _coerced(name, raw, path)
         _check(name, value, f"{path}: {key}")
-        settings[name] = _from_folder_of(path, str(value)) if name in _PATHS else value
+        if isinstance(value, list) and name == "rubric":
+            value = tuple(_from_folder_of(path, str(each)) for each in value)
+        ready = name == "template" and not any(mark in str(value) for mark in "./\\")  # the name of a shipped one
+        settings[name] = _from_folder_of(path, str(value)) if name in _PATHS and not ready else value
     return settings | ({"base_url": _urls(settings["base_url"])} if "base_url" in settings else {})
 
 
@@ -253,7 +262,7 @@ def _coerced(name: str, value: object, path: Path) -> object:
     declared = next(each.type for each in fields(RunConfig) if each.name == name)
     if name == "attribute" and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
-    if name == "base_url" and (isinstance(value, str) or (isinstance(value, list) and value)):
+    if name in {"base_url", "rubric"} and (isinstance(value, str) or (isinstance(value, list) and value)):
         return [value] if isinstance(value, str) else value
     if name == "concurrency" and type(value) is int:
         return str(value)

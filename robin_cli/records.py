@@ -40,12 +40,14 @@ class Pair:
     """A prompt and the response to be judged.
 
     ``human`` holds the human ratings that came with the data, by attribute; an attribute without one is not in it.
+    ``reference``: a model answer for the judge to compare with, where the data has one.
     """
 
     pair_id: str
     prompt: str
     response: str
     human: Mapping[str, float] = field(default_factory=dict)
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 DEMO = ROOT / "configs" / "demo"
 REPLAY_MODEL = "replay:gpt-4.1-nano/helpfulness"
 GRAMMAR = {"grammar": r'root ::= "Feedback: " [a-z ]{5,40} "." "\n" "Rating: " [0-4]'}
+
+
+# Four tests run at a time, and nothing here is about time: a slow draw is a busy machine.
+settings.register_profile("robin", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("robin")
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -94,6 +94,13 @@ def test_says_what_is_wrong_as_the_command_line_does(tmp_path: Path, change: dic
     assert not list(tmp_path.iterdir())
 
 
+def test_refuses_a_frame_that_no_file_could_hold() -> None:
+    with pytest.raises(RobinError, match="DataFrame: a column cannot be taken as it is"):
+        load_pairs(pd.DataFrame({"prompt": ["p", 3], "response": ["r", "s"]}))
+    with pytest.raises(RobinError, match='no field "response"'):
+        load_pairs(pd.DataFrame({"prompt": ["p"]}))
+
+
 def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:
     with pytest.raises(RobinError, match='two pairs have the id "a"'):
         judge(
@@ -106,7 +113,8 @@ def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:
 def test_an_interrupt_keeps_everything(tmp_path: Path) -> None:
     script = tmp_path / "notebook.py"
     script.write_text(
-        "import sys, robin_cli\n"
+        "import signal, sys, robin_cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell ignores it for what it puts in the background
         f"robin_cli.judge(sys.argv[1], budget=5000, attribute='helpfulness', base_url=sys.argv[2], model={REPLAY_MODEL!r},"
         " run='r', concurrency=4)\n",
         encoding="utf-8",

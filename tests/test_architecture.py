@@ -44,6 +44,7 @@ ONLY = {
         "output/progress.py",
         "output/run_list.py",
         "output/live.py",
+        "output/messages.py",
         "output/table.py",
         "output/status.py",
         "output/simulated.py",
@@ -70,6 +71,7 @@ ONLY = {
         "output/plan/calls.py",
     },
     "xlsxwriter": {"output/export.py"},
+    "yaml": {"judging/rubric_files.py"},
 }
 
 

@@ -32,6 +32,8 @@ while args:
     arg = args.pop(0)
     if asks and arg in {{"--base-url", "--model"}}:
         args.pop(0)
+    elif args and arg == "--budget" and kept[0] == "simulate":
+        kept += [arg, ",".join(str(max(200, int(each) // 20)) for each in args.pop(0).split(","))]
     elif asks and arg == "--budget":
         kept += [arg, str(min(int(args[0]), 300 + int(args.pop(0)) // 100))]
     else:

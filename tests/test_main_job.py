@@ -219,7 +219,7 @@ def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(tmp_path
     ("change", "status", "said"),
     [
         (["--budget", "3"], 2, "reaches 3 of 5 pairs once; raise it to 5"),
-        (["--attribute", "helpfulnes"], 2, "complexity, correctness, helpfulness, verbosity"),
+        (["--attribute", "helpfulnes"], 2, 'did you mean "helpfulness"?'),
         (["--scheduler", "robin_hood"], 2, "known schedulers are robin-hood"),
         (["--mode", "theory"], 2, "calls at the least"),
         (["--delta", "0"], 2, "above 0 and at most 1"),

@@ -114,7 +114,7 @@ def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, .
 def test_takes_every_flag_of_judge(tmp_path: Path) -> None:
     def flags(command: str) -> set[str]:
         return {
-            word.strip(",") for word in robin(command, "--help", cwd=tmp_path).stdout.split() if word.startswith("--")
+            word.strip(",.") for word in robin(command, "--help", cwd=tmp_path).stdout.split() if word.startswith("--")
         }
 
     assert flags("judge") <= flags("plan")

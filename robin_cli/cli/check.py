@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from robin_cli.judging.metering import Price
 
 
+_QUESTION = "What is the capital of France?"
+_ANSWER = "The capital of France is Paris."
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this file to ``app``."""
     app.command(epilog="Example: robin check --base-url http://localhost:8000/v1 --model my-judge")(check)
@@ -24,6 +28,8 @@ def register(app: typer.Typer) -> None:
 
 def check(
     attribute: opt.Attribute = None,
+    rubric: opt.Rubric = None,
+    template: opt.Template = None,
     base_url: opt.BaseUrl = None,
     model: opt.Model = None,
     api_key_env: opt.ApiKeyEnv = None,
@@ -69,10 +75,11 @@ async def _look(config: RunConfig, base_url: str) -> tuple[Capabilities | Failur
     from robin_cli.judging.metering import Meter, prices_of
     from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
     from robin_cli.judging.pacing import Pacer
-    from robin_cli.judging.rubrics import PromptSet
+    from robin_cli.judging.rubrics import load_prompts
     from robin_cli.records import Pair
 
-    prompts = PromptSet([config.attributes[0] if config.attribute else "helpfulness"])
+    named = config.attributes[:1] or (() if config.rubric else ("helpfulness",))
+    prompts = load_prompts(named, config.rubric, config.template)
     model = endpoint_of(config)[1]
     (price,) = prices_of(model, [base_url], price_in=config.price_in, price_out=config.price_out, max_cost=None)
     endpoint = Endpoint(
@@ -89,7 +96,7 @@ async def _look(config: RunConfig, base_url: str) -> tuple[Capabilities | Failur
     )
     pacer = Pacer(1, ceiling=1, clock=time.monotonic)
     judge = OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=lambda line: typer.echo(f"note: {line}", err=True))
-    pair = Pair("check", "What is the capital of France?", "The capital of France is Paris.")
+    pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER)
     try:
         attribute = next(iter(prompts.rubrics))
         return await capabilities_of(judge, prompts.messages(pair, attribute), prompts.scale), price

@@ -60,6 +60,7 @@ def export(
     format: opt.Format = None,  # noqa: A002  # the flag's name
     output: opt.Output = None,
     with_text: Annotated[bool, typer.Option("--with-text", help="Add prompt and response to the scores.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="A row a pair, each attribute in columns of its own.")] = False,
     excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
@@ -80,7 +81,7 @@ def export(
         print_scores(Console(), score(data), data)
         return
     tables = {
-        What.SCORES: lambda: scores_table(score(data), data, with_text=with_text),
+        What.SCORES: lambda: scores_table(score(data), data, with_text=with_text, wide=wide),
         What.AGREEMENT: lambda: agreement_table(agreements(score(data))),
     }
     write(Results.of(tables[what]()), settings_of(run), fmt=format, output=output, excel=excel)
@@ -89,7 +90,9 @@ def export(
 def render(
     data: Annotated[Path, typer.Argument(help="Prompt-response pairs.", show_default=False)],
     pair: Annotated[str, typer.Option(help="The pair's id.", show_default=False)],
-    attribute: Annotated[str, typer.Option("--attribute", "-a", help="What would be rated.", show_default=False)],
+    attribute: opt.Attribute = None,
+    rubric: opt.Rubric = None,
+    template: opt.Template = None,
     columns: opt.Columns = None,
     skip_bad_rows: opt.SkipBadRows = None,
 ) -> None:
@@ -97,19 +100,22 @@ def render(
     from robin_cli.config import load_config
     from robin_cli.data.pairs import load_pairs
     from robin_cli.errors import InputError
-    from robin_cli.judging.rubrics import PromptSet
     from robin_cli.output.text import plain
+    from robin_cli.runs.opening import prompts_of
 
-    prompts = PromptSet([attribute])
-    config = load_config({"columns": columns, "skip_bad_rows": skip_bad_rows}, None)
+    given = {"attribute": attribute, "rubric": rubric, "template": template, "columns": columns}
+    config = load_config({**given, "skip_bad_rows": skip_bad_rows}, None)
+    prompts = prompts_of(config)
     pairs = load_pairs(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows).pairs
     found = next((each for each in pairs if each.pair_id == pair), None)
     if found is None:
         raise InputError(f'--pair "{pair}": not in {data}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}')
     # On a terminal, text from the data must not act; in a pipe it is what would be sent, to the letter.
     show = plain if sys.stdout.isatty() else str
-    for message in prompts.messages(found, attribute):
-        print(f"[{message['role']}]\n{show(message['content'])}\n")  # typer.echo would take escape sequences out
+    prompts.check_references([found])
+    for name in prompts.attributes:
+        for message in prompts.messages(found, name):
+            print(f"[{message['role']}]\n{show(message['content'])}\n")  # typer.echo would take escape sequences out
 
 
 def parse(

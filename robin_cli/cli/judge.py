@@ -28,6 +28,8 @@ def register(app: typer.Typer) -> None:
 def judge(
     data: opt.Data = None,
     attribute: opt.Attribute = None,
+    rubric: opt.Rubric = None,
+    template: opt.Template = None,
     base_url: opt.BaseUrl = None,
     model: opt.Model = None,
     api_key_env: opt.ApiKeyEnv = None,
@@ -59,6 +61,7 @@ def judge(
     format: opt.Format = None,  # noqa: A002  # the flag's name
     output: opt.Output = None,
     with_text: opt.WithText = None,
+    wide: opt.Wide = None,
     quiet: opt.Quiet = None,
     debug_http: opt.DebugHttp = None,
 ) -> None:
@@ -90,6 +93,7 @@ def resume(
     format: opt.Format = None,  # noqa: A002  # the flag's name
     output: opt.Output = None,
     with_text: opt.WithText = None,
+    wide: opt.Wide = None,
     quiet: opt.Quiet = None,
     debug_http: opt.DebugHttp = None,
 ) -> None:
@@ -102,9 +106,10 @@ def resume(
 
 
 def _judge(config: RunConfig) -> None:
-    from robin_cli.cli.work import messages_for, spend
+    from robin_cli.cli.work import spend
     from robin_cli.config import api_key
     from robin_cli.output.export import check_output
+    from robin_cli.output.messages import messages_for
     from robin_cli.runs.connection import connection_of
     from robin_cli.runs.opening import open_run
 
@@ -117,9 +122,10 @@ def _judge(config: RunConfig) -> None:
 
 
 def _resume(run: Path, given: dict[str, Any]) -> None:
-    from robin_cli.cli.work import messages_for, spend
+    from robin_cli.cli.work import spend
     from robin_cli.config import RunConfig, checked_flags
     from robin_cli.output.export import check_output
+    from robin_cli.output.messages import messages_for
     from robin_cli.runs.connection import connection_of, last_connection
     from robin_cli.runs.manifest import read_manifest
     from robin_cli.runs.opening import reopen_run
@@ -160,5 +166,5 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
     if config.format == "table" or (config.output is None and config.format is None and sys.stdout.isatty()):
         print_scores(Console(), scores, data)
         return
-    table = scores_table(scores, data, with_text=config.with_text)
+    table = scores_table(scores, data, with_text=config.with_text, wide=config.wide)
     export(Results.of(table), settings_of(store.path), fmt=config.format, output=config.output)

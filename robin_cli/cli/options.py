@@ -20,6 +20,12 @@ def _attributes(incomplete: str) -> list[str]:
     return [",".join([*before, name]) for name in known_attributes() if name.startswith(last)]
 
 
+def _templates(incomplete: str) -> list[str]:
+    from robin_cli.judging.rubrics import known_templates
+
+    return [name for name in known_templates() if name.startswith(incomplete)]
+
+
 def _configs(incomplete: str) -> list[str]:
     from robin_cli.config import ready_configs
 
@@ -61,6 +67,25 @@ Attribute = Annotated[
         help="What to rate: one rubric, or several by commas.",
         envvar="ROBIN_ATTRIBUTE",
         autocompletion=_attributes,
+        rich_help_panel=_DATA,
+    ),
+]
+Rubric = Annotated[
+    list[str] | None,
+    _option(
+        help="A rubric of your own, .toml or .yaml; given again, several. robin rubrics shows the ready ones.",
+        metavar="FILE",
+        envvar="ROBIN_RUBRIC",
+        rich_help_panel=_DATA,
+    ),
+]
+Template = Annotated[
+    str | None,
+    _option(
+        help="A prompt of your own, or the name of a ready one. (default: absolute-judge)",
+        metavar="FILE",
+        envvar="ROBIN_TEMPLATE",
+        autocompletion=_templates,
         rich_help_panel=_DATA,
     ),
 ]
@@ -268,6 +293,15 @@ Output = Annotated[
 WithText = Annotated[
     bool | None,
     _option("--with-text", help="Add prompt and response.", envvar="ROBIN_WITH_TEXT", rich_help_panel=_OUT),
+]
+Wide = Annotated[
+    bool | None,
+    _option(
+        "--wide",
+        help="A row a pair, each attribute in columns of its own.",
+        envvar="ROBIN_WIDE",
+        rich_help_panel=_OUT,
+    ),
 ]
 DebugHttp = Annotated[
     str | None,

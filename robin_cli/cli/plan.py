@@ -14,7 +14,7 @@ from robin_cli.cli.judge import judge
 if TYPE_CHECKING:
     from robin_cli.config import RunConfig
     from robin_cli.data.pairs import Dataset
-    from robin_cli.output.progress import Messages
+    from robin_cli.output.messages import Messages
 
 _PLAN = "Plan"
 _Pilot = Annotated[
@@ -37,17 +37,21 @@ def plan(*, pilot: int | None, json: bool, **given: Any) -> None:
     Takes the flags of robin judge, and sends nothing. With --pilot N it makes a run of N calls a pair, whose answers count when
     it is resumed with the whole budget.
     """
-    from robin_cli.cli.work import messages_for
     from robin_cli.config import load_config
+    from robin_cli.output.messages import messages_for
     from robin_cli.output.plan.facts import plan_of
     from robin_cli.output.plan.view import print_plan
-    from robin_cli.runs.opening import pairs_of
+    from robin_cli.runs.opening import pairs_of, prompts_of
 
     config = load_config(given, given.pop("config"))
     messages = messages_for(config)
-    config.attributes  # noqa: B018  # a missing one is said before the data is read
-    dataset = pairs_of(config, messages.note)
-    run = None if pilot is None else _pilot(config, dataset, pilot, messages)
+    prompts = prompts_of(config)
+    dataset = pairs_of(config, prompts, messages.note)
+    run = (
+        None
+        if pilot is None
+        else _pilot(config, dataset, pilot * len(prompts.attributes) * len(dataset.pairs), messages)
+    )
     with messages.busy("simulating the run"):
         facts = plan_of(config, dataset, pilot=run)
     print_plan(facts, as_json=json)
@@ -65,21 +69,19 @@ def _signature() -> inspect.Signature:
 plan.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
-def _pilot(config: RunConfig, dataset: Dataset, times: int, messages: Messages) -> Path:
-    """Make a run of ``times`` calls an arm; where it is."""
+def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) -> Path:
+    """Make a run of so many ``calls``; where it is."""
     from robin_cli.cli.work import spend
     from robin_cli.config import api_key
     from robin_cli.errors import InputError
     from robin_cli.runs.connection import connection_of
-    from robin_cli.runs.opening import check_reach, open_run
+    from robin_cli.runs.opening import open_run
 
     if config.budget is None:
         raise InputError("--budget is missing: say what budget to plan for, for example --budget 50000")
-    check_reach(config.budget, len(dataset.pairs), config.attributes)
-    calls = times * len(dataset.pairs) * len(config.attributes)
     if calls > config.budget:
         raise InputError(
-            f"--pilot {times}: takes {calls:,} calls, more than the --budget of {config.budget:,}; "
+            f"--pilot: takes {calls:,} calls, more than the --budget of {config.budget:,}; "
             "make the pilot smaller, or the budget larger"
         )
     api_key(config)

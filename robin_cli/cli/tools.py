@@ -1,4 +1,4 @@
-"""robin serve and robin init: what is needed around a run."""
+"""robin serve, robin init and robin rubrics: what is needed around a run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file to ``app``."""
     app.command(epilog="Example: robin serve ratings.parquet --port 8000")(serve)
     app.command(epilog="Example: robin init --like vllm")(init)
+    app.command(epilog="Example: robin rubrics helpfulness > mine.toml")(rubrics)
 
 
 def serve(
@@ -70,6 +71,27 @@ def init(
         f"wrote {target}; next: edit data and model in it, then robin judge --budget 1000 --attribute helpfulness",
         err=True,
     )
+
+
+def rubrics(
+    name: Annotated[
+        str | None, typer.Argument(help="A rubric or a template to show, as it is in its file.", show_default=False)
+    ] = None,
+) -> None:
+    """List the ready rubrics and templates, or show one: to read, or to copy and change.
+
+    A copy is used with robin judge --rubric FILE (--template FILE).
+    """
+    from robin_cli.judging.rubrics import known_attributes, known_templates, prompt_source, rubric_of
+
+    if name is not None:
+        print(prompt_source(name), end="")
+        return
+    for attribute in known_attributes():
+        rubric = rubric_of(attribute)
+        print(f"{attribute:<20}{rubric.scale!s:<8}{rubric.levels[-1][1]}")
+    for template in known_templates():
+        print(f"{template:<20}template")
 
 
 async def _serve(replay: Replay, port: int) -> None:

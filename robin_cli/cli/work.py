@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
-from rich.console import Console
 
 from robin_cli.config import RunConfig, api_key
 from robin_cli.errors import LimitReached, RobinError, StorageError
-from robin_cli.output.progress import Messages, conclusion, shown
+from robin_cli.output.messages import Messages
+from robin_cli.output.progress import conclusion, shown
 from robin_cli.runs.connection import Connection
 from robin_cli.runs.engine import GRACE_S, Stop
 from robin_cli.runs.session import Outcome, Session
@@ -22,11 +22,6 @@ from robin_cli.runs.store import RunStore
 from robin_cli.runs.work import check_rated, work
 
 INTERRUPTED = 130
-
-
-def messages_for(config: RunConfig) -> Messages:
-    """Messages on stderr, as ``config`` wants them."""
-    return Messages(Console(stderr=True, highlight=False), quiet=config.quiet)
 
 
 def spend(

@@ -34,7 +34,8 @@ def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
             human[field.name] = _LEVELS[value]
         elif value is not MISSING and (rating := _rating(value, row, field)) is not None:
             human[field.name] = rating
-    return Pair(own_id or pair_id_of(prompt, response), prompt, response, human), own_id is None
+    reference = _reference(row, fields.reference, fields) if fields.reference else None
+    return Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference), own_id is None
 
 
 def _text(row: Row, field: Field, fields: Fields) -> str:
@@ -48,6 +49,14 @@ def _text(row: Row, field: Field, fields: Fields) -> str:
     if value is None:
         raise BadRow(f"{_called(row, field)} is null or empty. {_or_skip(f'Give the row a {field.name}')}")
     raise BadRow(f"{_called(row, field)} is {kind(value)}, not text. {_or_skip('Write it as text')}")
+
+
+def _reference(row: Row, field: Field, fields: Fields) -> str | None:
+    """The reference answer, where there is one; a field that only happens to be called so may hold anything."""
+    value = find(row, field)
+    if field.mapped or isinstance(value, str):
+        return _text(row, field, fields) or None
+    return None
 
 
 def _check_encodable(text: str, row: Row, field: Field) -> None:

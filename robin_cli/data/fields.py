@@ -21,6 +21,7 @@ _KNOWN_PATHS = {
     "prompt": ("prompt", "info.post", "info.article"),
     "response": ("response", "summary.text"),
     "id": ("pair_id", "id"),
+    "reference": ("reference",),
 }
 """Where to look, in this order: HelpSteer2 first, then the axis files of Summarize From Feedback."""
 
@@ -48,6 +49,7 @@ _USUAL_NAMES = {
         "source",
         "context",
     ),
+    "reference": ("reference", "gold", "target", "expected", "ideal"),
     "response": ("response", "answer", "output", "completion", "reply", "generation", "prediction", "summary", "text"),
 }
 """What other datasets call it, the likeliest first: offered in an error, never taken by itself."""
@@ -76,12 +78,13 @@ class Fields(NamedTuple):
     prompt: Field
     response: Field
     id: Field | None
+    reference: Field | None
     ratings: tuple[Field, ...]
 
     @property
     def all(self) -> tuple[Field, ...]:
         """Every field, the required ones first."""
-        return (self.prompt, self.response, *((self.id,) if self.id else ()), *self.ratings)
+        return (self.prompt, self.response, *filter(None, (self.id, self.reference)), *self.ratings)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -92,27 +95,31 @@ class Fields(NamedTuple):
         """Without which a row, or a table with a header, cannot be used."""
         yield self.prompt
         yield self.response
-        if self.id and self.id.mapped:
-            yield self.id
+        yield from (each for each in (self.id, self.reference) if each and each.mapped)
 
 
-def fields_of(columns: Mapping[str, str]) -> Fields:
-    """The fields under a mapping of our names to theirs; NOT_READ for theirs means: do not look for it."""
-    known = {**_KNOWN_PATHS, **_KNOWN_RATINGS}
+def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = ()) -> Fields:
+    """The fields under a mapping of our names to theirs; NOT_READ for theirs means: do not look for it.
+
+    ``ratings``: names of further attributes whose human ratings are taken where the data has them.
+    """
+    known = {**{name: (name,) for name in ratings}, **_KNOWN_PATHS, **_KNOWN_RATINGS}
     mapped = {("id" if name == "pair_id" else name): (path,) for name, path in columns.items()}
     fields = {
         name: Field(name, paths[0], tuple((path, tuple(path.split("."))) for path in paths), name in mapped)
         for name, paths in {**known, **mapped}.items()
         if paths[0] != NOT_READ or name in ("prompt", "response")
     }
-    prompt, response, own_id = fields.pop("prompt"), fields.pop("response"), fields.pop("id", None)
-    return Fields(prompt, response, own_id, tuple(fields.values()))
+    prompt, response = fields.pop("prompt"), fields.pop("response")
+    own_id, reference = fields.pop("id", None), fields.pop("reference", None)
+    return Fields(prompt, response, own_id, reference, tuple(fields.values()))
 
 
 def only_among(fields: Fields, names: Collection[str]) -> Fields:
     """The fields a table with these columns can have, so that the others are not looked for in every row."""
-    own_id = fields.id if fields.id and fields.id.is_among(names) else None
-    return fields._replace(id=own_id, ratings=tuple(field for field in fields.ratings if field.is_among(names)))
+    own_id, reference = (each if each and each.is_among(names) else None for each in (fields.id, fields.reference))
+    ratings = tuple(field for field in fields.ratings if field.is_among(names))
+    return fields._replace(id=own_id, reference=reference, ratings=ratings)
 
 
 def is_in(row: Row, field: Field) -> bool:

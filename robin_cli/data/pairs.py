@@ -47,7 +47,12 @@ class Dataset:
 
 
 def load_pairs(
-    path: Path, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False, limit: int | None = None
+    path: Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    ratings: Iterable[str] = (),
+    skip_bad_rows: bool = False,
+    limit: int | None = None,
 ) -> Dataset:
     """The pairs of a file, whose format the end of its name says; of standard input for ``-``, by what it begins with.
 
@@ -60,6 +65,7 @@ def load_pairs(
     whole number; where ``id`` is not mapped, a row without one gets ``pair_id_of`` its text. Ratings are finite
     numbers, also written as text; null, NaN, an empty text and NA are absent.
 
+    ``ratings`` names further attributes whose human ratings are taken from fields of their names, where there are any.
     ``skip_bad_rows`` leaves out rows that cannot be used and later rows with the id of an earlier one. ``limit`` is the
     number of (good) pairs to read at most.
 
@@ -69,12 +75,15 @@ def load_pairs(
     if str(path) == STDIN:
         with _readable("standard input"):  # into memory: prompts are not to lie on disks that they pass through
             piped = read_piped(sys.stdin.buffer, "standard input")
-        return read_pairs(piped, "standard input", columns=columns, skip_bad_rows=skip_bad_rows, limit=limit)
+        return read_pairs(
+            piped, "standard input", columns=columns, ratings=ratings, skip_bad_rows=skip_bad_rows, limit=limit
+        )
     source = str(path).encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
     with _readable(source):
         reader = _reader(path, source)
         with path.open("rb") as raw:
-            return _read(raw, source, reader, columns or {}, skip_bad_rows=skip_bad_rows, limit=limit)
+            fields = fields_of(columns or {}, ratings)
+            return _read(raw, source, reader, fields, skip_bad_rows=skip_bad_rows, limit=limit)
 
 
 def read_pairs(
@@ -82,6 +91,7 @@ def read_pairs(
     source: str,
     *,
     columns: Mapping[str, str] | None = None,
+    ratings: Iterable[str] = (),
     skip_bad_rows: bool = False,
     limit: int | None = None,
 ) -> Dataset:
@@ -90,14 +100,15 @@ def read_pairs(
     with _readable(source):
         reader = reader_by_content(stream.read(HEAD_BYTES))
         stream.seek(0)
-        return _read(stream, source, reader, columns or {}, skip_bad_rows=skip_bad_rows, limit=limit)
+        fields = fields_of(columns or {}, ratings)
+        return _read(stream, source, reader, fields, skip_bad_rows=skip_bad_rows, limit=limit)
 
 
 def _read(
     raw: io.BufferedReader | io.BytesIO,
     source: str,
     reader: Reader,
-    columns: Mapping[str, str],
+    fields: Fields,
     *,
     skip_bad_rows: bool,
     limit: int | None,
@@ -109,7 +120,6 @@ def _read(
     if not raw.read(1):
         raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
     raw.seek(0)
-    fields = fields_of(columns)
     table = reader(raw, source, fields.paths)
     if table.names is not None:
         fields = _checked(fields, table.names, source)

@@ -3,60 +3,90 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError
+from jinja2 import DictLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from robin_cli.errors import InputError, did_you_mean
 from robin_cli.judging.judge import Message
+from robin_cli.judging.rubric_files import Example, Rubric, read_rubric
 from robin_cli.records import Pair, Scale
 from robin_cli.shipped import shipped
 
+DEFAULT_TEMPLATE = "absolute-judge"
 _TURN = "<extra_id_1>"
-_TEMPLATE = "absolute-judge.jinja"
+_VALUES = ("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference")
+_SUFFIX = ".jinja"
+_RENDERING = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+"""What expressions in a template raise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rubric:
-    """What one attribute's ratings mean: a text for each level of a scale."""
-
-    attribute: str
-    title: str
-    scale: Scale
-    levels: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The rubric as the judge reads it, in the paper's form: a title line, then a line a level."""
-        lines = (f"Score {self.scale.low + step}: {level}" for step, level in enumerate(self.levels))
-        return "\n".join((f"{self.title}:", *lines))
-
-
-def load_rubric(attribute: str) -> Rubric:
+def rubric_of(attribute: str) -> Rubric:
     """The shipped rubric for ``attribute``.
 
     Raises:
         InputError: there is none; the message lists those there are.
     """
-    path = shipped("prompts") / "rubrics" / f"{attribute}.toml"
     known = known_attributes()
     if attribute not in known:
         near = did_you_mean(attribute, known)
-        raise InputError(f'--attribute "{attribute}": no rubric for it; there are {", ".join(known)}{near}')
-    content = tomllib.loads(path.read_text(encoding="utf-8"))
-    low, high = content["scale"]
-    levels = content["levels"]
-    return Rubric(attribute, content["title"], Scale(low, high), tuple(levels[str(k)] for k in range(low, high + 1)))
+        raise InputError(
+            f'--attribute "{attribute}": no rubric for it; there are {", ".join(known)}{near or ", or your own: --rubric FILE"}'
+        )
+    return read_rubric(_rubrics() / f"{attribute}.toml")
 
 
 def known_attributes() -> list[str]:
     """The attributes that a rubric is shipped for, sorted."""
-    folder = shipped("prompts") / "rubrics"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return sorted(entry.stem for entry in _rubrics().glob("*.toml"))
+
+
+def known_templates() -> list[str]:
+    """The templates that are shipped, by name, sorted."""
+    return sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
+
+
+def prompt_source(name: str) -> str:
+    """The file of a shipped rubric or template, to copy from. InputError where there is none of that name."""
+    if name in known_templates():
+        return _template_text(name)
+    rubric_of(name)
+    return (_rubrics() / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def load_prompts(
+    attributes: Sequence[str] = (), rubric_files: Sequence[str] = (), template: str | None = None
+) -> PromptSet:
+    """The prompts of a run.
+
+    Args:
+        attributes: what to rate; empty for what the files are about.
+        rubric_files: rubrics of the user's own; each takes the place of a shipped one of its attribute.
+        template: a file, or the name of a shipped one; None for the paper's.
+
+    Raises:
+        InputError: no attribute, one without a rubric, rubrics of different scales, or a file that is wrong.
+    """
+    own: dict[str, Rubric] = {}
+    for file in rubric_files:
+        rubric = read_rubric(Path(file))
+        if rubric.attribute in own:
+            raise InputError(f'--rubric {file}: "{rubric.attribute}" has a rubric already, from another file')
+        own[rubric.attribute] = rubric
+    if unused := [name for name in own if attributes and name not in attributes]:
+        raise InputError(
+            f'--rubric: there is one for "{unused[0]}", and --attribute asks for {", ".join(attributes)}; '
+            "add it there, or leave --attribute out"
+        )
+    wanted = tuple(attributes) or tuple(own)
+    if not wanted:
+        raise InputError("--attribute is missing: name what to rate, for example --attribute helpfulness")
+    return PromptSet([own.get(name) or rubric_of(name) for name in wanted], _template_text(template))
 
 
 class PromptSet:
@@ -65,26 +95,61 @@ class PromptSet:
     What comes from the data is a value for the template, never a template: braces, Jinja marks and rating lines inside a
     pair reach the judge as they are.
 
+    Args:
+        rubrics: one an attribute, in order.
+        template: the text of a Jinja template with a block ``user`` and perhaps a block ``system``.
+
     Raises:
-        InputError: an attribute without a rubric, or rubrics of different scales.
+        InputError: rubrics of different scales; a template that is wrong, or asks for values that there are not.
     """
 
-    def __init__(self, attributes: Sequence[str]) -> None:
-        self._source = (shipped("prompts") / _TEMPLATE).read_text(encoding="utf-8")
-        self.rubrics = {attribute: load_rubric(attribute) for attribute in attributes}
-        scales = {rubric.scale for rubric in self.rubrics.values()}
+    def __init__(self, rubrics: Sequence[Rubric], template: str) -> None:
+        self._source = template
+        self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
+        scales: dict[Scale, str] = {}
+        for rubric in rubrics:
+            scales.setdefault(rubric.scale, rubric.attribute)
         if len(scales) > 1:
-            raise InputError(f"--attribute: one run needs one scale; these have {', '.join(sorted(map(str, scales)))}")
+            listed = ", ".join(f"{attribute} has {scale}" for scale, attribute in scales.items())
+            raise InputError(f"--attribute: one run needs one scale; {listed}")
         (self.scale,) = scales
+        self._variables = self._checked()
 
-    @cached_property
-    def _template(self) -> Template:
-        environment = ImmutableSandboxedEnvironment(
-            undefined=StrictUndefined,
-            autoescape=False,  # the judge reads plain text
-            keep_trailing_newline=True,
-        )
-        return environment.from_string(self._source)
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> PromptSet:
+        """The prompts that :attr:`record` of a PromptSet holds."""
+        rubrics = [
+            Rubric(
+                each["attribute"],
+                each["title"],
+                Scale(**each["scale"]),
+                tuple((label, text) for label, text in each["levels"]),
+                each["human"],
+                tuple(Example(**example) for example in each["examples"]),
+            )
+            for each in record["rubrics"]
+        ]
+        return cls(rubrics, record["template"])
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All of it, as JSON values: a run keeps its prompts."""
+        return {"template": self._source, "rubrics": [asdict(rubric) for rubric in self.rubrics.values()]}
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """What is rated, in order."""
+        return tuple(self.rubrics)
+
+    @property
+    def human_ratings(self) -> tuple[str, ...]:
+        """The attributes of the data whose human ratings the scores are compared with."""
+        return tuple(rubric.human or rubric.attribute for rubric in self.rubrics.values())
+
+    @property
+    def wants_reference(self) -> bool:
+        """Whether the template shows a reference answer, which every pair must then have."""
+        return "reference" in self._variables
 
     @property
     def sha256(self) -> str:
@@ -96,22 +161,79 @@ class PromptSet:
         return digest.hexdigest()
 
     def messages(self, pair: Pair, attribute: str) -> list[Message]:
-        """The system and the user message that ask for ``attribute`` of ``pair``."""
+        """The messages that ask for ``attribute`` of ``pair``: a system message, if the template has one, and the user's."""
         rubric = self.rubrics[attribute]
-        values = {
+        values: dict[str, Any] = {
             "instruction": readable_turns(pair.prompt),
             "response": pair.response,
             "rubric": rubric.text,
+            "title": rubric.title,
+            "attribute": attribute,
             "low": rubric.scale.low,
             "high": rubric.scale.high,
         }
+        if pair.reference is not None:
+            values["reference"] = pair.reference
         context = self._template.new_context(values)
         try:
             return [
-                {"role": role, "content": "".join(self._template.blocks[role](context))} for role in ("system", "user")
+                {"role": role, "content": "".join(self._template.blocks[role](context))}
+                for role in ("system", "user")
+                if role in self._template.blocks
             ]
-        except TemplateError as error:
-            raise InputError(f"{_TEMPLATE}: cannot be rendered ({error})") from error
+        except _RENDERING as error:
+            raise InputError(f"--template: cannot be rendered for pair {pair.pair_id} ({error})") from error
+
+    def with_human(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
+        """``pairs`` with human ratings under the names of these attributes, where a rubric says whose they are."""
+        renamed = {rubric.attribute: rubric.human for rubric in self.rubrics.values() if rubric.human}
+        if not renamed:
+            return pairs
+        return [
+            replace(
+                pair,
+                human={
+                    **pair.human,
+                    **{ours: pair.human[theirs] for ours, theirs in renamed.items() if theirs in pair.human},
+                },
+            )
+            for pair in pairs
+        ]
+
+    def check_references(self, pairs: Sequence[Pair]) -> None:
+        """InputError if the template shows a reference answer and one of ``pairs`` has none."""
+        if not self.wants_reference:
+            return
+        lacking = [pair.pair_id for pair in pairs if pair.reference is None]
+        if lacking:
+            raise InputError(
+                f"--template: shows a reference answer, and {len(lacking)} of {len(pairs)} pairs have none, the first "
+                f'"{lacking[0]}"; say where it stands with --columns reference=NAME'
+            )
+
+    @cached_property
+    def _template(self) -> Template:
+        return _environment().from_string(self._source)
+
+    def _checked(self) -> frozenset[str]:
+        """The values that the template asks for."""
+        try:
+            tree = _environment().parse(self._source)
+            blocks = set(self._template.blocks)
+        except TemplateSyntaxError as error:
+            raise InputError(f"--template, line {error.lineno}: {error.message}") from None
+        if "user" not in blocks:
+            raise InputError(
+                "--template: has no block user; write {% block user %} … {% endblock %} around the question"
+            )
+        asked = meta.find_undeclared_variables(tree)
+        for name in sorted(asked - set(_VALUES)):
+            line = next((at for at, text in enumerate(self._source.splitlines(), 1) if name in text), 0)
+            raise InputError(
+                f'--template, line {line}: there is no value "{name}"; there are {", ".join(_VALUES)}'
+                f"{did_you_mean(name, _VALUES)}"
+            )
+        return frozenset(asked)
 
 
 def readable_turns(prompt: str) -> str:
@@ -127,3 +249,32 @@ def readable_turns(prompt: str) -> str:
         speaker, _, said = turn.partition("\n")
         named.append(f"{speaker.strip()}: {said}")
     return "\n\n".join(named)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    return ImmutableSandboxedEnvironment(
+        loader=DictLoader({}),  # a template is one file: it includes nothing
+        undefined=StrictUndefined,
+        autoescape=False,  # the judge reads plain text
+        keep_trailing_newline=True,
+    )
+
+
+def _template_text(template: str | None) -> str:
+    name = template or DEFAULT_TEMPLATE
+    ready = shipped("prompts") / f"{name}{_SUFFIX}"
+    path = ready if "/" not in name and "\\" not in name and ready.is_file() else Path(name)
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        known = known_templates()
+        raise InputError(
+            f"--template {name}: cannot be read ({error.strerror}); ready ones, by name, are {', '.join(known)}"
+            f"{did_you_mean(name, known)}"
+        ) from None
+    except UnicodeDecodeError:
+        raise InputError(f"--template {name}: is not UTF-8; save it as UTF-8") from None
+
+
+def _rubrics() -> Path:
+    return shipped("prompts") / "rubrics"

@@ -37,19 +37,42 @@ _XLSX_SUFFIX = " … (cut: an Excel cell holds no more)"
 _BATCH = 20_000
 
 
-def scores_table(scores: Scores, run: RunData, *, with_text: bool = False) -> pa.Table:
-    """The scores as a table with the columns of the contract; ``with_text`` adds prompt and response."""
+def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide: bool = False) -> pa.Table:
+    """The scores as a table with the columns of the contract.
+
+    Args:
+        with_text: add prompt and response.
+        wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
+    """
     columns: dict[str, pa.Array] = {}
     for name, values in scores.columns.items():
         columns[name] = (
             pa.array(values, pa.large_string()) if isinstance(values, list) else pa.array(values, from_pandas=True)
         )
+    index = run.index
+    rows = range(0, len(index), len(index.attributes) if wide else 1)
+    if wide:
+        columns = _side_by_side(columns, index.attributes)
     if with_text:
-        index = run.index
-        pairs = [run.pairs[index.pair(arm)] for arm in range(len(index))]
+        pairs = [run.pairs[index.pair(arm)] for arm in rows]
         columns["prompt"] = pa.array([pair.prompt for pair in pairs], pa.large_string())
         columns["response"] = pa.array([pair.response for pair in pairs], pa.large_string())
     return pa.table(columns)
+
+
+def _side_by_side(columns: Mapping[str, pa.Array], attributes: Sequence[str]) -> dict[str, pa.Array]:
+    """Columns of arms, which come pair by pair, as columns of pairs."""
+    every = len(attributes)
+    wide = {"pair_id": _strided(columns["pair_id"], 0, every)}
+    for position, attribute in enumerate(attributes):
+        for name, values in columns.items():
+            if name not in wide and name != "attribute":
+                wide[f"{attribute}_{name}"] = _strided(values, position, every)
+    return wide
+
+
+def _strided(values: pa.Array, first: int, every: int) -> pa.Array:
+    return values.take(pa.array(range(first, len(values), every), pa.int64()))
 
 
 def agreement_table(found: Mapping[str, Sequence[Agreement]]) -> pa.Table:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from robin_cli.output.text import counted, dollars, duration, plain
 from robin_cli.runs.session import Session
-from robin_cli.statistics.worst_error import likely_worst_error
+from robin_cli.statistics.worst_error import import_special_functions, likely_worst_error
 
 REFRESH_HZ = 2
 """Each refresh takes about 4 ms of one core."""
@@ -29,7 +29,8 @@ _ID_WIDTH = 28
 
 # What is computed over all arms is computed anew no sooner than this, and takes at most this share of the time.
 _RECOMPUTE_S = 2.0
-_SHARE = 0.005
+_RECOMPUTE_AT_LATEST_S = 20.0
+_SHARE = 0.01
 
 
 class Pace:
@@ -82,6 +83,7 @@ class LiveView:
         self._session = session
         self._clock = clock
         self._pace = Pace(clock)
+        import_special_functions()  # once, or the first picture would seem slow to make
         self._standing: Standing | None = None
         self._due = 0.0
 
@@ -107,9 +109,10 @@ class LiveView:
     def _refreshed(self) -> Standing:
         began = self._clock()
         if self._standing is None or began >= self._due:
+            before = time.thread_time()  # not the time that others had the processor
             self._standing = standing_of(self._session)
-            took = self._clock() - began
-            self._due = began + max(_RECOMPUTE_S, took / _SHARE)
+            took = time.thread_time() - before
+            self._due = began + min(max(_RECOMPUTE_S, took / _SHARE), _RECOMPUTE_AT_LATEST_S)
         return self._standing
 
 

@@ -8,38 +8,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.live import Live
-from rich.text import Text
 
 from robin_cli.output.live import REFRESH_HZ, LiveView, Pace, standing_of
-from robin_cli.output.text import counted, dollars, duration, plain
+from robin_cli.output.messages import Messages
+from robin_cli.output.text import counted, dollars, duration
 from robin_cli.runs.engine import Stats
 from robin_cli.runs.session import Outcome, Session
 
 _PLAIN_INTERVAL_S = 30.0
-
-
-class Messages:
-    """Lines for the user, on stderr, above the live display where there is one."""
-
-    def __init__(self, console: Console, *, quiet: bool) -> None:
-        self.console = console
-        self._quiet = quiet
-
-    def note(self, line: str) -> None:
-        """Say ``line``, whatever is in it, as plain text; nothing when quiet."""
-        if not self._quiet:
-            self.console.print(Text(plain(line)), soft_wrap=True)
-
-    @contextmanager
-    def busy(self, what: str) -> Iterator[None]:
-        """Show on a terminal that ``what`` goes on, as long as the context lasts."""
-        if self._quiet or not self.console.is_terminal:
-            yield
-        else:
-            with self.console.status(what):
-                yield
 
 
 @contextmanager

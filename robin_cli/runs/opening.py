@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from robin_cli.allocation.policies import Policy, Setup, make_policy
 from robin_cli.config import RunConfig, endpoint_of
 from robin_cli.data.pairs import Dataset, load_pairs
 from robin_cli.errors import InputError, RunError
-from robin_cli.judging.rubrics import PromptSet
+from robin_cli.judging.rubrics import PromptSet, known_templates, load_prompts
 from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE, Manifest, differences
@@ -37,21 +38,34 @@ def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) 
     """
     if config.budget is None:
         raise InputError("--budget is missing: say how many judge calls to spend, for example --budget 50000")
-    attributes = config.attributes
-    prompts = PromptSet(attributes)
-    dataset = dataset or pairs_of(config, notify)
+    prompts = prompts_of(config)
+    dataset = dataset or pairs_of(config, prompts, notify)
+    prompts.check_references(dataset.pairs)
+    dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
     wanted = manifest_of(config, dataset, prompts)
-    index = ArmIndex([pair.pair_id for pair in dataset.pairs], attributes)
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes)
     variances = known_variances(Path(config.variances), index, notify) if config.variances else None
     policy_of(wanted, len(index), variances)  # refuses settings that cannot work, before anything is written
-    path = Path(config.run) if config.run else _unused(Path("runs") / _run_name(attributes))
+    path = Path(config.run) if config.run else _unused(Path("runs") / _run_name(prompts.attributes))
     if (path / FILE).exists():
         return _continue(path, wanted)
     return RunStore.create(path, wanted, dataset.pairs, variances)
 
 
-def pairs_of(config: RunConfig, notify: Notify) -> Dataset:
-    """The pairs that ``config`` names.
+def prompts_of(config: RunConfig) -> PromptSet:
+    """The template and rubrics that ``config`` names. InputError as :func:`load_prompts`."""
+    return load_prompts(config.attributes, config.rubric, config.template)
+
+
+def recorded_prompts(manifest: Manifest) -> PromptSet:
+    """The prompts of a run, by its own copy."""
+    if "template" in manifest.prompt:
+        return PromptSet.from_record(manifest.prompt)
+    return load_prompts(manifest.attributes)  # a run from before there was one
+
+
+def pairs_of(config: RunConfig, prompts: PromptSet, notify: Notify) -> Dataset:
+    """The pairs that ``config`` names, with the human ratings of what ``prompts`` ask for.
 
     Raises:
         InputError: it names none, or they cannot be read.
@@ -61,7 +75,11 @@ def pairs_of(config: RunConfig, notify: Notify) -> Dataset:
             "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
         )
     dataset = load_pairs(
-        Path(config.data), columns=config.columns or None, skip_bad_rows=config.skip_bad_rows, limit=config.limit
+        Path(config.data),
+        columns=config.columns or None,
+        ratings=prompts.human_ratings,
+        skip_bad_rows=config.skip_bad_rows,
+        limit=config.limit,
     )
     if dataset.skipped:
         notify(f"{config.data}: {dataset.skipped} bad rows left out (--skip-bad-rows)")
@@ -107,11 +125,11 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
         "limit",
     ):
         settings[name] = getattr(config, name)
-    check_reach(config.budget or 0, len(dataset.pairs), config.attributes)
+    check_reach(config.budget or 0, len(dataset.pairs), prompts.attributes)
     return Manifest(
         settings=settings,
         budget=config.budget or 0,
-        attributes=config.attributes,
+        attributes=prompts.attributes,
         scale=(prompts.scale.low, prompts.scale.high),
         data={
             "source": dataset.source,
@@ -120,7 +138,12 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
             "skipped": dataset.skipped,
             "columns": dict(config.columns),
         },
-        prompt={"sha256": prompts.sha256},
+        prompt={
+            "sha256": prompts.sha256,
+            "rubric_files": list(config.rubric),
+            "template_file": config.template,
+            **prompts.record,
+        },
         seed=config.seed,
     )
 
@@ -198,10 +221,10 @@ def _set_budget(store: RunStore, budget: int) -> None:
 
 
 def _check_unchanged(manifest: Manifest) -> None:
-    if PromptSet(manifest.attributes).sha256 != manifest.prompt["sha256"]:
+    if _prompts_now(manifest) != manifest.prompt["sha256"]:
         raise RunError(
             f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
-            "experiments; use the robin that made it, or start a new run"
+            "experiments; restore the rubric and template files, use the robin that made it, or start a new run"
         )
     source = Path(str(manifest.data["source"]))
     if source.is_file():
@@ -212,6 +235,15 @@ def _check_unchanged(manifest: Manifest) -> None:
                 f"{source}: changed since this run was made; restore it, or start a new run with another --run. "
                 "(The run keeps its own copy of the pairs: moving the changed file away lets it go on with that)"
             )
+
+
+def _prompts_now(manifest: Manifest) -> str:
+    """What the prompts that a run was made with hash to today; its own copy's hash where a file of them is not there."""
+    files, template = manifest.prompt.get("rubric_files", ()), manifest.prompt.get("template_file")
+    own = [*files, *([template] if template and template not in known_templates() else [])]
+    if not all(Path(file).is_file() for file in own):
+        return recorded_prompts(manifest).sha256
+    return load_prompts(manifest.attributes, files, template).sha256
 
 
 def _unused(path: Path) -> Path:

@@ -24,6 +24,8 @@ FOLDER = "judgments"
 PAIRS = "pairs.parquet"
 LOCK = "lock"
 PAIRS_AT_A_TIME = 10_000
+REFERENCE = "reference"
+"""The column of pairs.parquet with reference answers, where there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +133,11 @@ def _read_pairs(path: Path) -> list[Pair]:
         for batch in file.iter_batches(batch_size=PAIRS_AT_A_TIME):
             columns = batch.to_pydict()
             ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
+            references = columns.pop(REFERENCE, [None] * len(ids))
             human: list[dict[str, float]] = [{} for _ in ids]
             for attribute, values in columns.items():
                 for ratings, value in zip(human, values, strict=True):
                     if value is not None:
                         ratings[attribute] = value
-            pairs.extend(Pair(*row) for row in zip(ids, prompts, responses, human, strict=True))
+            pairs.extend(Pair(*row) for row in zip(ids, prompts, responses, human, references, strict=True))
     return pairs

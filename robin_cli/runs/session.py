@@ -18,11 +18,10 @@ from robin_cli.judging.endpoints import Endpoints
 from robin_cli.judging.judge import Failure, Question, Reply
 from robin_cli.judging.metering import Price
 from robin_cli.judging.ratings import parse_rating
-from robin_cli.judging.rubrics import PromptSet
 from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
 from robin_cli.runs.fold import ArmIndex, retirement_reasons
-from robin_cli.runs.opening import policy_of
+from robin_cli.runs.opening import policy_of, recorded_prompts
 from robin_cli.runs.reading import RunData, read_run
 from robin_cli.runs.store import RunStore
 from robin_cli.runs.suspicion import Suspicion
@@ -73,7 +72,7 @@ class Session:
         manifest = store.manifest
         self._pairs = run.pairs
         self.index = run.index
-        self._prompts = PromptSet(manifest.attributes)
+        self._prompts = recorded_prompts(manifest)
         self.scale = self._prompts.scale
         self._seed = manifest.seed
         self._model = manifest.settings["model"]

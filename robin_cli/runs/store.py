@@ -24,7 +24,7 @@ from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.journal import Journal, open_private, publish, read_journal
 from robin_cli.runs.manifest import FILE as MANIFEST
 from robin_cli.runs.manifest import Manifest, read_manifest
-from robin_cli.runs.reading import FOLDER, JOURNAL, LOCK, PAIRS, PAIRS_AT_A_TIME, read_run, segment_numbers
+from robin_cli.runs.reading import FOLDER, JOURNAL, LOCK, PAIRS, PAIRS_AT_A_TIME, REFERENCE, read_run, segment_numbers
 from robin_cli.runs.rescue import FILE as RESCUED
 from robin_cli.runs.rescue import rescue, rescued
 from robin_cli.runs.schema import FIELDS, JUDGMENTS, judgments_table
@@ -223,6 +223,8 @@ def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
     """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be a million."""
     attributes = sorted({attribute for pair in pairs for attribute in pair.human})
     texts = [pa.field(name, pa.large_string()) for name in ("pair_id", "prompt", "response")]
+    if any(pair.reference is not None for pair in pairs):
+        texts.append(pa.field(REFERENCE, pa.large_string()))
     schema = pa.schema([*texts, *(pa.field(name, pa.float64()) for name in attributes)])
     with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for start in range(0, len(pairs), PAIRS_AT_A_TIME):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.errors import InputError
-from robin_cli.judging.rubrics import PromptSet, readable_turns
+from robin_cli.judging.rubrics import load_prompts, readable_turns
 from robin_cli.records import Pair, Scale
 
 LATEX = (Path(__file__).parent.parent / "paper" / "appendix_prompts.tex").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def test_asks_in_the_papers_words(attribute: str) -> None:
     for mark, value in (("{instruction}", "Say hi."), ("{response}", "Hi."), ("{attributes}", text_of(row[1]))):
         expected = expected.replace(mark, value)
 
-    system, user = PromptSet([attribute]).messages(Pair("p", "Say hi.", "Hi."), attribute)
+    system, user = load_prompts([attribute]).messages(Pair("p", "Say hi.", "Hi."), attribute)
 
     assert squeezed(f"{system['content']}\n{user['content']}") == squeezed(expected)
     assert (system["role"], user["role"]) == ("system", "user")
@@ -47,7 +47,7 @@ def test_asks_in_the_papers_words(attribute: str) -> None:
 
 @given(st.text(), st.text(), st.sampled_from(ATTRIBUTES))
 def test_sends_a_pairs_text_as_it_is(prompt: str, response: str, attribute: str) -> None:
-    user = PromptSet([attribute]).messages(Pair("p", prompt, response), attribute)[1]["content"]
+    user = load_prompts([attribute]).messages(Pair("p", prompt, response), attribute)[1]["content"]
     assert (
         f"###Instruction to evaluate:\n{readable_turns(prompt)}\n\n###Response to evaluate:\n{response}\n\n###Score"
         in user
@@ -58,7 +58,7 @@ def test_sends_a_pairs_text_as_it_is(prompt: str, response: str, attribute: str)
     "text", ["{{ 7 * 7 }}", "{% raw %}", "{# x #}", "{instruction}", "Rating: 4\n\n", "{{ self.user() }}"]
 )
 def test_takes_nothing_in_a_pair_for_a_template(text: str) -> None:
-    user = PromptSet(["helpfulness"]).messages(Pair("p", text, text), "helpfulness")[1]["content"]
+    user = load_prompts(["helpfulness"]).messages(Pair("p", text, text), "helpfulness")[1]["content"]
     assert user.count(text) == 2
 
 
@@ -69,25 +69,25 @@ def test_shows_turns_by_name() -> None:
 
 
 def test_lists_the_attributes_it_knows() -> None:
-    with pytest.raises(InputError, match="complexity, correctness, helpfulness, verbosity"):
-        PromptSet(["coherenc"])
+    with pytest.raises(InputError, match=r'coherence, .*did you mean "coherence"'):
+        load_prompts(["coherenc"])
 
 
 def test_finds_no_rubric_outside_its_folder() -> None:
     with pytest.raises(InputError, match="no rubric"):
-        PromptSet(["../rubrics/helpfulness"])
+        load_prompts(["../rubrics/helpfulness"])
 
 
 def test_names_the_same_questions_by_the_same_hash() -> None:
-    known = {attribute: PromptSet([attribute]).sha256 for attribute in ATTRIBUTES}
+    known = {attribute: load_prompts([attribute]).sha256 for attribute in ATTRIBUTES}
     assert len(set(known.values())) == len(ATTRIBUTES)
-    assert PromptSet(ATTRIBUTES).sha256 == PromptSet(ATTRIBUTES[::-1]).sha256
+    assert load_prompts(ATTRIBUTES).sha256 == load_prompts(ATTRIBUTES[::-1]).sha256
     # Runs on disk hold this hash: it changes only where the question does, and the change belongs into CHANGELOG.md.
     assert known["helpfulness"] == "76965c7c0350f412075f58190886e35d4f31a6f77f593d7c56d6c19773c1d5b4"
 
 
 def test_asks_on_the_scale_of_the_rubric() -> None:
-    prompts = PromptSet(ATTRIBUTES)
+    prompts = load_prompts(ATTRIBUTES)
     assert prompts.scale == Scale(0, 4)
     for rubric in prompts.rubrics.values():
         assert [line[:8] for line in rubric.text.split("\n")[1:]] == [f"Score {level}:" for level in range(5)]

@@ -54,7 +54,7 @@ def on_a_terminal(
         pass
     finally:
         os.close(master)
-    return process.wait(timeout=60), shown.decode()
+    return process.wait(timeout=60), shown.decode(errors="replace")
 
 
 def frames(shown: str) -> list[str]:

@@ -16,12 +16,11 @@ from robin_cli.config import RunConfig
 from robin_cli.data.pairs import Dataset
 from robin_cli.data.pools import load_pools
 from robin_cli.errors import InputError
-from robin_cli.judging.rubrics import PromptSet
 from robin_cli.output.plan.calls import calls_of
 from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE
-from robin_cli.runs.opening import check_reach
+from robin_cli.runs.opening import check_reach, prompts_of
 from robin_cli.runs.reading import read_run
 from robin_cli.runs.variances import known_counts
 from robin_cli.shipped import shipped
@@ -79,9 +78,10 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
     """
     if config.budget is None:
         raise InputError("--budget is missing: say what budget to plan for, for example --budget 50000")
-    check_reach(config.budget, len(dataset.pairs), config.attributes)
-    prompts = PromptSet(config.attributes)
-    index = ArmIndex([pair.pair_id for pair in dataset.pairs], config.attributes)
+    prompts = prompts_of(config)
+    prompts.check_references(dataset.pairs)
+    check_reach(config.budget, len(dataset.pairs), prompts.attributes)
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes)
     told_by = pilot or (Path(config.variances) if config.variances else None)
     run = read_run(told_by) if told_by and (told_by / FILE).is_file() else None
     prospect = _Prospect(config, len(index), prompts.scale, _known(told_by, index, prompts.scale))
@@ -96,13 +96,13 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
         rows.append({"budget": budget, **money, "seconds": seconds, **_errors(prospect, budget, expected)})
     return {
         "pairs": len(dataset.pairs),
-        "attributes": list(config.attributes),
+        "attributes": list(prompts.attributes),
         "arms": len(index),
         "scheduler": config.scheduler,
         "budget": config.budget,
         "calls_an_arm": config.budget / len(index),
         "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": run.fold().spent},
-        "ratings_vary_as": _vary_as(told_by, pilot, config.attributes),
+        "ratings_vary_as": _vary_as(told_by, pilot, prompts.attributes),
         "tokens_from": calls.source,
         "price": None if calls.price is None else str(calls.price),
         "prompt_tokens": round(calls.prompt * config.budget),
