@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import threading
 from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import orjson
 import pyarrow as pa
 from rich.console import Console
 
-from robin_cli.config import RunConfig, api_key, checked_flags, find_config, read_toml
+from robin_cli.config import RunConfig, api_key, checked_flags, find_config, of_its_type, read_toml
 from robin_cli.data import pairs as data_pairs
 from robin_cli.data.pairs import Dataset
 from robin_cli.errors import InputError, RobinError, did_you_mean
@@ -89,7 +90,7 @@ def judge(data: str | Path | Sequence[Pair] | pd.DataFrame, *, config: str | Non
     api_key(chosen)
     connection = connection_of(chosen)
     messages = _messages(chosen)
-    with open_configured(chosen, messages.note, _dataset(data, prompts_of(chosen).human_ratings)) as store:
+    with open_configured(chosen, messages.note, _dataset(data, chosen)) as store:
         _spend(store, chosen, connection, messages)
         return Run(store.path)
 
@@ -178,8 +179,8 @@ def _check_names(settings: Mapping[str, Any], known: Set[str]) -> None:
 
 
 def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as Python has them, in the types that flags have."""
-    flags = dict(settings)
+    """Settings as Python has them, in the types that flags have. InputError for a value of another type."""
+    flags = {name: value for name, value in settings.items() if value is not None}
     if isinstance(flags.get("base_url"), str):
         flags["base_url"] = [flags["base_url"]]
     if isinstance(flags.get("concurrency"), int):
@@ -189,9 +190,9 @@ def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(flags.get("rubric"), (str, Path)):
         flags["rubric"] = [flags["rubric"]]
     for name in ("run", "variances", "debug_http", "template"):
-        if isinstance(flags.get(name), Path):
-            flags[name] = str(flags[name])
-    return flags
+        if isinstance(flags.get(name), (str, Path)):
+            flags[name] = str(Path(flags[name]).expanduser())
+    return {name: of_its_type(name, value, "Python") for name, value in flags.items()}
 
 
 def _load(source: str | Path | pd.DataFrame, **options: Any) -> Dataset:
@@ -207,10 +208,22 @@ def _load(source: str | Path | pd.DataFrame, **options: Any) -> Dataset:
     return data_pairs.read_pairs(table, "DataFrame", **options)
 
 
-def _dataset(data: str | Path | Sequence[Pair] | pd.DataFrame, ratings: Sequence[str]) -> Dataset:
+def _dataset(data: str | Path | Sequence[Pair] | pd.DataFrame, config: RunConfig) -> Dataset:
+    options: dict[str, Any] = {
+        "columns": config.columns or None,
+        "skip_bad_rows": config.skip_bad_rows,
+        "limit": config.limit,
+    }
+    ratings = prompts_of(config).human_ratings
     if isinstance(data, (str, Path)):
-        return data_pairs.load_pairs(Path(data), ratings=ratings)
-    pairs = list(cast("Sequence[Pair]", data)) if isinstance(data, Sequence) else _load(data, ratings=ratings).pairs
+        return data_pairs.load_pairs(Path(data), ratings=ratings, **options)
+    if isinstance(data, Sequence) and any(options.values()):
+        raise InputError(f"{config.source}: columns, skip_bad_rows and limit are for files; give them to load_pairs")
+    pairs = (
+        list(cast("Sequence[Pair]", data))
+        if isinstance(data, Sequence)
+        else _load(data, ratings=ratings, **options).pairs
+    )
     seen: set[str] = set()
     digest = hashlib.sha256()
     for pair in pairs:
@@ -236,12 +249,20 @@ class _Stopper:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: Stop | None = None
+        self._times = 0
+        self._lock = threading.Lock()
 
     @contextmanager
     def around(self, stop: Stop) -> Iterator[None]:
-        self._loop, self._stop = asyncio.get_running_loop(), stop
-        yield
-        self._loop = None
+        with self._lock:
+            self._loop, self._stop = asyncio.get_running_loop(), stop
+            for _ in range(self._times):  # asked before there was anything to stop
+                stop.request()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._loop = None
 
     def wait_for(self, future: Future[Outcome | None], messages: Messages) -> tuple[Outcome | None, bool]:
         """What the work came to, and whether it was interrupted."""
@@ -252,11 +273,13 @@ class _Stopper:
             except KeyboardInterrupt:
                 interrupted = True
                 messages.note("stopping: calls under way may finish; once more stops now")
-                self._request()
+                self.request()
 
-    def _request(self) -> None:
-        if self._loop is not None and self._stop is not None:
-            self._loop.call_soon_threadsafe(self._stop.request)
+    def request(self) -> None:
+        with self._lock:
+            self._times += 1
+            if self._loop is not None and self._stop is not None:
+                self._loop.call_soon_threadsafe(self._stop.request)
 
 
 def _spend(store: RunStore, config: RunConfig, connection: Connection, messages: Messages) -> None:

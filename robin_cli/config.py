@@ -188,7 +188,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         if name not in known:
             hint = did_you_mean(name, known) or "; robin init writes a file with all names"
             raise InputError(f'{path}: unknown setting "{key}"{hint}')
-        value = _coerced(name, raw, path)
+        value = of_its_type(name, raw, path)
         _check(name, value, f"{path}: {key}")
         if isinstance(value, list) and name == "rubric":
             value = tuple(_from_folder_of(path, str(each)) for each in value)
@@ -257,8 +257,14 @@ def ready_configs() -> list[str]:
     return [entry.stem for entry in configs if SIMULATE not in tomllib.loads(entry.read_text(encoding="utf-8"))]
 
 
-def _coerced(name: str, value: object, path: Path) -> object:
-    """``value`` as the setting's type; TOML has types of its own, and a number may stand for a float or for text."""
+def of_its_type(name: str, value: object, place: object) -> object:
+    """``value`` as the setting's type; TOML and Python have types of their own, and a number may stand for a float or for text.
+
+    Raises:
+        InputError: it is of another type; ``place`` says where it stands.
+    """
+    if hasattr(value, "item"):  # a number of numpy's
+        value = value.item()
     declared = next(each.type for each in fields(RunConfig) if each.name == name)
     if name == "attribute" and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
@@ -271,7 +277,7 @@ def _coerced(name: str, value: object, path: Path) -> object:
     wanted = {"str": str, "int": int, "float": float, "bool": bool, "Mapping": dict, "tuple": list}
     kind = next(kind for word, kind in wanted.items() if str(declared).startswith(word))
     if type(value) is not kind:
-        raise InputError(f"{path}: {name} must be {_NAMES[kind]}, not {value!r}")
+        raise InputError(f"{place}: {name} must be {_NAMES[kind]}, not {value!r}")
     return value
 
 

@@ -12,11 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import robin_cli
 from robin_cli import Pair, RobinError, Run, judge, load_pairs, open_run
+from robin_cli.api import _Stopper
+from robin_cli.runs.engine import Stop
 from tests.conftest import DEMO, REPLAY_MODEL, environment, replaying, robin, wait_until, write_pairs
 
 
@@ -84,6 +87,10 @@ def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> N
         ({"temperature": 9.0}, "between 0 and 2"),
         ({"model": None}, "--model is missing"),
         ({"config": "nowhere.toml"}, "no such file"),
+        ({"budget": "100"}, "budget must be a whole number, not '100'"),
+        ({"budget": 100.5}, "budget must be a whole number, not 100.5"),
+        ({"base_url": 123}, "base_url must be"),
+        ({"temperature": "1"}, "temperature must be a number"),
     ],
 )
 def test_says_what_is_wrong_as_the_command_line_does(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -108,6 +115,36 @@ def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:
         )
     with pytest.raises(RobinError, match="not a run directory"):
         open_run(tmp_path)
+
+
+def test_takes_numbers_of_numpy(tmp_path: Path, replay_url: str) -> None:
+    pairs = [Pair("a", "p", "r"), Pair("b", "p", "s")]
+
+    run = judge(pairs, budget=np.int64(10), **settings(replay_url, tmp_path / "r", temperature=np.float64(0.5)))
+
+    assert run.status()["budget"] == 10
+
+
+def test_settings_in_a_file_that_are_about_data_hold(tmp_path: Path, replay_url: str) -> None:
+    (tmp_path / "cfg.toml").write_text("limit = 3\n", encoding="utf-8")
+    given = settings(replay_url, tmp_path / "r", config=str(tmp_path / "cfg.toml"))
+
+    run = judge(write_pairs(tmp_path / "pairs.jsonl", 9), budget=12, **given)
+
+    assert len(run.scores()) == 3
+    with pytest.raises(RobinError, match="give them to load_pairs"):
+        judge([Pair("a", "p", "r")], budget=12, **given)
+
+
+def test_an_interrupt_before_the_first_call_is_not_lost() -> None:
+    stopper, stop = _Stopper(), Stop()
+    stopper.request()
+
+    async def begin() -> bool:
+        with stopper.around(stop):
+            return stop.requested.is_set()
+
+    assert asyncio.run(begin())
 
 
 def test_an_interrupt_keeps_everything(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> 
     done = robin(*plan(data, 1600, *judge, "--pilot", "4", "--json"), cwd=tmp_path)
     again = robin(*plan(data, 1600, *judge, "--pilot", "4"), cwd=tmp_path)
     resumed = robin("resume", "r", "--budget", "1600", cwd=tmp_path)
+    after = robin(*plan(data, 3200, *judge, "--pilot", "4"), cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "warm-up" not in done.stderr  # that a pilot is small is no surprise
@@ -71,7 +72,18 @@ def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> 
     assert "robin resume r --budget 1600" in again.stdout
     assert "nothing was sent" in again.stderr
     assert resumed.returncode == 0, resumed.stderr
+    assert "taken as it is" in after.stderr
+    assert "1,600 calls count" in after.stdout
     assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 1600
+
+
+def test_says_where_a_budget_does_not_reach(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+
+    shown = robin(*plan(data, 120), cwd=tmp_path).stdout
+
+    assert "below ROBIN-HOOD's warm-up" in shown
+    assert "For a largest error of 0.1 you need more than 480 calls (spread evenly: more than 480)." in shown
 
 
 def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
@@ -96,6 +108,9 @@ def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
     [
         (("--budget", "10"), "--limit 10"),
         (("--pilot", "100"), "make the pilot smaller"),
+        (("--pilot", "1"), "2"),
+        (("--pilot", "3", "--mode", "theory", "--budget", "300000"), "practice mode"),
+        (("--scheduler", "robin"), "--variances RUN"),
         (("--pilot", "2"), "no endpoint is configured"),
         (("--scheduler", "robins"), "known schedulers"),
         (("--variances", "pairs.jsonl"), 'no column "pair_id"'),

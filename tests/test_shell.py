@@ -77,9 +77,10 @@ def test_takes_pairs_from_standard_input_in_any_format(tmp_path: Path, replay_ur
         (b"", "standard input: the file is empty"),
         (b'{"prompt": "p"}\n', 'standard input:1: no field "response"'),
         (gzip.compress(b'{"prompt": "p", "response": "r"}\n')[:-9], "cut short or damaged"),
+        (gzip.compress(gzip.compress(b"{}")), "is gzipped twice"),
         (b"PAR1 and no more", "standard input: "),
     ],
-    ids=["empty", "no response", "cut gzip", "no Parquet"],
+    ids=["empty", "no response", "cut gzip", "gzip in gzip", "no Parquet"],
 )
 def test_says_what_is_wrong_with_standard_input(tmp_path: Path, replay_url: str, content: bytes, said: str) -> None:
     done = piped(content, *judging(replay_url, "-", 12), cwd=tmp_path)
@@ -88,6 +89,14 @@ def test_says_what_is_wrong_with_standard_input(tmp_path: Path, replay_url: str,
     assert said in done.stderr.decode()
     assert b"Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_takes_a_budget_as_robin_prints_it(tmp_path: Path, replay_url: str) -> None:
+    data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
+    command = ["judge", data, "-a", "helpfulness", "--base-url", replay_url, "--model", REPLAY_MODEL, "--budget"]
+
+    assert "1,200 of 1,200 calls spent" in robin(*command, "1,200", cwd=tmp_path).stderr
+    assert "write 3000 or 3,000" in robin(*command, "3k", cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from robin_cli.records import RETIRE_AFTER
 # arm after its warm-up, whose priority is a variance of ratings over a count.
 _WARM_UP = -(2.0**52)
 _NEVER = math.inf
+_UNLIMITED = 2**62
 _KNOWN_FOR_EACH_PENDING = 4
 
 
@@ -81,6 +82,7 @@ class HeapScheduler:
       take what belongs to those whose answers are still to come;
     - after its warm-up, a quarter as many calls are under way as it has ratings: more would be asked on old knowledge, and
       the first arm to end its warm-up would take what belongs to those whose answers are still to come;
+    - it is past its warm-up, and what is left of the budget is owed to the warm-ups of others;
     - its calls under way could already retire it: an arm that nobody can rate must not eat the budget meanwhile;
     - it was deferred.
 
@@ -94,9 +96,12 @@ class HeapScheduler:
         self.arms = arms
         self._policy = policy
         self._even_share = policy.warm_up if budget is None else budget // max(1, len(arms))
-        self._warm_up_at_most = (
-            policy.warm_up if budget is None else min(policy.warm_up, -(-budget // max(1, len(arms))))
-        )
+        share = -(-(budget or 0) // max(1, len(arms)))
+        self._warm_up_at_most = policy.warm_up if budget is None else min(policy.warm_up, share)
+        self._known_unparsed = arms.n_unparsed[:]
+        self._given_up = set(np.flatnonzero(arms.retired_mask).tolist())
+        self._left = _UNLIMITED if budget is None else budget - arms.spent - sum(arms.pending)
+        self._owed = self._owed_now()
         self._deferred: set[int] = set()
         self._known = arms.n[:]  # ratings that were told of; those since the last tell are new
         self._rated = int(arms.counts.sum())
@@ -116,12 +121,16 @@ class HeapScheduler:
         if arm is None and self._deferred and not self._pending:
             self._readmit()
             arm = self._foremost()
-        if arm is None and not self._pending:  # the shares of arms given up are left
-            self._raise_shares()
+        if arm is None and self._raise_shares():  # those of arms given up are left
             arm = self._foremost()
         if arm is None:
             return Nothing.NOW if self._pending else Nothing.LEFT
-        self.warming_up = self._key[arm] < 0.5 * _WARM_UP
+        warming_up = self._key[arm] < 0.5 * _WARM_UP
+        if not warming_up and 0 < self._left <= self._owed and self._pending:
+            return Nothing.NOW
+        self.warming_up = warming_up
+        self._owed -= warming_up
+        self._left -= 1
         self.arms.pending[arm] += 1
         self._pending += 1
         self._key[arm] = self._key_of(arm)
@@ -138,6 +147,8 @@ class HeapScheduler:
             return arm
         more = min(at_most - 1, self._room(arm))
         if more > 0:
+            self._owed -= more * self.warming_up
+            self._left -= more
             self.arms.pending[arm] += more
             self._pending += more
             self._key[arm] = self._key_of(arm)
@@ -147,7 +158,17 @@ class HeapScheduler:
     def tell(self, arm: int, calls: int = 1) -> None:
         """So many pending calls of ``arm`` are over; what came of them stands in the arms' numbers already."""
         rated = self.arms.n[arm] - self._known[arm]
+        owed = 0 if rated == calls else self._owed_to(arm, self._known[arm])
         self._settle(arm, calls)
+        if rated == calls:  # as nearly always: its warm-up has what was under way
+            self._left -= calls
+        else:
+            unparsed = self.arms.n_unparsed[arm] - self._known_unparsed[arm]
+            self._known_unparsed[arm] += unparsed
+            self._left -= rated + unparsed
+            if self.arms.retired(arm):
+                self._given_up.add(arm)
+            self._owed += self._owed_to(arm, self.arms.n[arm]) - owed
         self._deferred.discard(arm)
         self._known[arm] += rated
         self._rated += rated
@@ -160,12 +181,12 @@ class HeapScheduler:
 
     def withdraw(self, arm: int, calls: int = 1) -> None:
         """So many pending calls of ``arm`` are not made after all."""
-        self._settle(arm, calls)
+        self._take_back(arm, calls)
         self._refresh(arm)
 
     def defer(self, arm: int, calls: int = 1) -> None:
         """So many calls of ``arm`` failed: it is asked again after another arm was rated, or if no other is left."""
-        self._settle(arm, calls)
+        self._take_back(arm, calls)
         self._deferred.add(arm)
         self._key[arm] = _NEVER
 
@@ -174,6 +195,25 @@ class HeapScheduler:
             raise ValueError(f"arm {arm} has {self.arms.pending[arm]} calls under way, not {calls}")
         self.arms.pending[arm] -= calls
         self._pending -= calls
+        self._left += calls
+
+    def _take_back(self, arm: int, calls: int) -> None:
+        owed = self._owed_to(arm, self.arms.n[arm])
+        self._settle(arm, calls)
+        self._owed += self._owed_to(arm, self.arms.n[arm]) - owed
+
+    def _owed_to(self, arm: int, n: int) -> int:
+        """Calls that the arm's warm-up still wants, if it has ``n`` ratings."""
+        return 0 if arm in self._given_up else max(0, self._warm_up_at_most - n - self.arms.pending[arm])
+
+    def _owed_now(self) -> int:
+        """The same of all arms, where there is a budget."""
+        if self._left >= _UNLIMITED // 2:
+            return 0
+        calls = self.arms.counts + np.frombuffer(self.arms.pending, dtype=np.int64)
+        owed = np.maximum(0, self._warm_up_at_most - calls)
+        owed[list(self._given_up)] = 0
+        return int(owed.sum())
 
     def _room(self, arm: int) -> int:
         """Calls that may still go under way for an arm that may be asked."""
@@ -181,16 +221,26 @@ class HeapScheduler:
         n, pending, streak = arms.n[arm], arms.pending[arm], arms.streak[arm]
         if n < self._policy.warm_up:
             calls = n + pending
-            room = min(self._policy.warm_up, max(self._even_share, calls + 1)) - calls
+            room = max(0, min(self._policy.warm_up, self._even_share) - calls)
         else:
             room = max(1, n // _KNOWN_FOR_EACH_PENDING) - pending
         return min(room, RETIRE_AFTER - streak - pending) if streak or not n else room
 
-    def _raise_shares(self) -> None:
+    def _raise_shares(self) -> bool:
+        """Divide what is left of the budget among the arms that are not given up; whether that gives them more."""
         kept = ~self.arms.retired_mask
-        if self._warm_up_at_most < self._policy.warm_up and kept.any():
-            self._warm_up_at_most = int(self.arms.counts[kept].min()) + 1
-            self._build()
+        if self._warm_up_at_most >= self._policy.warm_up or self._left <= 0 or not kept.any():
+            return False
+        calls = (self.arms.counts + np.frombuffer(self.arms.pending, dtype=np.int64))[kept]
+        share = min(self._policy.warm_up, -(-(self._left + int(calls.sum())) // len(calls)))
+        if not self._pending:
+            share = max(share, int(calls.min()) + 1)  # nothing is to come that could change it
+        if share <= self._warm_up_at_most:
+            return False
+        self._warm_up_at_most = share
+        self._owed = self._owed_now()
+        self._build()
+        return True
 
     def _readmit(self) -> None:
         deferred, self._deferred = self._deferred, set()

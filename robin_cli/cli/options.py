@@ -13,6 +13,14 @@ from typing import Annotated
 import typer
 
 
+def _calls(text: str | int) -> int:
+    """A number as people and robin write it: 3,000 as well as 3000."""
+    try:
+        return int(str(text).replace(",", ""))
+    except ValueError:
+        raise typer.BadParameter(f'"{text}" is no whole number; write 3000 or 3,000') from None
+
+
 def _attributes(incomplete: str) -> list[str]:
     from robin_cli.judging.rubrics import known_attributes
 
@@ -129,7 +137,15 @@ Limit = Annotated[
 ]
 Budget = Annotated[
     int | None,
-    _option("--budget", "-b", help="Judge calls to spend, in all.", envvar="ROBIN_BUDGET", rich_help_panel=_SPEND),
+    _option(
+        "--budget",
+        "-b",
+        help="Judge calls to spend, in all.",
+        envvar="ROBIN_BUDGET",
+        metavar="N",
+        parser=_calls,
+        rich_help_panel=_SPEND,
+    ),
 ]
 Scheduler = Annotated[
     str | None,

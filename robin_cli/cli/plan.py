@@ -20,7 +20,10 @@ _PLAN = "Plan"
 _Pilot = Annotated[
     int | None,
     typer.Option(
-        help="Ask the judge N times a pair first, and plan by its answers.", metavar="N", min=1, rich_help_panel=_PLAN
+        help="Ask the judge N times a pair first (2 or more), and plan by its answers.",
+        metavar="N",
+        min=2,
+        rich_help_panel=_PLAN,
     ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)]
@@ -75,6 +78,7 @@ def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) 
     from robin_cli.config import api_key
     from robin_cli.errors import InputError
     from robin_cli.runs.connection import connection_of
+    from robin_cli.runs.manifest import FILE, read_manifest
     from robin_cli.runs.opening import open_run
 
     if config.budget is None:
@@ -84,6 +88,14 @@ def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) 
             f"--pilot: takes {calls:,} calls, more than the --budget of {config.budget:,}; "
             "make the pilot smaller, or the budget larger"
         )
+    if config.mode == "theory":
+        raise InputError(
+            "--pilot: theory mode adapts only from a very large budget on, so a pilot cannot be the beginning of its run; "
+            "make a small run in practice mode, and plan with --variances RUN"
+        )
+    if config.run and (Path(config.run) / FILE).exists() and read_manifest(Path(config.run)).budget > calls:
+        messages.note(f"{config.run} has had more than the pilot's {calls:,} calls already: it is taken as it is")
+        return Path(config.run)
     api_key(config)
     connection = connection_of(config)
     with open_run(replace(config, budget=calls), messages.note, dataset) as store:

@@ -11,6 +11,7 @@ from robin_cli.data.csv_rows import read_csv, read_tsv
 from robin_cli.data.json_rows import read_json_array, read_json_lines
 from robin_cli.data.lines import BOM
 from robin_cli.data.parquet_rows import read_parquet
+from robin_cli.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -39,6 +40,8 @@ def _gunzipped(reader: Reader) -> Reader:
     return read
 
 
+_GZIP = b"\x1f\x8b"
+
 READERS: dict[str, Reader] = {
     **_TEXT,
     **{f"{suffix}.gz": _gunzipped(reader) for suffix, reader in _TEXT.items()},
@@ -52,8 +55,10 @@ KNOWN = f"{', '.join(_TEXT)} (each also with .gz) and .parquet"
 
 def reader_by_content(head: bytes) -> Reader:
     """What reads a stream that begins with ``head``, a few kilobytes; CSV where it is nothing else."""
-    if head.startswith(b"\x1f\x8b"):
+    if head.startswith(_GZIP):
         unzipped = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+        if unzipped.startswith(_GZIP):
+            raise InputError("standard input: is gzipped twice; unzip it once: gunzip | robin judge - …")
         return _gunzipped(reader_by_content(unzipped))
     if head.startswith(b"PAR1"):
         return read_parquet

@@ -74,6 +74,8 @@ def load_pairs(
     """
     if str(path) == STDIN:
         with _readable("standard input"):  # into memory: prompts are not to lie on disks that they pass through
+            if sys.stdin is None:
+                raise InputError("standard input: is closed; pipe the pairs into it, or name a file")
             piped = read_piped(sys.stdin.buffer, "standard input")
         return read_pairs(
             piped, "standard input", columns=columns, ratings=ratings, skip_bad_rows=skip_bad_rows, limit=limit

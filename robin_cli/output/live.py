@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from robin_cli.allocation.arms import Arms, FloatArray, IntArray
 from robin_cli.output.text import counted, dollars, duration, plain
 from robin_cli.runs.session import Session
 from robin_cli.statistics.worst_error import import_special_functions, likely_worst_error
@@ -31,6 +32,7 @@ _ID_WIDTH = 28
 _RECOMPUTE_S = 2.0
 _RECOMPUTE_AT_LATEST_S = 20.0
 _SHARE = 0.01
+_COPIES = 5
 
 
 class Pace:
@@ -63,17 +65,30 @@ def standing_of(session: Session) -> Standing:
     """The standing of ``session`` now. Reads the arms while they change: each number is right, give or take a call."""
     kept = ~session.arms.retired_mask
     arms = session.arms
-    n, totals, totals_sq = arms.counts.copy(), arms.totals.copy(), arms.totals_sq.copy()
+    n, totals, totals_sq = _copied(arms)
     most = np.argsort(n)[::-1][:_MOST] if len(n) <= _MOST else np.argpartition(n, -_MOST)[-_MOST:]
     most = most[np.argsort(-n[most], kind="stable")]
     names = [session.index.name(int(arm)) for arm in most]
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance = (totals_sq - totals * totals / n) / (n - 1)
+        variance = np.maximum(0.0, totals_sq - totals * totals / n) / (n - 1)
     return Standing(
         likely_worst_error(n[kept], totals[kept], totals_sq[kept], session.scale),
         int((n[kept] == 0).sum()),
         [(name, int(n[arm]), float(variance[arm])) for name, arm in zip(names, most, strict=True)],
     )
+
+
+def _copied(arms: Arms) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Counts and sums that belong together, if the loop lets: arms that changed meanwhile are copied again."""
+    n, totals, totals_sq = arms.counts.copy(), arms.totals.copy(), arms.totals_sq.copy()
+    for _ in range(_COPIES):
+        changed = np.flatnonzero((arms.counts != n) | (arms.totals != totals) | (arms.totals_sq != totals_sq))
+        if not len(changed):
+            break
+        n[changed], totals[changed], totals_sq[changed] = (
+            each[changed] for each in (arms.counts, arms.totals, arms.totals_sq)
+        )
+    return n, totals, totals_sq
 
 
 class LiveView:
@@ -86,9 +101,17 @@ class LiveView:
         import_special_functions()  # once, or the first picture would seem slow to make
         self._standing: Standing | None = None
         self._due = 0.0
+        self._last: Panel | None = None
 
     def render(self) -> Panel:
-        """The view as it is now."""
+        """The view as it is now; as it was before, should it fail: a picture must not end a run that is paid for."""
+        try:
+            self._last = self._rendered()
+        except Exception as error:  # noqa: BLE001  # whatever it is
+            self._last = self._last or Panel(Text(f"this view failed ({type(error).__name__}); the run goes on"))
+        return self._last
+
+    def _rendered(self) -> Panel:
         session, stats = self._session, self._session.stats
         budget = session.budget
         unparsed, failed = dict(stats.unparsed), dict(stats.failed)
@@ -120,8 +143,8 @@ def _rows(
     session: Session, rate: float, standing: Standing, unparsed: dict[str, int], failed: dict[str, int]
 ) -> list[tuple[str, str, str, str]]:
     stats, budget, purse = session.stats, session.budget, session.purse
-    left = f"{duration(budget.left / rate)} left" if rate else "no answer yet"
-    money = dollars(purse.spent) if purse.spent or purse.limit else "no price known"
+    left = f"{duration(budget.left / rate)} left" if rate else "no answer in the last minute"
+    money = dollars(purse.spent) if purse.spent or purse.limit else "–"
     if purse.limit is not None:
         money += f" of {dollars(purse.limit)}"
     if standing.unrated:

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from robin_cli.errors import RunError, StorageError
@@ -19,6 +17,7 @@ from robin_cli.runs.manifest import FILE, read_manifest
 from robin_cli.runs.reading import count_answers, is_locked
 
 _UNREADABLE = "damaged"
+_NARROWEST = 20
 
 
 def runs_in(folder: Path) -> list[dict[str, Any]]:
@@ -35,18 +34,20 @@ def print_runs(runs: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.buffer.write(b"".join(orjson.dumps(run) + b"\n" for run in runs))
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("run", overflow="fold")
-    table.add_column("state", no_wrap=True)
-    table.add_column("calls", justify="right", no_wrap=True)
-    table.add_column("judge")
+    rows = [("run", "state", "calls", "judge")]
     for run in runs:
-        calls, judge = "", run.get("error", "")
-        if run["state"] != _UNREADABLE:
+        if run["state"] == _UNREADABLE:
+            rows.append((run["run"], run["state"], "", run["error"]))
+        else:
             calls = f"{run['spent']:,} of {run['budget']:,}"
-            judge = f"{run['judge']}, {run['scheduler']}"
-        table.add_row(*(Text(plain(cell, keep="")) for cell in (run["run"], run["state"], calls, judge)))
-    Console().print(table)
+            rows.append((run["run"], run["state"], calls, f"{run['judge']}, {run['scheduler']}"))
+    cells = [[plain(cell, keep="") for cell in row] for row in rows]
+    wide = [max(len(row[column]) for row in cells) for column in range(3)]
+    console = Console()
+    for name, state, calls, judge in cells:
+        line = f"{name:<{wide[0]}}  {state:<{wide[1]}}  {calls:>{wide[2]}}  "  # the name is whole, to be copied
+        left = max(_NARROWEST, console.width - len(line))
+        console.print(Text(line + (judge if len(judge) <= left else judge[: left - 1] + "…")), soft_wrap=True)
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -54,11 +55,12 @@ def _facts(path: Path) -> dict[str, Any]:
         working = is_locked(path)
         manifest = read_manifest(path)
         spent, ratings = count_answers(path)
-    except (RunError, StorageError) as error:
+        finished = spent >= manifest.budget
+    except (RunError, StorageError, TypeError, KeyError, ValueError) as error:
         return {"run": str(path), "state": _UNREADABLE, "error": str(error)}
     return {
         "run": str(path),
-        "state": "working" if working else "finished" if spent >= manifest.budget else "stopped",
+        "state": "working" if working else "finished" if finished else "stopped",
         "spent": spent,
         "budget": manifest.budget,
         "ratings": ratings,

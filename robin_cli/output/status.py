@@ -118,7 +118,9 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     if facts["state"] == "working":
         del lines["in flight at stop"]
     if facts["state"] == "stopped":
-        lines["to go on"] = f"robin resume {facts['run']}"
+        limit, cost = facts["max_cost_usd"], facts["cost_usd"]
+        more = " --max-cost MORE" if limit and cost and cost > 0.9 * limit else ""
+        lines["to go on"] = f"robin resume {facts['run']}{more}"
     return lines
 
 

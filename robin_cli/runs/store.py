@@ -30,6 +30,7 @@ from robin_cli.runs.rescue import rescue, rescued
 from robin_cli.runs.schema import FIELDS, JUDGMENTS, judgments_table
 
 SEGMENT_ROWS = 10_000
+_LOCK_WAIT_S = 0.5  # robin runs and robin status hold the lock for a moment, to see whether anyone does
 _STATE = "state.parquet"
 _VARIANCES = "variances.parquet"
 _KEY = ["pair_id", "attribute", "draw"]
@@ -268,7 +269,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def _acquire(path: Path) -> FileLock:
-    lock = FileLock(path / LOCK, timeout=0, mode=0o600)
+    lock = FileLock(path / LOCK, timeout=_LOCK_WAIT_S, mode=0o600)
     try:
         lock.acquire()
     except Timeout:

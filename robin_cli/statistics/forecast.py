@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
 
 from robin_cli.allocation.arms import FloatArray, IntArray
-from robin_cli.allocation.policies import Policy
+from robin_cli.allocation.policies import Policy, Uniform
 from robin_cli.records import Scale
 from robin_cli.statistics.rating_model import draw_distributions
 from robin_cli.statistics.simulation import Ratings, simulate
 
-RUNS = 20
+RUNS = 30
 """Simulated runs, each on a draw of its own of how the pairs vary."""
 
 _ARMS_AT_MOST = 1_000
@@ -68,10 +69,10 @@ def forecast(
 
     Args:
         known: by attribute.
-        budgets: calls in all, each at least the number of arms.
+        budgets: calls in all, rising, each at least the number of arms.
 
     Returns:
-        By budget, rising; a budget that the policy refuses is left out.
+        By budget, rising; left out are budgets that the policy refuses, and those that would take too long to simulate.
     """
     arms = sum(len(each.counts) for each in known)
     simulated = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, _STEPS_AT_MOST * arms // max(budgets)))
@@ -80,9 +81,16 @@ def forecast(
     ratings = _ratings(worlds, scale)
     expected = {}
     for policy, group in _by_warm_up(policy_at, budgets, ratings.variances):
-        shares = {round(budget * simulated / arms): budget for budget in group}
-        for snapshot in simulate(ratings, policy, list(shares), RUNS, rng, worlds=RUNS):
-            budget = shares[snapshot.budget]
+        shares = {budget: round(budget * simulated / arms) for budget in group}
+        if not isinstance(policy, Uniform):  # which takes whole rounds at once
+            shares = {
+                budget: share for budget, share in shares.items() if share <= _STEPS_AT_MOST or budget == budgets[0]
+            }
+        reached = {
+            each.budget: each for each in simulate(ratings, policy, list(shares.values()), RUNS, rng, worlds=RUNS)
+        }
+        for budget, share in shares.items():
+            snapshot = reached[share]
             expected[budget] = Expected(
                 budget=budget,
                 worst=min(scale.high - scale.low, grown * float(snapshot.wce.mean())),
@@ -93,22 +101,29 @@ def forecast(
     return dict(sorted(expected.items()))
 
 
-def calls_for(error: float, expected: Mapping[int, Expected]) -> int | None:
-    """Calls after which the largest error is about ``error``; None where it is at the smallest budget already.
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Calls for an error: ``about`` so many, ``at most`` the smallest budget simulated, or ``more than`` the largest."""
 
-    Read off between the budgets, straight in logarithms; beyond the largest, where the error falls as 1/√budget. Two
-    significant digits.
+    calls: int
+    relation: Literal["about", "at most", "more than"]
+
+
+def calls_for(error: float, expected: Mapping[int, Expected]) -> Needed:
+    """After how many calls the largest error is about ``error``.
+
+    Read off between the budgets, straight in logarithms, to two significant digits; never beyond them: a scheduler that leaves
+    steady pairs alone does not get better with the square root of the calls.
     """
     budgets = np.array(list(expected), dtype=np.float64)
     # More calls never make it worse: what rises is the noise of the simulation.
     worst = np.minimum.accumulate([each.worst for each in expected.values()])
     if error >= worst[0]:
-        return None
+        return Needed(int(budgets[0]), "at most")
     if error < worst[-1]:
-        calls = budgets[-1] * (worst[-1] / error) ** 2
-    else:
-        calls = np.exp(np.interp(-np.log(error), -np.log(worst), np.log(budgets)))
-    return int(float(f"{calls:.2g}"))
+        return Needed(int(budgets[-1]), "more than")
+    calls = np.exp(np.interp(-np.log(error), -np.log(worst), np.log(budgets)))
+    return Needed(int(float(f"{calls:.2g}")), "about")
 
 
 def _by_warm_up(

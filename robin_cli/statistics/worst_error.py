@@ -37,7 +37,7 @@ def likely_worst_error(
     variance = flat_variance(
         count, np.asarray(totals, np.float64), np.asarray(totals_sq, np.float64), scale.low, scale.high
     )
-    error = np.sqrt(variance / count)
+    error = np.sqrt(np.maximum(variance, 0.0) / count) + 1e-9
     low, high = 0.0, float(scale.high - scale.low)
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)

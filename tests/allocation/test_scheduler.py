@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 
@@ -208,6 +209,58 @@ def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) ->
             scheduler.tell(done)
             budget.settle(1, 1)
         assert arms.counts.tolist() == [10, 10, 10]
+
+
+@pytest.mark.parametrize("mode", ["theory", "practice"])
+def test_keeps_the_whole_warm_up_for_an_arm_whose_answers_are_slow(mode: str) -> None:
+    # as many calls as the warm-ups take, and arm 0 takes ten times as long to answer
+    arms, count = Arms(10), 10
+    budget = 2650 if mode == "theory" else 200
+    policy = robin_hood(Setup(count, budget, SCALE, mode=mode))
+    scheduler = HeapScheduler(arms, policy, budget=budget)
+    left, now = budget, 0.0
+    under_way: list[tuple[float, int]] = []
+    while left or under_way:
+        while left and len(under_way) < 64 and isinstance(arm := scheduler.ask(), int):
+            heapq.heappush(under_way, (now + (10.0 if arm == 0 else 1.0), arm))
+            left -= 1
+        now, done = heapq.heappop(under_way)
+        arms.add_rating(done, 3 if done == 0 else int(now) % 5)
+        scheduler.tell(done)
+    assert arms.counts.min() >= policy.warm_up
+
+
+@pytest.mark.parametrize(("budget", "samples"), [(60, 5), (90, 5), (300, 7)])
+def test_several_ratings_a_request_are_spread_as_evenly_as_one(budget: int, samples: int) -> None:
+    arms = Arms(60)
+    scheduler = HeapScheduler(arms, robin_hood(Setup(60, budget, SCALE)), budget=budget)
+    left = budget
+    while left:
+        chosen = scheduler.ask_several(min(samples, left))
+        assert not isinstance(chosen, Nothing)
+        arm, calls = chosen
+        left -= calls
+        for _ in range(calls):
+            arms.add_rating(arm, 2)
+        scheduler.tell(arm, calls)
+    assert arms.counts.max() - arms.counts.min() <= 1
+
+
+def test_goes_on_at_full_breadth_after_arms_were_given_up() -> None:
+    arms = Arms(2)
+    scheduler = HeapScheduler(arms, Uniform(), budget=4000)
+    left, rounds = 4000, 0
+    while left > 0:
+        asked: list[int] = []
+        while len(asked) < min(64, left) and isinstance(arm := scheduler.ask(), int):
+            asked.append(arm)
+        assert asked
+        rounds += 1
+        for arm in asked:
+            (arms.add_unparsed if arm == 0 else lambda each: arms.add_rating(each, 3))(arm)
+            scheduler.tell(arm)
+        left -= len(asked)
+    assert rounds < 100  # 64 at a time, after a slow start
 
 
 def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:

@@ -14,11 +14,12 @@ import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from robin_cli.output.live import Pace
+from robin_cli.output.live import LiveView, Pace
 from robin_cli.records import Scale
 from robin_cli.statistics.worst_error import likely_worst_error
 from tests.conftest import DEMO, REPLAY_MODEL, environment, replaying, robin
@@ -179,6 +180,19 @@ def test_the_likely_worst_error_is_about_the_true_one() -> None:
     ]
 
     assert 0.8 < np.mean(told) / worst < 1.3
+
+
+def test_numbers_that_changed_while_they_were_read_make_no_small_error() -> None:
+    # the sums are of one more rating than the counts, as where the loop went on between two copies
+    n = np.array([2, 50])
+
+    assert likely_worst_error(n, np.array([12.0, 150.0]), np.array([36.0, 460.0]), SCALE) > 0.05
+
+
+def test_a_view_that_fails_does_not_end_the_run() -> None:
+    view = LiveView(SimpleNamespace(stats=None))  # type: ignore[arg-type]  # nothing that it needs
+
+    assert "the run goes on" in str(view.render().renderable)
 
 
 def test_ratings_that_all_agree_are_no_proof() -> None:

@@ -11,7 +11,7 @@ from robin_cli.allocation.arms import FloatArray, IntArray
 from robin_cli.allocation.policies import Policy, Setup, make_policy
 from robin_cli.data.pools import load_pools
 from robin_cli.records import Scale
-from robin_cli.statistics.forecast import Expected, Known, calls_for, forecast
+from robin_cli.statistics.forecast import Expected, Known, Needed, calls_for, forecast
 from robin_cli.statistics.rating_model import draw_distributions, fit_mixture
 from robin_cli.statistics.simulation import Ratings, simulate
 from tests.conftest import ROOT
@@ -87,17 +87,45 @@ def expected(errors: dict[int, float]) -> dict[int, Expected]:
 
 @pytest.mark.parametrize(
     ("error", "calls"),
-    [(0.8, None), (0.4, 1000), (0.2, 4000), (0.282843, 2000), (0.1, 16_000)],  # the last is beyond: 1/√budget
+    [
+        (0.8, Needed(500, "at most")),
+        (0.4, Needed(1000, "about")),
+        (0.282843, Needed(2000, "about")),
+        (0.2, Needed(4000, "about")),
+        (0.1, Needed(4000, "more than")),
+    ],
 )
-def test_reads_off_the_calls_for_an_error(error: float, calls: int | None) -> None:
+def test_reads_off_the_calls_for_an_error(error: float, calls: Needed) -> None:
     assert calls_for(error, expected({500: 0.6, 1000: 0.4, 4000: 0.2})) == calls
 
 
 def test_more_calls_are_never_said_to_be_worse() -> None:
     noisy = expected({1000: 0.40, 2000: 0.30, 4000: 0.31})
 
-    assert calls_for(0.305, noisy) == 1900
-    assert calls_for(0.25, noisy) == 5800  # from 4,000 calls and 0.30 on
+    assert calls_for(0.305, noisy) == Needed(1900, "about")
+    assert calls_for(0.25, noisy) == Needed(4000, "more than")
+
+
+def test_budgets_that_come_to_the_same_share_are_all_forecast() -> None:
+    counts = np.tile([[0, 0, 1, 2, 1]], (2000, 1))
+
+    def policy_at(budget: int, variances: FloatArray) -> Policy:
+        return make_policy("uniform", Setup(len(variances), budget, SCALE))
+
+    found = forecast([Known(counts, fit_mixture(counts))], SCALE, policy_at, [2000, 2001], np.random.default_rng(0))
+
+    assert list(found) == [2000, 2001]
+
+
+def test_budgets_that_would_take_minutes_are_left_out() -> None:
+    counts = np.tile([[1, 0, 0, 0, 1]], (5, 1))
+
+    def policy_at(budget: int, variances: FloatArray) -> Policy:
+        return make_policy("robin-hood", Setup(5, budget, SCALE, variances=variances))
+
+    found = forecast([Known(counts, fit_mixture(counts))], SCALE, policy_at, [5000, 10**9], np.random.default_rng(0))
+
+    assert list(found) == [5000]
 
 
 def test_pairs_that_cannot_all_be_simulated_are_forecast_from_a_part() -> None:

@@ -84,6 +84,8 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
     index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes)
     told_by = pilot or (Path(config.variances) if config.variances else None)
     run = read_run(told_by) if told_by and (told_by / FILE).is_file() else None
+    if config.scheduler == "robin" and not config.variances:
+        make_policy("robin", Setup(len(index), config.budget, prompts.scale))  # says what it needs
     prospect = _Prospect(config, len(index), prompts.scale, _known(told_by, index, prompts.scale))
     budgets = sorted({max(len(index), round(config.budget * each)) for each in _MULTIPLES})
     expected = {name: prospect.expected(name, budgets) for name in dict.fromkeys((config.scheduler, _EVENLY))}
@@ -109,6 +111,7 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
         "completion_tokens": None if calls.completion is None else round(calls.completion * config.budget),
         "completion_tokens_at_most": config.max_tokens * config.budget,
         "simulated_runs": RUNS,
+        "below_warm_up": _warm_up(prospect) * len(index) > config.budget,
         "forecast": rows,
         "calls_for": [_needed(share, prospect, expected) for share in _TARGETS],
     }
@@ -153,14 +156,22 @@ def _errors(prospect: _Prospect, budget: int, expected: Mapping[str, Mapping[int
 def _needed(share: float, prospect: _Prospect, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
     target = float(f"{share * (prospect.scale.high - prospect.scale.low):.1g}")
     chosen = expected[prospect.config.scheduler]
-    calls = calls_for(target, chosen)
+    calls, evenly = calls_for(target, chosen), calls_for(target, expected[_EVENLY])
     return {
         "worst_error": target,
-        "calls": calls,
-        "even_calls": calls_for(target, expected[_EVENLY]),
-        "fewest_simulated": min(chosen),
-        "most_simulated": max(chosen),
+        "calls": calls.calls,
+        "calls_are": calls.relation,
+        "even_calls": evenly.calls,
+        "even_calls_are": evenly.relation,
     }
+
+
+def _warm_up(prospect: _Prospect) -> int:
+    """Calls an arm before ROBIN-HOOD adapts; 0 for others."""
+    if prospect.config.scheduler != "robin-hood":
+        return 0
+    policy = prospect.policy("robin-hood", prospect.config.budget or 0, None)
+    return policy.warm_up if policy else 0
 
 
 def _paper_bound(prospect: _Prospect, budget: int) -> dict[str, Any]:

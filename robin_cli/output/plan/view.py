@@ -87,19 +87,21 @@ def _error(value: float | None, sem: float | None) -> str:
 
 def _tail(plan: dict[str, Any]) -> list[str]:
     lines = [_needed(plan, each) for each in plan["calls_for"]]
-    if any("*" in line for line in lines):
-        lines.append("* beyond what was simulated, as if the error fell with the square root of the calls")
     lines += [
         "",
         "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
-        f"Simulated, mean of {plan['simulated_runs']} runs ± its standard error; no guarantee.",
+        f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
     ]
     if any(row["cost_usd_at_least"] != row["cost_usd_at_most"] for row in plan["forecast"]):
         lines.append("money: from answers of no length to answers of --max-tokens each.")
+    if plan["below_warm_up"]:
+        lines.append(
+            "This budget is below ROBIN-HOOD's warm-up, so it is spread evenly; --scheduler two-priors adapts sooner."
+        )
     lines += sorted({f"paper's bound: assumes {row['assumes']}" for row in plan["forecast"] if row["assumes"]})
     if plan["pilot"] is None:
         lines.append(
-            "--pilot 5 asks your judge five times a pair, and plans by its answers, their cost and their pace."
+            "--pilot 3 asks your judge three times a pair, and plans by its answers, their cost and their pace."
         )
     else:
         lines.append(f"To spend it: robin resume {plan['pilot']['run']} --budget {plan['budget']}")
@@ -107,10 +109,9 @@ def _tail(plan: dict[str, Any]) -> list[str]:
 
 
 def _needed(plan: dict[str, Any], needed: dict[str, Any]) -> str:
-    def about(calls: int | None) -> str:
-        if calls is None:
-            return f"no more than {needed['fewest_simulated']:,}"
-        return f"about {calls:,}" + ("*" if calls > needed["most_simulated"] else "")
-
-    evenly = "" if plan["scheduler"] == "uniform" else f" (spread evenly: {about(needed['even_calls'])})"
-    return f"For a largest error of {needed['worst_error']:g} you need {about(needed['calls'])} calls{evenly}."
+    evenly = (
+        ""
+        if plan["scheduler"] == "uniform"
+        else f" (spread evenly: {needed['even_calls_are']} {needed['even_calls']:,})"
+    )
+    return f"For a largest error of {needed['worst_error']:g} you need {needed['calls_are']} {needed['calls']:,} calls{evenly}."
