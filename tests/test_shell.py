@@ -224,3 +224,18 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
     assert "12 of 12" in shown
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "no runs in elsewhere" in nothing.stderr
+
+
+def test_commands_do_without_pandas(tmp_path: Path, replay_url: str) -> None:
+    # pyarrow would import it at its first array: a third of a second, and some 40 MB
+    data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
+    assert robin(*judging(replay_url, data, 9, "--run", "r"), cwd=tmp_path).returncode == 0
+    code = "import sys; sys.argv = ['robin', 'export', 'r', '-o', 's.xlsx']; from robin_cli.cli.app import main\ntry: main()\n"
+    code += "except SystemExit: pass\nprint('pandas' in sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "False"
+    assert pd.read_excel(tmp_path / "s.xlsx")["n"].sum() == 9

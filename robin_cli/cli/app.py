@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.abc import MetaPathFinder
 from typing import Annotated, Any
 
 import typer
@@ -61,8 +62,18 @@ def _root(
     pass
 
 
+class _WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas, where there is one, at its first array: a third of a second for what no command uses."""
+
+    def find_spec(self, fullname: str, _path: object, _target: object = None) -> None:
+        """Say that there is no pandas; leave all else to others."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is left out of the command line", name=fullname)
+
+
 def main() -> None:
     """Run the command line; every error a user can cause or meet ends here, as one message and an exit code."""
+    sys.meta_path.insert(0, _WithoutPandas())
     try:
         app()
     except RobinError as error:

@@ -156,6 +156,7 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
     from rich.console import Console
 
     from robin_cli.output.export import Results, export, scores_table
+    from robin_cli.output.messages import messages_for
     from robin_cli.output.scores import score
     from robin_cli.output.table import print_scores
     from robin_cli.runs.manifest import settings_of
@@ -168,3 +169,5 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
         return
     table = scores_table(scores, data, with_text=config.with_text, wide=config.wide)
     export(Results.of(table), settings_of(store.path), fmt=config.format, output=config.output)
+    if config.output not in {None, "-"}:
+        messages_for(config).note(f"scores: {config.output}")

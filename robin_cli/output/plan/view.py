@@ -32,7 +32,9 @@ def _head(plan: dict[str, Any]) -> list[str]:
     sent = "Nothing was sent."
     if pilot is not None:
         sent = f"The pilot's {pilot['spent']:,} calls count: they are part of each budget."
-    arms = f"{plan['arms']:,} arms ({plan['pairs']:,} pairs × {', '.join(plan['attributes'])})"
+    arms = f"{plan['pairs']:,} pairs ({plan['attributes'][0]})"
+    if len(plan["attributes"]) > 1:
+        arms = f"{plan['arms']:,} arms ({plan['pairs']:,} pairs × {', '.join(plan['attributes'])})"
     return [
         f"{plan['budget']:,} calls over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
         f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
