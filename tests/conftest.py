@@ -48,6 +48,12 @@ def robin(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) ->
     )
 
 
+def judging(url: str, data: str | Path, budget: int, *more: str | Path) -> list[str]:
+    """The command that spends ``budget`` calls of the replay judge at ``url`` on ``data``."""
+    judge = ("--base-url", url, "--model", REPLAY_MODEL)
+    return ["judge", str(data), "--budget", str(budget), "-a", "helpfulness", *judge, *map(str, more)]
+
+
 def missing(what: str, script: str = "install_test_servers.sh") -> None:
     """Skip for want of an external part; where everything is required, fail."""
     if os.environ.get("ROBIN_REQUIRE_EXTERNAL") == "1":

@@ -22,6 +22,7 @@ from tests.conftest import (
     REPLAY_MODEL,
     environment,
     free_port,
+    judging,
     lines_of,
     llama_server,
     replaying,
@@ -34,22 +35,6 @@ from tests.judging.wire import completion, error, serving
 SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,n_unparsed,human,given_up"
 
 
-def judge(url: str, data: Path, budget: int, *more: str | Path) -> list[str | Path]:
-    return [
-        "judge",
-        data,
-        "--budget",
-        str(budget),
-        "-a",
-        "helpfulness",
-        "--base-url",
-        url,
-        "--model",
-        REPLAY_MODEL,
-        *more,
-    ]
-
-
 def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -58,7 +43,7 @@ def rows(text: str) -> list[dict[str, str]]:
 def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency: int) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
 
-    done = robin(*judge(replay_url, data, 907, "--run", "r", "--concurrency", str(concurrency)), cwd=tmp_path)
+    done = robin(*judging(replay_url, data, 907, "--run", "r", "--concurrency", str(concurrency)), cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
     scores = rows(done.stdout)
@@ -69,7 +54,7 @@ def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency:
 
 
 def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> None:
-    done = robin(*judge(replay_url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--seed", "7"), cwd=tmp_path)
+    done = robin(*judging(replay_url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--seed", "7"), cwd=tmp_path)
 
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].min() >= 20  # the warm-up
@@ -78,7 +63,7 @@ def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> N
 
 def test_writes_the_columns_of_the_contract(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 3)
-    robin(*judge(replay_url, data, 30, "--run", "r"), cwd=tmp_path)
+    robin(*judging(replay_url, data, 30, "--run", "r"), cwd=tmp_path)
 
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     contract = (
@@ -116,7 +101,7 @@ def test_keeps_human_ratings_beside_the_scores(tmp_path: Path, replay_url: str) 
     ]
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
 
-    done = robin(*judge(replay_url, tmp_path / "p.jsonl", 4, "--run", "r"), cwd=tmp_path)
+    done = robin(*judging(replay_url, tmp_path / "p.jsonl", 4, "--run", "r"), cwd=tmp_path)
 
     assert [row["human"] for row in rows(done.stdout)] == ["3", ""]
 
@@ -124,7 +109,7 @@ def test_keeps_human_ratings_beside_the_scores(tmp_path: Path, replay_url: str) 
 def test_rates_several_attributes_under_one_budget(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
 
-    done = robin(*judge(replay_url, data, 100, "-a", "helpfulness,correctness", "--run", "r"), cwd=tmp_path)
+    done = robin(*judging(replay_url, data, 100, "-a", "helpfulness,correctness", "--run", "r"), cwd=tmp_path)
 
     scores = rows(done.stdout)
     assert [(row["pair_id"], row["attribute"]) for row in scores[:2]] == [("p0", "helpfulness"), ("p0", "correctness")]
@@ -135,10 +120,10 @@ def test_rates_several_attributes_under_one_budget(tmp_path: Path, replay_url: s
 def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(tmp_path: Path, replay_url: str, scheduler: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     common = ("--seed", "3", "--concurrency", "1", "--quiet", "--scheduler", scheduler)
-    whole = robin(*judge(replay_url, data, 400, "--run", "whole", *common), cwd=tmp_path)
+    whole = robin(*judging(replay_url, data, 400, "--run", "whole", *common), cwd=tmp_path)
 
     with subprocess.Popen(
-        [sys.executable, "-m", "robin_cli", *map(str, judge(replay_url, data, 400, "--run", "cut", *common))],
+        [sys.executable, "-m", "robin_cli", *map(str, judging(replay_url, data, 400, "--run", "cut", *common))],
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.DEVNULL,
@@ -156,7 +141,12 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "30") as url:
         with subprocess.Popen(
-            [sys.executable, "-m", "robin_cli", *map(str, judge(url, data, 2000, "--run", "r", "--concurrency", "4"))],
+            [
+                sys.executable,
+                "-m",
+                "robin_cli",
+                *map(str, judging(url, data, 2000, "--run", "r", "--concurrency", "4")),
+            ],
             cwd=tmp_path,
             env=environment(),
             stdout=subprocess.PIPE,
@@ -179,7 +169,7 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
 
 def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
+    robin(*judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
 
     again = robin("resume", "r", cwd=tmp_path)
     assert (again.returncode, "spent already" in again.stderr) == (0, True)
@@ -191,7 +181,7 @@ def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(tmp_path: Path,
 
 def test_resumes_a_run_whatever_robin_toml_says_here(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
+    robin(*judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
     (tmp_path / "robin.toml").write_text('base_url = "http://elsewhere/v1"\nnonsense = 1\n', encoding="utf-8")
 
     done = robin("resume", "r", "--budget", "60", cwd=tmp_path)
@@ -202,17 +192,17 @@ def test_resumes_a_run_whatever_robin_toml_says_here(tmp_path: Path, replay_url:
 
 def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
+    robin(*judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
 
-    assert robin(*judge(replay_url, data, 60, "--run", "r"), cwd=tmp_path).returncode == 0
+    assert robin(*judging(replay_url, data, 60, "--run", "r"), cwd=tmp_path).returncode == 0
     other = robin(
-        *judge(replay_url, data, 60, "--run", "r", "--temperature", "0.5", "--scheduler", "uniform"), cwd=tmp_path
+        *judging(replay_url, data, 60, "--run", "r", "--temperature", "0.5", "--scheduler", "uniform"), cwd=tmp_path
     )
     assert other.returncode == 2
     assert "temperature: the run has 1.0, now 0.5" in other.stderr
     assert "scheduler" in other.stderr
     write_pairs(data, 6)
-    assert "data (SHA-256)" in robin(*judge(replay_url, data, 60, "--run", "r"), cwd=tmp_path).stderr
+    assert "data (SHA-256)" in robin(*judging(replay_url, data, 60, "--run", "r"), cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(
@@ -236,7 +226,7 @@ def test_says_what_is_wrong_and_what_to_do(
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
 
-    done = robin(*judge(replay_url, data, 50, *change), cwd=tmp_path)
+    done = robin(*judging(replay_url, data, 50, *change), cwd=tmp_path)
 
     assert done.returncode == status
     assert said in done.stderr
@@ -258,7 +248,7 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     url = f"http://127.0.0.1:{free_port()}/v1"
 
-    done = robin(*judge(url, data, 50, "--max-retries", "1"), cwd=tmp_path)
+    done = robin(*judging(url, data, 50, "--max-retries", "1"), cwd=tmp_path)
 
     assert done.returncode == 3
     assert "not answered a single call" in done.stderr
@@ -269,7 +259,7 @@ def test_leaves_with_3_and_a_hint_when_no_answer_carries_a_rating(tmp_path: Path
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     cut = {"message": {"role": "assistant", "content": None}, "finish_reason": "length"}
     with serving(lambda *_: completion(choices=[cut])) as wire:
-        done = robin(*judge(wire.url, data, 50, "--run", "r"), cwd=tmp_path)
+        done = robin(*judging(wire.url, data, 50, "--run", "r"), cwd=tmp_path)
 
     assert done.returncode == 3
     assert "truncated" in done.stderr
@@ -280,7 +270,7 @@ def test_leaves_with_3_and_a_hint_when_no_answer_carries_a_rating(tmp_path: Path
 def test_says_what_the_server_said_when_it_refuses_everything(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(lambda *_: error(400, "this endpoint wants bananas")) as wire:
-        done = robin(*judge(wire.url, data, 50, "--run", "r"), cwd=tmp_path)
+        done = robin(*judging(wire.url, data, 50, "--run", "r"), cwd=tmp_path)
 
     assert done.returncode == 3
     assert "wants bananas" in done.stderr
@@ -289,7 +279,7 @@ def test_says_what_the_server_said_when_it_refuses_everything(tmp_path: Path) ->
 def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "50") as url:
-        command = judge(url, data, 100_000, "--run", "r", "-q")
+        command = judging(url, data, 100_000, "--run", "r", "-q")
         with subprocess.Popen(
             [sys.executable, "-m", "robin_cli", *map(str, command)],
             cwd=tmp_path,
@@ -309,7 +299,7 @@ def test_never_writes_the_key_anywhere(tmp_path: Path, replay_url: str) -> None:
     key = "sk-planted-4f1c9a7e55d2"
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
 
-    done = robin(*judge(replay_url, data, 50, "--run", "r"), cwd=tmp_path, OPENAI_API_KEY=key, OPENAI_LOG="debug")
+    done = robin(*judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path, OPENAI_API_KEY=key, OPENAI_LOG="debug")
 
     assert done.returncode == 0
     assert key not in done.stdout + done.stderr
@@ -347,7 +337,7 @@ def test_parses_recorded_answers(tmp_path: Path) -> None:
 
 def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
-    robin(*judge(replay_url, data, 40, "--run", "r"), cwd=tmp_path)
+    robin(*judging(replay_url, data, 40, "--run", "r"), cwd=tmp_path)
     read: dict[str, Callable[[Path], pd.DataFrame]] = {
         "csv": pd.read_csv,
         "tsv": lambda path: pd.read_csv(path, sep="\t"),
@@ -368,7 +358,7 @@ def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url
 
 def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 100)
-    robin(*judge(replay_url, data, 4000, "--run", "r"), cwd=tmp_path)  # more than a pipe holds
+    robin(*judging(replay_url, data, 4000, "--run", "r"), cwd=tmp_path)  # more than a pipe holds
 
     command = [sys.executable, "-m", "robin_cli", "export", "r", "--what", "judgments"]
     with subprocess.Popen(

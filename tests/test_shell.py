@@ -12,28 +12,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.conftest import REPLAY_MODEL, environment, robin, write_pairs
+from tests.conftest import REPLAY_MODEL, environment, judging, robin, write_pairs
 from tests.output.test_live import on_a_terminal
 
 COMMANDS = (
     "judge plan status runs export render parse resume report simulate serve init check".split()  # noqa: SIM905
 )
-
-
-def judging(url: str, data: str, budget: int, *more: str) -> list[str]:
-    return [
-        "judge",
-        data,
-        "--budget",
-        str(budget),
-        "-a",
-        "helpfulness",
-        "--base-url",
-        url,
-        "--model",
-        REPLAY_MODEL,
-        *more,
-    ]
 
 
 def piped(content: bytes, *args: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:

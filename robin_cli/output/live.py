@@ -101,15 +101,13 @@ class LiveView:
         import_special_functions()  # once, or the first picture would seem slow to make
         self._standing: Standing | None = None
         self._due = 0.0
-        self._last: Panel | None = None
 
     def render(self) -> Panel:
-        """The view as it is now; as it was before, should it fail: a picture must not end a run that is paid for."""
+        """The view as it is now; should it fail, that: a picture must not end a run that is paid for."""
         try:
-            self._last = self._rendered()
-        except Exception as error:  # noqa: BLE001  # whatever it is
-            self._last = self._last or Panel(Text(f"this view failed ({type(error).__name__}); the run goes on"))
-        return self._last
+            return self._rendered()
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is shown
+            return Panel(Text(plain(f"this view failed ({type(error).__name__}: {error}); the run goes on")))
 
     def _rendered(self) -> Panel:
         session, stats = self._session, self._session.stats

@@ -22,7 +22,7 @@ import pytest
 from robin_cli.output.live import LiveView, Pace
 from robin_cli.records import Scale
 from robin_cli.statistics.worst_error import likely_worst_error
-from tests.conftest import DEMO, REPLAY_MODEL, environment, replaying, robin
+from tests.conftest import DEMO, environment, judging, replaying, robin
 
 SCALE = Scale(0, 4)
 
@@ -63,25 +63,9 @@ def frames(shown: str) -> list[str]:
     return re.findall(r"╭.*?╯", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown), flags=re.DOTALL)
 
 
-def judge(url: str, data: Path, budget: int, *more: str) -> list[str | Path]:
-    return [
-        "judge",
-        data,
-        "--budget",
-        str(budget),
-        "-a",
-        "helpfulness",
-        "--base-url",
-        url,
-        "--model",
-        REPLAY_MODEL,
-        *more,
-    ]
-
-
 def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> None:
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
-        command = judge(url, DEMO / "pairs.jsonl", 2500, "--run", "r", "--price-in", "1", "--price-out", "1")
+        command = judging(url, DEMO / "pairs.jsonl", 2500, "--run", "r", "--price-in", "1", "--price-out", "1")
         code, shown = on_a_terminal(*command, "--concurrency", "32", cwd=tmp_path)
 
     assert code == 0
@@ -110,7 +94,7 @@ def test_a_pair_that_is_asked_most_cannot_act_on_the_terminal(tmp_path: Path) ->
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
-        code, shown = on_a_terminal(*judge(url, tmp_path / "p.jsonl", 300, "--concurrency", "2"), cwd=tmp_path)
+        code, shown = on_a_terminal(*judging(url, tmp_path / "p.jsonl", 300, "--concurrency", "2"), cwd=tmp_path)
 
     assert code == 0
     assert r"\x1b]0;owned\x07[blink]" in frames(shown)[-1]
@@ -127,7 +111,7 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on(tmp_path: Path) -> None:
         return b"\x03"
 
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
-        command = judge(url, DEMO / "pairs.jsonl", 50_000, "--run", "r", "--concurrency", "32")
+        command = judging(url, DEMO / "pairs.jsonl", 50_000, "--run", "r", "--concurrency", "32")
         code, shown = on_a_terminal(*command, cwd=tmp_path, when=once_it_runs)
         resumed = robin("status", "r", "--json", cwd=tmp_path)
 
@@ -140,14 +124,14 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_a_terminal_it_says_a_line_each_30_seconds(tmp_path: Path) -> None:
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "400") as url:
-        done = robin(*judge(url, DEMO / "pairs.jsonl", 340, "--concurrency", "4"), cwd=tmp_path)
+        done = robin(*judging(url, DEMO / "pairs.jsonl", 340, "--concurrency", "4"), cwd=tmp_path)
 
     (line,) = (line for line in done.stderr.splitlines() if " in flight" in line)
     assert re.search(r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · 4 in flight · warm-up · worst error about \d", line)
 
 
 def test_quiet_says_nothing(tmp_path: Path, replay_url: str) -> None:
-    code, shown = on_a_terminal(*judge(replay_url, DEMO / "pairs.jsonl", 300, "--quiet"), cwd=tmp_path)
+    code, shown = on_a_terminal(*judging(replay_url, DEMO / "pairs.jsonl", 300, "--quiet"), cwd=tmp_path)
 
     assert (code, shown) == (0, "")
 
