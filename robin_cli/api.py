@@ -17,10 +17,11 @@ import orjson
 import pyarrow as pa
 from rich.console import Console
 
-from robin_cli.config import RunConfig, api_key, checked_flags, find_config, of_its_type, read_toml
+from robin_cli.config import SEVERAL, RunConfig, checked_flags, find_config, of_its_type, read_toml
 from robin_cli.data import pairs as data_pairs
 from robin_cli.data.pairs import Dataset
 from robin_cli.errors import InputError, RobinError, did_you_mean
+from robin_cli.judges import api_keys
 from robin_cli.output.export import scores_table
 from robin_cli.output.messages import Messages
 from robin_cli.output.progress import conclusion, shown
@@ -87,7 +88,7 @@ def judge(data: str | Path | Sequence[Pair] | pd.DataFrame, *, config: str | Non
     _check_names(settings, {each.name for each in fields(RunConfig)} - _NOT_HERE)
     from_file = read_toml(find_config(config)) if config is not None else {}
     chosen = RunConfig(**{**from_file, **checked_flags(_as_flags(settings)), "source": config or "Python"})
-    api_key(chosen)
+    api_keys(chosen)
     connection = connection_of(chosen)
     messages = _messages(chosen)
     with open_configured(chosen, messages.note, _dataset(data, chosen)) as store:
@@ -181,14 +182,15 @@ def _check_names(settings: Mapping[str, Any], known: Set[str]) -> None:
 def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as Python has them, in the types that flags have. InputError for a value of another type."""
     flags = {name: value for name, value in settings.items() if value is not None}
-    if isinstance(flags.get("base_url"), str):
-        flags["base_url"] = [flags["base_url"]]
+    for name in SEVERAL & flags.keys():
+        if isinstance(flags[name], (str, Path)):
+            flags[name] = [flags[name]]
+        elif isinstance(flags[name], tuple):
+            flags[name] = list(flags[name])
     if isinstance(flags.get("concurrency"), int):
         flags["concurrency"] = str(flags["concurrency"])
     if isinstance(flags.get("attribute"), (list, tuple)):
         flags["attribute"] = ",".join(flags["attribute"])
-    if isinstance(flags.get("rubric"), (str, Path)):
-        flags["rubric"] = [flags["rubric"]]
     for name in ("run", "variances", "debug_http", "template"):
         if isinstance(flags.get(name), (str, Path)):
             flags[name] = str(Path(flags[name]).expanduser())
@@ -291,7 +293,7 @@ def _spend(store: RunStore, config: RunConfig, connection: Connection, messages:
         with stopper.around(stop), shown(session, messages, quiet=config.quiet):
             yield
 
-    working = work(store, connection, api_key(config), notify=messages.note, around=around)
+    working = work(store, connection, api_keys(config), notify=messages.note, around=around)
     with ThreadPoolExecutor(1, thread_name_prefix="robin") as pool:
         outcome, interrupted = stopper.wait_for(pool.submit(asyncio.run, working), messages)
     if outcome is not None:

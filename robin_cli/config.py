@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -39,8 +38,8 @@ class RunConfig:
     rubric: tuple[str, ...] = ()
     template: str | None = None
     base_url: tuple[str, ...] = ()
-    model: str | None = None
-    api_key_env: str = "OPENAI_API_KEY"
+    model: tuple[str, ...] = ()
+    api_key_env: tuple[str, ...] = ("OPENAI_API_KEY",)
     scheduler: str = "robin-hood"
     delta: float = 0.007
     mode: str = "practice"
@@ -94,6 +93,9 @@ class RunConfig:
 
 
 _PATHS = frozenset({"data", "run", "output", "variances", "debug_http", "template"})
+SEVERAL = frozenset({"base_url", "rubric", "model", "api_key_env"})
+"""Settings that may be given more than once; in a file, as a list."""
+
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _Check = tuple[Callable[[Any], bool], str]
 _CHECKS: Mapping[str, _Check] = {
@@ -125,7 +127,7 @@ _CHECKS: Mapping[str, _Check] = {
     "format": (lambda v: v in FORMATS, "one of " + ", ".join(FORMATS)),
     "seed": (lambda v: 0 <= v < 2**31, "between 0 and 2147483647"),
     "api_key_env": (
-        lambda v: v.isidentifier() and not v.startswith("sk_"),
+        lambda v: all(each.isidentifier() and not each.startswith("sk_") for each in v),
         "the NAME of an environment variable that holds the key, never the key itself",
     ),
 }
@@ -157,14 +159,14 @@ def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
         flags["extra_body"] = _json_object(text)
     if isinstance(text := flags.get("columns"), str):
         flags["columns"] = _mapping(text)
-    for name in ("base_url", "rubric"):
-        if not flags.get(name, True):
+    for name in SEVERAL & flags.keys():
+        if not flags[name]:
             del flags[name]  # Typer's way to say that a flag of many values was not given
-    if "rubric" in flags:
-        flags["rubric"] = tuple(map(str, flags["rubric"]))
+        else:
+            flags[name] = tuple(map(str, flags[name]))
     for name, value in flags.items():
         _check(name, value, f"--{name.replace('_', '-')}")
-    return flags | ({"base_url": _urls(flags["base_url"])} if "base_url" in flags else {})
+    return flags | ({"base_url": checked_urls(flags["base_url"])} if "base_url" in flags else {})
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -190,40 +192,11 @@ def read_toml(path: Path) -> dict[str, Any]:
             raise InputError(f'{path}: unknown setting "{key}"{hint}')
         value = of_its_type(name, raw, path)
         _check(name, value, f"{path}: {key}")
-        if isinstance(value, list) and name == "rubric":
-            value = tuple(_from_folder_of(path, str(each)) for each in value)
+        if isinstance(value, list) and name in SEVERAL:
+            value = tuple(_from_folder_of(path, str(each)) if name == "rubric" else str(each) for each in value)
         ready = name == "template" and not any(mark in str(value) for mark in "./\\")  # the name of a shipped one
         settings[name] = _from_folder_of(path, str(value)) if name in _PATHS and not ready else value
-    return settings | ({"base_url": _urls(settings["base_url"])} if "base_url" in settings else {})
-
-
-def api_key(config: RunConfig) -> str:
-    """The key, out of the environment; "none" where no key is set and the endpoint is one that was named.
-
-    Raises:
-        InputError: no endpoint is configured.
-    """
-    key = os.environ.get(config.api_key_env, "").strip()
-    if key and not (key.isascii() and key.isprintable() and " " not in key):
-        raise InputError(f"{config.api_key_env}: holds blanks or other characters that no key has; set it anew")
-    if not key and not config.base_url:
-        raise InputError(
-            f"no endpoint is configured. Three ways on: set a key in {config.api_key_env} (and --model); name a local "
-            "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: make demo"
-        )
-    return key or "none"
-
-
-def endpoint_of(config: RunConfig) -> tuple[tuple[str, ...], str]:
-    """Addresses (at least one) and model of the judge.
-
-    Raises:
-        InputError: no model is named.
-    """
-    base_urls = config.base_url or (OPENAI_URL,)
-    if not config.model:
-        raise InputError(f"--model is missing: name the judge that {base_urls[0]} should answer with")
-    return base_urls, config.model
+    return settings | ({"base_url": checked_urls(settings["base_url"])} if "base_url" in settings else {})
 
 
 def _config_path(file: str | None) -> Path | None:
@@ -268,7 +241,7 @@ def of_its_type(name: str, value: object, place: object) -> object:
     declared = next(each.type for each in fields(RunConfig) if each.name == name)
     if name == "attribute" and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
-    if name in {"base_url", "rubric"} and (isinstance(value, str) or (isinstance(value, list) and value)):
+    if name in SEVERAL and (isinstance(value, str) or (isinstance(value, list) and value)):
         return [value] if isinstance(value, str) else value
     if name == "concurrency" and type(value) is int:
         return str(value)
@@ -300,15 +273,16 @@ def _check(name: str, value: Any, place: str) -> None:
         raise InputError(f"{place}{shown}: must be {wanted}")
 
 
-def _urls(urls: Sequence[object]) -> tuple[str, ...]:
+def checked_urls(urls: Sequence[object], flag: str = "--base-url") -> tuple[str, ...]:
+    """Addresses, each once, without a stroke at the end. InputError, naming ``flag``, for what is none or would leak."""
     checked = []
     for url in urls:
         parts = urlsplit(str(url))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise InputError("--base-url: must be an address such as http://localhost:8000/v1")
+            raise InputError(f"{flag}: must be an address such as http://localhost:8000/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise InputError(
-                "--base-url: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
+                f"{flag}: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
             )
         checked.append(str(url).rstrip("/"))
     return tuple(dict.fromkeys(checked))

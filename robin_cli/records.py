@@ -102,6 +102,8 @@ class Usage:
 class Judgment:
     """One answer of a judge to one arm, as it stands on disk; or the lack of one (status ``failed``).
 
+    ``judge`` is the name that the judge was asked by (--model), ``model`` what the endpoint says that answered.
+
     ``draw`` numbers the calls of an arm from 0, so that no two calls of an arm are made with the same seed, before and
     after an interruption. Where one request brought several answers, the first of them carries the tokens and the cost
     of the request and the others 0, so that sums over judgments are right. ``usage_estimated``: tokens and cost are not (all)
@@ -110,6 +112,7 @@ class Judgment:
 
     pair_id: str
     attribute: str
+    judge: str
     draw: int
     rating: int | None
     status: Status

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from robin_cli.config import RunConfig, api_key, load_config, read_toml, ready_configs
+from robin_cli.config import RunConfig, load_config, read_toml, ready_configs
 from robin_cli.errors import InputError
+from robin_cli.judges import api_keys
 from tests.conftest import ROOT
 
 
@@ -96,9 +97,9 @@ def test_reads_every_setting_that_the_file_only_mentions(tmp_path: Path) -> None
 def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", " sk-other ")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert api_key(RunConfig(api_key_env="OTHER_KEY")) == "sk-other"
-    assert api_key(RunConfig(base_url=("http://localhost:1/v1",))) == "none"
+    assert api_keys(RunConfig(api_key_env=("OTHER_KEY",))) == {"OTHER_KEY": "sk-other"}
+    assert api_keys(RunConfig(base_url=("http://localhost:1/v1",))) == {"OPENAI_API_KEY": "none"}
     monkeypatch.setenv("OTHER_KEY", "sk-a\nsk-b")
     with pytest.raises(InputError, match="OTHER_KEY") as refused:
-        api_key(RunConfig(api_key_env="OTHER_KEY"))
+        api_keys(RunConfig(api_key_env=("OTHER_KEY",)))
     assert "sk-a" not in str(refused.value)

@@ -86,13 +86,18 @@ class HeapScheduler:
     - its calls under way could already retire it: an arm that nobody can rate must not eat the budget meanwhile;
     - it was deferred.
 
+    Several judges are not equally quick. An arm of a quick one may run ahead of an arm that is more urgent and waits for the
+    answers of a slow one, by a quarter of its calls at most, and none may begin the adaptive part while arms of another judge
+    wait in their warm-up: else the quick judges would spend what belongs to the slow.
+
     Args:
         arms: the numbers to choose by; read at every call, so whoever tells must have written them before.
         policy: fitted already, if it is a pooled one and there are ratings.
         budget: calls there are for all arms together: a warm-up that it does not suffice for is cut short evenly.
+        judges: how many there are; arm k is asked of judge k mod ``judges``.
     """
 
-    def __init__(self, arms: Arms, policy: Policy, *, budget: int | None = None) -> None:
+    def __init__(self, arms: Arms, policy: Policy, *, budget: int | None = None, judges: int = 1) -> None:
         self.arms = arms
         self._policy = policy
         self._even_share = policy.warm_up if budget is None else budget // max(1, len(arms))
@@ -103,6 +108,10 @@ class HeapScheduler:
         self._left = _UNLIMITED if budget is None else budget - arms.spent - sum(arms.pending)
         self._owed = self._owed_now()
         self._deferred: set[int] = set()
+        self._judges = judges
+        self._held: dict[
+            int, float
+        ] = {}  # of several judges: arms that wait for answers, and their places if they did not
         self._known = arms.n[:]  # ratings that were told of; those since the last tell are new
         self._rated = int(arms.counts.sum())
         self._refit_at = next_refit(self._rated, len(arms)) if isinstance(policy, PooledPolicy) else _NEVER
@@ -128,12 +137,14 @@ class HeapScheduler:
         warming_up = self._key[arm] < 0.5 * _WARM_UP
         if not warming_up and 0 < self._left <= self._owed and self._pending:
             return Nothing.NOW
+        if self._held and self._overtakes(arm):
+            return Nothing.NOW
         self.warming_up = warming_up
         self._owed -= warming_up
         self._left -= 1
         self.arms.pending[arm] += 1
         self._pending += 1
-        self._key[arm] = self._key_of(arm)
+        self._place(arm)
         return arm
 
     def ask_several(self, at_most: int) -> tuple[int, int] | Nothing:
@@ -151,7 +162,7 @@ class HeapScheduler:
             self._left -= more
             self.arms.pending[arm] += more
             self._pending += more
-            self._key[arm] = self._key_of(arm)
+            self._place(arm)
             return arm, 1 + more
         return arm, 1
 
@@ -188,6 +199,7 @@ class HeapScheduler:
         """So many calls of ``arm`` failed: it is asked again after another arm was rated, or if no other is left."""
         self._take_back(arm, calls)
         self._deferred.add(arm)
+        self._held.pop(arm, None)
         self._key[arm] = _NEVER
 
     def _settle(self, arm: int, calls: int) -> None:
@@ -247,8 +259,26 @@ class HeapScheduler:
         for arm in sorted(deferred):
             self._refresh(arm)
 
-    def _refresh(self, arm: int) -> None:
+    def _place(self, arm: int) -> float:
         key = self._key[arm] = self._key_of(arm)
+        if self._judges > 1:
+            self._held.pop(arm, None)
+            if key == _NEVER and self.arms.pending[arm] and not self.arms.retired(arm):
+                self._held[arm] = self._open_key_of(arm)
+        return key
+
+    def _overtakes(self, arm: int) -> bool:
+        """Whether asking ``arm`` now would take calls from arms that wait for another judge."""
+        key, judge = self._key[arm], arm % self._judges
+        foremost = min((held for other, held in self._held.items() if other % self._judges != judge), default=_NEVER)
+        if key < 0.5 * _WARM_UP or foremost >= key:
+            return False
+        calls = self.arms.n[arm] + self.arms.pending[arm]
+        lead = max(1, calls // _KNOWN_FOR_EACH_PENDING)
+        return foremost < 0.5 * _WARM_UP or key * calls > foremost * (calls - lead)
+
+    def _refresh(self, arm: int) -> None:
+        key = self._place(arm)
         if key < self._entry[arm]:
             self._entry[arm] = key
             heapq.heappush(self._heap, (key, arm))
@@ -296,6 +326,10 @@ class HeapScheduler:
         key[((streak > 0) | (n == 0)) & (streak + pending >= RETIRE_AFTER)] = _NEVER
         key[list(self._deferred)] = _NEVER
         self._key: list[float] = key.tolist()
+        self._held = {}
+        if self._judges > 1:
+            for arm in np.flatnonzero(pending > 0).tolist():
+                self._place(arm)
         self._heapify()
 
     def _heapify(self) -> None:
@@ -309,10 +343,16 @@ class HeapScheduler:
         if (streak or not n) and streak + pending >= RETIRE_AFTER:
             return _NEVER
         if n < self._policy.warm_up:
-            calls = n + pending
-            full = calls >= self._warm_up_at_most or pending >= max(RETIRE_AFTER, n)
-            return _NEVER if full else _WARM_UP + calls
-        if pending >= max(1, n // _KNOWN_FOR_EACH_PENDING):
-            return _NEVER
+            full = n + pending >= self._warm_up_at_most or pending >= max(RETIRE_AFTER, n)
+        else:
+            full = pending >= max(1, n // _KNOWN_FOR_EACH_PENDING)
+        return _NEVER if full else self._open_key_of(arm)
+
+    def _open_key_of(self, arm: int) -> float:
+        """The place of an arm that need not wait for its calls under way."""
+        arms = self.arms
+        n, pending = arms.n[arm], arms.pending[arm]
+        if n < self._policy.warm_up:
+            return _WARM_UP + n + pending
         priority = self._policy.priority(float(n), float(pending), arms.total[arm], arms.total_sq[arm], arm)
         return -(priority + SPREAD / (n + pending))

@@ -31,7 +31,7 @@ def check(
     rubric: opt.Rubric = None,
     template: opt.Template = None,
     base_url: opt.BaseUrl = None,
-    model: opt.Model = None,
+    model: opt.Models = None,
     api_key_env: opt.ApiKeyEnv = None,
     temperature: opt.Temperature = None,
     top_p: opt.TopP = None,
@@ -46,22 +46,25 @@ def check(
 ) -> None:
     """Ask the endpoint for one judgment, say what it supports and what robin judge will do about it.
 
-    It makes five requests or so, each paid for. Several addresses are checked one after another.
+    It makes five requests or so, each paid for. Several judges and addresses are checked one after another.
     """
     given = {name: value for name, value in locals().items() if name not in {"config", "json"}}
     from rich.console import Console
 
-    from robin_cli.config import endpoint_of, load_config
+    from robin_cli.config import load_config
     from robin_cli.errors import EndpointError
+    from robin_cli.judges import api_keys, judges_of
     from robin_cli.judging.judge import Failure
     from robin_cli.output.capabilities import facts_of, print_json
     from robin_cli.output.table import print_facts
 
     settings = load_config(given, config)
-    for url in endpoint_of(settings)[0]:
-        found, price = asyncio.run(_look(settings, url))
+    judges = judges_of(settings)
+    keys = api_keys(settings)
+    for judge, url in ((each, url) for each in judges for url in each.base_urls):
+        found, price = asyncio.run(_look(settings, judge.name, url, keys[judge.api_key_env]))
         if isinstance(found, Failure):
-            raise EndpointError(f"{url}: the judgment failed ({found.reason}: {found.detail})")
+            raise EndpointError(f"{url}: the judgment of {judge.name} failed ({found.reason}: {found.detail})")
         if json:
             print_json(url, found, price)
         else:
@@ -69,8 +72,7 @@ def check(
             print_facts(Console(), {name.replace("_", " "): value for name, value in facts.items()})
 
 
-async def _look(config: RunConfig, base_url: str) -> tuple[Capabilities | Failure, Price | None]:
-    from robin_cli.config import api_key, endpoint_of
+async def _look(config: RunConfig, model: str, base_url: str, key: str) -> tuple[Capabilities | Failure, Price | None]:
     from robin_cli.judging.capabilities import capabilities_of
     from robin_cli.judging.metering import Meter, prices_of
     from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
@@ -80,12 +82,11 @@ async def _look(config: RunConfig, base_url: str) -> tuple[Capabilities | Failur
 
     named = config.attributes[:1] or (() if config.rubric else ("helpfulness",))
     prompts = load_prompts(named, config.rubric, config.template)
-    model = endpoint_of(config)[1]
     (price,) = prices_of(model, [base_url], price_in=config.price_in, price_out=config.price_out, max_cost=None)
     endpoint = Endpoint(
         base_url=base_url,
         model=model,
-        api_key=api_key(config),
+        api_key=key,
         temperature=config.temperature,
         top_p=config.top_p,
         max_tokens=config.max_tokens,

@@ -16,6 +16,7 @@ class What(StrEnum):
     """What ``robin export`` writes."""
 
     SCORES = "scores"
+    JUDGE_SCORES = "judge-scores"
     JUDGMENTS = "judgments"
     AGREEMENT = "agreement"
 
@@ -55,7 +56,7 @@ def runs(
 def export(
     run: opt.Run,
     what: Annotated[
-        What, typer.Option(help="Scores, every judgment, or the agreement with human ratings.")
+        What, typer.Option(help="Scores, those of each judge of a panel, every judgment, or agreement with humans.")
     ] = What.SCORES,
     format: opt.Format = None,  # noqa: A002  # the flag's name
     output: opt.Output = None,
@@ -68,7 +69,7 @@ def export(
 
     from robin_cli.output.export import Results, agreement_table, judgments_of, scores_table
     from robin_cli.output.export import export as write
-    from robin_cli.output.scores import agreements, score
+    from robin_cli.output.scores import all_agreements, judge_scores, score
     from robin_cli.output.table import print_scores
     from robin_cli.runs.manifest import settings_of
     from robin_cli.runs.reading import read_run
@@ -82,7 +83,8 @@ def export(
         return
     tables = {
         What.SCORES: lambda: scores_table(score(data), data, with_text=with_text, wide=wide),
-        What.AGREEMENT: lambda: agreement_table(agreements(score(data))),
+        What.JUDGE_SCORES: lambda: scores_table(judge_scores(data), data, with_text=with_text, wide=wide),
+        What.AGREEMENT: lambda: agreement_table(all_agreements(data)),
     }
     write(Results.of(tables[what]()), settings_of(run), fmt=format, output=output, excel=excel)
 

@@ -31,7 +31,7 @@ def judge(
     rubric: opt.Rubric = None,
     template: opt.Template = None,
     base_url: opt.BaseUrl = None,
-    model: opt.Model = None,
+    model: opt.Models = None,
     api_key_env: opt.ApiKeyEnv = None,
     columns: opt.Columns = None,
     skip_bad_rows: opt.SkipBadRows = None,
@@ -79,6 +79,7 @@ def judge(
 def resume(
     run: opt.Run,
     base_url: opt.BaseUrl = None,
+    model: opt.Models = None,
     api_key_env: opt.ApiKeyEnv = None,
     budget: opt.Budget = None,
     max_cost: opt.MaxCost = None,
@@ -107,13 +108,13 @@ def resume(
 
 def _judge(config: RunConfig) -> None:
     from robin_cli.cli.work import spend
-    from robin_cli.config import api_key
+    from robin_cli.judges import api_keys
     from robin_cli.output.export import check_output
     from robin_cli.output.messages import messages_for
     from robin_cli.runs.connection import connection_of
     from robin_cli.runs.opening import open_run
 
-    api_key(config)  # no endpoint is the first thing to say: before data is read or a folder made
+    api_keys(config)  # no endpoint is the first thing to say: before data is read or a folder made
     connection = connection_of(config)
     check_output(config.format, config.output)
     messages = messages_for(config)

@@ -105,12 +105,22 @@ BaseUrl = Annotated[
         rich_help_panel=_DATA,
     ),
 ]
-Model = Annotated[str | None, _option(help="The judge's model name.", envvar="ROBIN_MODEL", rich_help_panel=_DATA)]
-ApiKeyEnv = Annotated[
-    str | None,
+Models = Annotated[
+    list[str] | None,
     _option(
-        help="Environment variable that holds the key. (default: OPENAI_API_KEY)",
+        "--model",
+        help="The judge's model name, or NAME@https://address/v1; given again, a panel of judges.",
+        envvar="ROBIN_MODEL",
+        metavar="NAME",
+        rich_help_panel=_DATA,
+    ),
+]
+ApiKeyEnv = Annotated[
+    list[str] | None,
+    _option(
+        help="Environment variable that holds the key; given again, one for each --model. (default: OPENAI_API_KEY)",
         envvar="ROBIN_API_KEY_ENV",
+        metavar="VARIABLE",
         rich_help_panel=_DATA,
     ),
 ]

@@ -53,7 +53,9 @@ def plan(*, pilot: int | None, json: bool, **given: Any) -> None:
     run = (
         None
         if pilot is None
-        else _pilot(config, dataset, pilot * len(prompts.attributes) * len(dataset.pairs), messages)
+        else _pilot(
+            config, dataset, pilot * len(prompts.attributes) * max(1, len(config.model)) * len(dataset.pairs), messages
+        )
     )
     with messages.busy("simulating the run"):
         facts = plan_of(config, dataset, pilot=run)
@@ -75,8 +77,8 @@ plan.__signature__ = _signature()  # type: ignore[attr-defined]
 def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) -> Path:
     """Make a run of so many ``calls``; where it is."""
     from robin_cli.cli.work import spend
-    from robin_cli.config import api_key
     from robin_cli.errors import InputError
+    from robin_cli.judges import api_keys
     from robin_cli.runs.connection import connection_of
     from robin_cli.runs.manifest import FILE, read_manifest
     from robin_cli.runs.opening import open_run
@@ -96,7 +98,7 @@ def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) 
     if config.run and (Path(config.run) / FILE).exists() and read_manifest(Path(config.run)).budget > calls:
         messages.note(f"{config.run} has had more than the pilot's {calls:,} calls already: it is taken as it is")
         return Path(config.run)
-    api_key(config)
+    api_keys(config)
     connection = connection_of(config)
     with open_run(replace(config, budget=calls), messages.note, dataset) as store:
         spend(store, connection, config, messages, pilot=True)

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 
 import typer
 
-from robin_cli.config import RunConfig, api_key
+from robin_cli.config import RunConfig
 from robin_cli.errors import LimitReached, RobinError, StorageError
+from robin_cli.judges import api_keys
 from robin_cli.output.messages import Messages
 from robin_cli.output.progress import conclusion, shown
 from robin_cli.runs.connection import Connection
@@ -36,13 +37,13 @@ def spend(
         RobinError: as the errors of the judge and of the disk; a line saying what is kept was printed.
         typer.Exit: it was interrupted.
     """
-    key = api_key(config)
+    keys = api_keys(config)
     try:
         outcome = asyncio.run(
             work(
                 store,
                 connection,
-                key,
+                keys,
                 notify=messages.note,
                 around=lambda session, stop: _around(session, stop, messages, quiet=config.quiet),
                 cautious=not pilot,

@@ -94,13 +94,7 @@ def _load(path: Path) -> Mapping[str, Pool]:
 
 def _read(path: Path) -> pa.Table:
     if path.is_dir():
-        folder = path / "judgments"
-        segments = sorted(folder.glob("*.parquet"))
-        if not segments:
-            raise InputError(f"{path}: a folder, but no run with finished judgments in it")
-        return pa.concat_tables(
-            [pq.read_table(segment, columns=["pair_id", "attribute", "rating"]) for segment in segments]
-        )
+        return _judgments(path)
     suffix = path.suffix.lower()
     if suffix not in _READERS:
         raise InputError(f"{path}: a pool is a .parquet, .csv or .jsonl file, or a run directory")
@@ -109,12 +103,36 @@ def _read(path: Path) -> pa.Table:
     return _READERS[suffix](path)
 
 
+def panel_pool(judge: str, attribute: str) -> str:
+    """What the pool of one judge and attribute is called, where a run has several judges."""
+    return f"{judge}/{attribute}"
+
+
+def _judgments(run: Path) -> pa.Table:
+    segments = sorted((run / "judgments").glob("*.parquet"))
+    if not segments:
+        raise InputError(f"{run}: a folder, but no run with finished judgments in it")
+    wanted = ("pair_id", "attribute", "rating", "judge")
+    table = pa.concat_tables(
+        [
+            pq.read_table(segment, columns=[name for name in wanted if name in pq.read_schema(segment).names])
+            for segment in segments
+        ],
+        promote_options="default",
+    )
+    if "judge" not in table.column_names or len(table["judge"].unique()) < 2:
+        return table
+    names = pc.binary_join_element_wise(table["judge"], table["attribute"], "/")
+    return table.set_column(table.column_names.index("attribute"), "attribute", names)
+
+
 def _with_human(pool: Pool, run: Path) -> Pool:
     """The pool of a run with the human ratings of its pairs, where they have any of this attribute."""
     pairs = pq.read_table(run / "pairs.parquet", partitioning=None)
-    if pool.name not in pairs.column_names:
+    attribute = next((name for name in (pool.name, pool.name.rpartition("/")[2]) if name in pairs.column_names), None)
+    if attribute is None:
         return pool
-    known = dict(zip(pairs["pair_id"].to_pylist(), pairs[pool.name].to_pylist(), strict=True))
+    known = dict(zip(pairs["pair_id"].to_pylist(), pairs[attribute].to_pylist(), strict=True))
     human = [known.get(pair_id) for pair_id in pool.pair_ids]
     return replace(pool, human=np.array([np.nan if value is None else value for value in human], dtype=np.float64))
 

@@ -34,16 +34,22 @@ class Member:
 
     def load(self) -> float:
         """Calls under way over those it bears; 1 or more: there is no room."""
-        return self.in_use / (1 if self.on_trial else self.pacer.limit)
+        return self.in_use / self.bears
+
+    @property
+    def bears(self) -> int:
+        """Calls that may be under way now."""
+        return 1 if self.on_trial else self.pacer.limit
 
 
 class Seat:
     """The right to make one call now, at ``endpoint``; a call that fails there may move."""
 
-    __slots__ = ("endpoint",)
+    __slots__ = ("endpoint", "home")
 
-    def __init__(self, endpoint: Member) -> None:
+    def __init__(self, endpoint: Member, home: Endpoints) -> None:
         self.endpoint = endpoint
+        self.home = home
 
     @property
     def most_samples(self) -> int:
@@ -75,6 +81,17 @@ class Endpoints:
     def ceiling(self) -> int:
         """The most calls that can ever be under way."""
         return sum(member.pacer.ceiling for member in self._members)
+
+    @property
+    def bears(self) -> int:
+        """Calls that may be under way now, at all addresses that are not set aside; at least 1."""
+        now = self._clock()
+        return max(1, sum(member.bears for member in self._members if member.away_until <= now))
+
+    @property
+    def most_samples(self) -> int:
+        """Ratings that one request brings, whichever address it goes to, as far as is known."""
+        return min(member.judge.most_samples for member in self._members)
 
     def most_cost(self, question: Question) -> float:
         """What a call costs at most, in US dollars, at whichever endpoint it ends."""
@@ -166,7 +183,7 @@ class Endpoints:
 
     def _take(self, member: Member) -> Seat:
         member.in_use += 1
-        return Seat(member)
+        return Seat(member, self)
 
     def _hand_out(self) -> None:
         while self._waiting and (member := self._with_room()) is not None:

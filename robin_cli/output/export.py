@@ -42,32 +42,31 @@ def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide:
 
     Args:
         with_text: add prompt and response.
-        wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
+        wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
+            judge, where ``scores`` are those of each judge.
     """
     columns: dict[str, pa.Array] = {}
     for name, values in scores.columns.items():
         columns[name] = (
             pa.array(values, pa.large_string()) if isinstance(values, list) else pa.array(values, from_pandas=True)
         )
-    index = run.index
-    rows = range(0, len(index), len(index.attributes) if wide else 1)
     if wide:
-        columns = _side_by_side(columns, index.attributes)
+        columns = _side_by_side(columns, scores.facets)
     if with_text:
-        pairs = [run.pairs[index.pair(arm)] for arm in rows]
+        pairs = [run.pairs[scores.pair(row)] for row in range(0, len(scores), len(scores.facets) if wide else 1)]
         columns["prompt"] = pa.array([pair.prompt for pair in pairs], pa.large_string())
         columns["response"] = pa.array([pair.response for pair in pairs], pa.large_string())
     return pa.table(columns)
 
 
-def _side_by_side(columns: Mapping[str, pa.Array], attributes: Sequence[str]) -> dict[str, pa.Array]:
-    """Columns of arms, which come pair by pair, as columns of pairs."""
-    every = len(attributes)
+def _side_by_side(columns: Mapping[str, pa.Array], facets: Sequence[str]) -> dict[str, pa.Array]:
+    """Columns of rows, which come pair by pair, as columns of pairs."""
+    every = len(facets)
     wide = {"pair_id": _strided(columns["pair_id"], 0, every)}
-    for position, attribute in enumerate(attributes):
+    for position, facet in enumerate(facets):
         for name, values in columns.items():
-            if name not in wide and name != "attribute":
-                wide[f"{attribute}_{name}"] = _strided(values, position, every)
+            if name not in {"pair_id", "attribute", "judge"}:
+                wide[f"{facet}_{name}"] = _strided(values, position, every)
     return wide
 
 

@@ -66,7 +66,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "ratings": ratings,
         "pairs": manifest.data["pairs"],
         "attributes": list(manifest.attributes),
-        "judge": manifest.settings["model"],
+        "judge": ", ".join(manifest.judges),
         "scheduler": manifest.settings["scheduler"],
         "data": manifest.data["source"],
         "created_at": manifest.created_at,

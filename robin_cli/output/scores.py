@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.allocation.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.records import Scale
 from robin_cli.runs.fold import level_counts, retirement_reasons
 from robin_cli.runs.reading import RunData
 from robin_cli.statistics.agreement import Agreement, agreement
-from robin_cli.statistics.intervals import largest_reach, mean_intervals
+from robin_cli.statistics.intervals import ALPHA, largest_reach, mean_intervals
+from robin_cli.statistics.panel import panel_score
 
 COLUMNS = (
     "pair_id",
@@ -27,32 +29,88 @@ COLUMNS = (
     "human",
     "given_up",
 )
+PANEL_COLUMNS = (*COLUMNS, "judges", "judge_spread")
+JUDGE_COLUMNS = ("pair_id", "attribute", "judge", *COLUMNS[2:])
+
+Columns = Mapping[str, list[str] | FloatArray | IntArray]
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """One row an arm, in the order of the data.
+    """Rows pair by pair, in the order of the data: one an attribute, or one an attribute and judge.
 
     Attributes:
-        columns: by name, those of COLUMNS; ``score``, ``variance``, ``std_error`` and ``human`` are nan where there is
-            none: no rating, fewer than two ratings, no human rating in the data. ``given_up``: why the arm is asked no more
-            (``context_length``, ``truncated``, …), '' for those that are.
-        retired: arms given up because their answers came without ratings, shape (rows,).
-        error_bound: with probability at least 1 − ALPHA no score is further than this from the judge's mean rating, all
-            scores at once, at whatever time one looks; in points of the scale. It is never estimated from a spread that a
-            few equal ratings make look small.
+        columns: by name, those of COLUMNS (PANEL_COLUMNS for several judges together, JUDGE_COLUMNS for each by itself);
+            ``score``, ``variance``, ``std_error``, ``judge_spread`` and ``human`` are nan where there is none: too few
+            ratings, no human rating in the data. ``given_up``: why an arm is asked no more (``context_length``, ``truncated``,
+            …), '' for those that are.
+        facets: what the rows of one pair are, in words.
+        retired: rows with an arm that was given up, shape (rows,).
+        error_bound: with probability at least 1 − ALPHA no score of any judge is further than this from the judge's mean
+            rating, all scores at once, at whatever time one looks; in points of the scale. It is never estimated from a
+            spread that a few equal ratings make look small.
+        between: variance between the judges beyond noise, shape (rows,), see :mod:`robin_cli.statistics.panel`; None for one.
     """
 
-    columns: Mapping[str, list[str] | FloatArray | IntArray]
-    retired: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    columns: Columns
+    facets: Sequence[str]
+    retired: NDArray[np.bool_]
     error_bound: float
+    between: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.columns["pair_id"])
 
+    def pair(self, row: int) -> int:
+        """Position in the data of the row's pair."""
+        return row // len(self.facets)
 
-def score(run: RunData) -> Scores:
-    """The scores of ``run`` as it stands."""
+
+def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
+    """The scores of ``run`` as it stands, a row a pair and attribute; several judges count alike, however often each was asked.
+
+    Args:
+        alpha: the intervals hold with at least 1 − alpha, each for itself.
+    """
+    judges = len(run.index.judges)
+    each = judge_scores(run, alpha=alpha / judges)
+    if judges == 1:
+        return each
+    rows = len(each) // judges
+    means, variance, n, low, high, unparsed = (
+        np.asarray(each.columns[name]).reshape(rows, judges)
+        for name in ("score", "variance", "n", "ci_low", "ci_high", "n_unparsed")
+    )
+    panel = panel_score(means, variance, n)
+    reasons = np.array(each.columns["given_up"], dtype=object).reshape(rows, judges)
+    columns: Columns = {
+        **{name: each.columns[name][::judges] for name in ("pair_id", "attribute")},
+        "score": panel.score,
+        "n": n.sum(axis=1),
+        "variance": panel.variance,
+        "std_error": panel.std_error,
+        # Each judge's interval holds with 1 − α/J, so all J do with 1 − α, and the mean lies between the means of their ends.
+        "ci_low": low.mean(axis=1),
+        "ci_high": high.mean(axis=1),
+        "n_unparsed": unparsed.sum(axis=1),
+        "human": each.columns["human"][::judges],
+        "given_up": [
+            "; ".join(f"{judge}: {why}" for judge, why in zip(run.index.judges, row, strict=True) if why)
+            for row in reasons
+        ],
+        "judges": (n > 0).sum(axis=1),
+        "judge_spread": np.sqrt(np.maximum(panel.between, 0.0)),
+    }
+    retired = np.asarray(each.retired.reshape(rows, judges).any(axis=1))
+    return Scores(columns, run.index.attributes, retired, each.error_bound, panel.between)
+
+
+def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
+    """The scores of ``run``, a row a pair, attribute and judge; the column ``judge`` is there where there are several.
+
+    Args:
+        alpha: as for :func:`score`.
+    """
     index = run.index
     arm = index.arms_of(run.judgments)
     arms = run.fold()
@@ -62,17 +120,20 @@ def score(run: RunData) -> Scores:
     n = arms.counts.copy()
     means = mean(n, arms.totals)
     variance = sample_variance(n, arms.totals, arms.totals_sq)
-    low, high = mean_intervals(counts, scale.low, scale.high)
+    low, high = mean_intervals(counts, scale.low, scale.high, alpha=alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         std_error = np.sqrt(variance / n)
-    pairs = [run.pairs[index.pair(each)] for each in range(len(index))]
-    attributes = [index.attribute(each) for each in range(len(index))]
+    every = range(len(index))
+    pairs = [run.pairs[index.pair(each)] for each in every]
+    attributes = [index.attribute(each) for each in every]
     human = np.array(
         [pair.human.get(name, np.nan) for pair, name in zip(pairs, attributes, strict=True)], dtype=np.float64
     )
-    columns: dict[str, list[str] | FloatArray | IntArray] = {
+    several = len(index.judges) > 1
+    columns: Columns = {
         "pair_id": [pair.pair_id for pair in pairs],
         "attribute": attributes,
+        **({"judge": [index.judges[index.judge(each)] for each in every]} if several else {}),
         "score": means,
         "n": n,
         "variance": variance,
@@ -81,18 +142,27 @@ def score(run: RunData) -> Scores:
         "ci_high": high,
         "n_unparsed": arms.unparsed.copy(),
         "human": human,
-        "given_up": [reasons.get(each, "") for each in range(len(index))],
+        "given_up": [reasons.get(each, "") for each in every],
     }
-    return Scores(columns, arms.retired_mask, largest_reach(counts, scale.low, scale.high))
+    facets = [
+        f"{attribute}_{judge}" if several else attribute for attribute in index.attributes for judge in index.judges
+    ]
+    return Scores(columns, facets, arms.retired_mask, largest_reach(counts, scale.low, scale.high))
+
+
+def all_agreements(run: RunData) -> dict[str, list[Agreement]]:
+    """Correlations of the run's scores with the human ratings, by attribute; of a panel also those of each judge."""
+    panel = agreements(score(run))
+    return panel if len(run.index.judges) == 1 else panel | agreements(judge_scores(run))
 
 
 def agreements(scores: Scores) -> dict[str, list[Agreement]]:
-    """Correlations of the scores with the human ratings, by attribute; only attributes that have human ratings."""
-    attributes = np.array(scores.columns["attribute"])
+    """Correlations of the scores with the human ratings, by attribute (and judge); only where there are human ratings."""
+    named = [np.array(scores.columns[name]) for name in ("attribute", "judge") if name in scores.columns]
     means, human = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "human"))
     found = {}
-    for attribute in dict.fromkeys(attributes.tolist()):
-        mine = attributes == attribute
+    for key in dict.fromkeys(zip(*(each.tolist() for each in named), strict=True)):
+        mine = np.all([each == name for each, name in zip(named, key, strict=True)], axis=0)
         if not np.isnan(human[mine]).all():
-            found[attribute] = agreement(means[mine], human[mine])
+            found[" · ".join(key)] = agreement(means[mine], human[mine])
     return found

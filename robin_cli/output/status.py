@@ -16,14 +16,16 @@ from rich.console import Console
 
 from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.policies import empirical_variance
-from robin_cli.output.scores import Scores, agreements, score
+from robin_cli.output.scores import Scores, agreements, judge_scores, score
 from robin_cli.output.table import judged_by, print_facts
 from robin_cli.output.text import counted, dollars
 from robin_cli.records import Scale
+from robin_cli.runs.connection import addresses_of
 from robin_cli.runs.opening import policy_of
 from robin_cli.runs.reading import RunData, is_locked, read_run
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
 from robin_cli.statistics.intervals import ALPHA
+from robin_cli.statistics.panel import spread_between
 from robin_cli.statistics.worst_error import likely_worst_error
 
 
@@ -42,6 +44,8 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
     """The facts of :func:`status_of`, of a run that was read already; ``working``: a process is at work on it."""
     arms = run.fold()
     manifest = run.manifest
+    several = len(manifest.judges) > 1
+    each = judge_scores(run) if several else scores
     last = manifest.sessions[-1] if manifest.sessions else {}
     return {
         "run": str(run.path),
@@ -57,15 +61,17 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "arms": len(arms),
         "arms_without_rating": int((arms.counts == 0).sum()),
         "arms_retired": int(arms.retired_mask.sum()),
-        "retired_reasons": dict(sorted(Counter(filter(None, scores.columns["given_up"])).items())),
+        "retired_reasons": dict(sorted(Counter(filter(None, each.columns["given_up"])).items())),
         "worst_error_estimate": _estimate(arms, Scale(*manifest.scale)),
         "error_bound": scores.error_bound,
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
         "agreement": {
             attribute: {each.coefficient: asdict(each) for each in listed}
-            for attribute, listed in agreements(scores).items()
+            for attribute, listed in (agreements(scores) | (agreements(each) if several else {})).items()
         },
+        "judges": _judges(run, each),
+        "judge_spread": None if scores.between is None else finite(spread_between(scores.between)),
         "prompt_tokens": pc.sum(run.judgments["prompt_tokens"]).as_py() or 0,
         "completion_tokens": pc.sum(run.judgments["completion_tokens"]).as_py() or 0,
         "cost_usd": pc.sum(run.judgments["cost_usd"]).as_py(),
@@ -73,12 +79,37 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "usage_estimated": pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
         "scheduler": manifest.settings["scheduler"],
         "judge": judged_by(manifest),
-        "model": manifest.settings["model"],
-        "base_url": manifest.settings["base_url"] if isinstance(last.get("base_url"), str | None) else last["base_url"],
+        "model": ", ".join(manifest.judges),
+        "base_url": list(dict.fromkeys(url for judge in addresses_of(manifest) for url in judge.base_urls)),
         "data": manifest.data["source"],
         "created_at": manifest.created_at,
         "sessions": len(manifest.sessions),
     }
+
+
+def _product(facts: dict[str, Any]) -> str:
+    judges = f" × {len(facts['judges'])} judges" if len(facts["judges"]) > 1 else ""
+    return f"{facts['pairs']:,} pairs × {', '.join(facts['attributes'])}{judges}"
+
+
+def _whose(facts: dict[str, Any]) -> str:
+    return "the judges'" if len(facts["judges"]) > 1 else "the judge's"
+
+
+def _judge_lines(facts: dict[str, Any]) -> dict[str, str]:
+    judges = facts["judges"]
+    if len(judges) < 2:
+        return {}
+    spread = facts["judge_spread"]
+    lines = {f"judge {number}": _judge_line(each) for number, each in enumerate(judges, 1)}
+    known = "not known: a judge has fewer than two ratings of every pair" if spread is None else f"{spread:.2f}"
+    return {**lines, "between judges": f"{known} (standard deviation of their means of one pair, noise taken out)"}
+
+
+def _judge_line(each: dict[str, Any]) -> str:
+    mean = "–" if each["mean_score"] is None else f"{each['mean_score']:.2f}"
+    cost = "" if each["cost_usd"] is None else f", {dollars(each['cost_usd'])}"
+    return f"{each['judge']}: {each['spent']:,} calls, {each['ratings']:,} ratings, mean score {mean}{cost}"
 
 
 def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
@@ -101,12 +132,13 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "without a rating": counted(facts["unparsed"]) or "none",
         "failed calls": counted(facts["failed"]) or "none",
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
-        "arms": f"{facts['arms']:,} ({facts['pairs']:,} pairs × {', '.join(facts['attributes'])}), "
+        "arms": f"{facts['arms']:,} ({_product(facts)}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
         "worst error": _worst_line(facts["worst_error_estimate"]),
-        "error bound": f"no score is further than {facts['error_bound']:.2f} from the judge's mean ({scale_note})",
+        "error bound": f"no score is further than {facts['error_bound']:.2f} from {_whose(facts)} mean ({scale_note})",
         "paper's bound": _paper_line(facts["paper_bound"]),
         **{f"human {name}": _agreement_line(found) for name, found in facts["agreement"].items()},
+        **_judge_lines(facts),
         "given up": counted(facts["retired_reasons"]) or "none",
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
         + (f" (of {facts['usage_estimated']:,} requests estimated)" if facts["usage_estimated"] else ""),
@@ -147,10 +179,35 @@ def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
     return {"value": value if math.isfinite(value) else None, "delta": delta, "assumes": assumes}
 
 
+def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
+    """Each judge of a panel: its calls, its ratings, their mean over pairs and attributes, and its money."""
+    names = run.index.judges
+    means = np.asarray(scores.columns["score"]).reshape(-1, len(names))
+    found = []
+    for number, name in enumerate(names):
+        rows = run.judgments if len(names) == 1 else run.judgments.filter(pc.equal(run.judgments["judge"], name))
+        rated = means[:, number][~np.isnan(means[:, number])]
+        found.append(
+            {
+                "judge": name,
+                "spent": pc.sum(pc.not_equal(rows["status"], "failed")).as_py() or 0,
+                "ratings": len(rows) - rows["rating"].null_count,
+                "mean_score": float(rated.mean()) if len(rated) else None,
+                "cost_usd": pc.sum(rows["cost_usd"]).as_py(),
+            }
+        )
+    return found
+
+
+def finite(value: float) -> float | None:
+    """``value``; None, as JSON has it, for nan."""
+    return None if math.isnan(value) else value
+
+
 def _estimate(arms: Arms, scale: Scale) -> float | None:
     kept = ~arms.retired_mask
     worst = likely_worst_error(arms.counts[kept], arms.totals[kept], arms.totals_sq[kept], scale)
-    return None if math.isnan(worst) else worst
+    return finite(worst)
 
 
 def _worst_line(estimate: float | None) -> str:

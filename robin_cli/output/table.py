@@ -34,7 +34,10 @@ def print_scores(console: Console, scores: Scores, run: RunData) -> None:
         shown["attribute"] = [_text(columns["attribute"][row]) for row in rows]
     shown["score"] = [_number(columns["score"][row]) for row in rows]
     shown["95 % interval"] = [f"{_number(columns['ci_low'][row])} – {_number(columns['ci_high'][row])}" for row in rows]
-    shown["variance"] = [_number(columns["variance"][row]) for row in rows]
+    if "judge_spread" in columns:
+        shown["judges ±"] = [_number(columns["judge_spread"][row]) for row in rows]
+    else:
+        shown["variance"] = [_number(columns["variance"][row]) for row in rows]
     for name in ("human", "n_unparsed"):  # only where there are any
         values = np.asarray(columns[name], dtype=np.float64)
         if np.any(values > 0) or (name == "human" and not np.all(np.isnan(values))):
@@ -47,16 +50,17 @@ def print_scores(console: Console, scores: Scores, run: RunData) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     widths = {name: max(map(len, (name, *cells))) for name, cells in shown.items()}
     texts = [name for name in shown if name in {"pair", "attribute"}]
-    others = sum(width + _GAP for name, width in widths.items() if name not in texts) + _BAR + _GAP
+    bar_width = _BAR // 2 if "judge_spread" in columns else _BAR
+    others = sum(width + _GAP for name, width in widths.items() if name not in texts) + bar_width + _GAP
     for name, width in widths.items():
         if name in texts:  # gives way where the terminal is narrow
             share = (console.width - others) // len(texts) - _GAP
             table.add_column(name, no_wrap=True, width=max(_NARROWEST, min(width, share)))
         else:
             table.add_column(name, justify="right", no_wrap=True, width=width)
-    table.add_column("", no_wrap=True, min_width=_BAR)
+    table.add_column("", no_wrap=True, min_width=bar_width)
     for row in rows:
-        bar = "█" * round(_BAR * calls[row] / max(1, calls.max()))
+        bar = "█" * round(bar_width * calls[row] / max(1, calls.max()))
         table.add_row(
             *(Text(values[row]) for values in shown.values()), Text(bar), style="dim" if scores.retired[row] else ""
         )
@@ -68,9 +72,12 @@ def print_scores(console: Console, scores: Scores, run: RunData) -> None:
 
 def judged_by(manifest: Manifest) -> str:
     """Who gave the ratings; says it where nobody read the responses."""
-    model = str(manifest.settings["model"])
-    replay = " (recorded ratings, replayed: no model read these responses)" if model.startswith(MODEL_PREFIX) else ""
-    return f"{model}{replay}, {manifest.settings['scheduler']}, temperature {manifest.settings['temperature']:g}"
+    replays = [model.startswith(MODEL_PREFIX) for model in manifest.models]
+    who = "no model" if all(replays) else "those models did not"
+    replay = f" (recorded ratings, replayed: {who} read these responses)" if any(replays) else ""
+    settings = manifest.settings
+    judges = ", ".join(manifest.judges)
+    return f"{judges}{replay}, {settings['scheduler']}, temperature {settings['temperature']:g}"
 
 
 def print_facts(console: Console, facts: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""How a session reaches its judge: the part of the settings that may differ between the sessions of one run."""
+"""How a session reaches its judges: the part of the settings that may differ between the sessions of one run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from robin_cli.config import RunConfig, endpoint_of
+from robin_cli.config import RunConfig
+from robin_cli.errors import InputError
+from robin_cli.judges import JudgeAddress, judges_of
 from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.metering import Meter, Price, prices_of
 from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
@@ -19,10 +21,11 @@ AUTO_CEILING = 256
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How a session reaches its judge, and what it may cost; recorded with each session of a run."""
+    """How a session reaches its judges, and what it may cost; recorded with each session of a run."""
 
+    model: tuple[str, ...]
     base_url: tuple[str, ...]
-    api_key_env: str
+    api_key_env: tuple[str, ...]
     concurrency: str
     samples_per_request: int
     rpm: float | None
@@ -39,50 +42,85 @@ class Connection:
         """The fields by name, for the manifest."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    def prices(self, model: str) -> list[Price | None]:
-        """The price of ``model`` at each address; InputError if money is limited and one has none."""
-        return prices_of(model, self.base_url, price_in=self.price_in, price_out=self.price_out, max_cost=self.max_cost)
+    @property
+    def judges(self) -> tuple[JudgeAddress, ...]:
+        """The judges and where they are."""
+        return judges_of(RunConfig(model=self.model, base_url=self.base_url, api_key_env=self.api_key_env))
+
+    def prices(self, judge: JudgeAddress) -> list[Price | None]:
+        """The price of ``judge`` at each of its addresses; InputError if money is limited and one has none."""
+        return prices_of(
+            judge.name, judge.base_urls, price_in=self.price_in, price_out=self.price_out, max_cost=self.max_cost
+        )
 
 
 def connection_of(config: RunConfig) -> Connection:
-    """The part of ``config`` that says how to reach the judge.
+    """The part of ``config`` that says how to reach the judges.
 
     Raises:
         InputError: no model is named, or money is limited that has no price.
     """
-    values = {each.name: getattr(config, each.name) for each in fields(Connection)}
-    base_urls, model = endpoint_of(config)
-    connection = Connection(**{**values, "base_url": base_urls})
-    connection.prices(model)
+    connection = Connection(**{each.name: getattr(config, each.name) for each in fields(Connection)})
+    for judge in judges_of(config):
+        connection.prices(judge)
     return connection
 
 
 def last_connection(manifest: Manifest) -> dict[str, Any]:
-    """How the last session of a run reached its judge, and which model that was, by names of RunConfig."""
+    """How the last session of a run reached its judges, and which they were, by names of RunConfig."""
     session: Mapping[str, Any] = manifest.sessions[-1] if manifest.sessions else {}
     known = {each.name for each in fields(Connection)} - {"debug_http"}
     recorded = {name: value for name, value in session.items() if name in known}
-    urls = recorded.pop("base_url", manifest.settings["base_url"])
+    several = {"base_url": manifest.settings["base_url"], "model": manifest.models} | recorded
     return {
         **recorded,
-        "base_url": (urls,) if isinstance(urls, str) else tuple(urls),
-        "model": manifest.settings["model"],
+        **{name: _tuple(several[name]) for name in ("base_url", "model", "api_key_env") if name in several},
     }
 
 
+def addresses_of(manifest: Manifest) -> tuple[JudgeAddress, ...]:
+    """Where the judges of a run were reached last."""
+    known = last_connection(manifest)
+    return judges_of(RunConfig(**{name: known[name] for name in ("model", "base_url", "api_key_env") if name in known}))
+
+
+def _tuple(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)  # text in runs from before there could be several
+
+
 def endpoints_of(
-    manifest: Manifest, connection: Connection, key: str, notify: Callable[[str], None]
-) -> tuple[Endpoints, Price | None]:
-    """The judges of a run behind one door, and the price of the first; ``key`` goes to each."""
+    manifest: Manifest, connection: Connection, keys: Mapping[str, str], notify: Callable[[str], None]
+) -> tuple[list[Endpoints], list[Price | None]]:
+    """Each judge of a run behind one door, in the run's order, and the price of each at its first address.
+
+    Args:
+        keys: by the variable that holds it; goes to the addresses of the judges that name it.
+
+    Raises:
+        InputError: ``connection`` names other judges.
+    """
+    reached = {judge.name: judge for judge in connection.judges}
+    if reached.keys() != set(manifest.judges):
+        raise InputError(
+            f"--model: this run is judged by {', '.join(manifest.judges)}, now {', '.join(reached)}; only their addresses may "
+            "change (NAME@https://…). For other judges start a new run"
+        )
+    judges = [reached[name] for name in manifest.judges]
+    endpoints = [_endpoints(manifest, connection, judge, keys[judge.api_key_env], notify) for judge in judges]
+    return endpoints, [connection.prices(judge)[0] for judge in judges]
+
+
+def _endpoints(
+    manifest: Manifest, connection: Connection, judge: JudgeAddress, key: str, notify: Callable[[str], None]
+) -> Endpoints:
     settings = manifest.settings
     workers = None if connection.concurrency == "auto" else int(connection.concurrency)
-    several = len(connection.base_url) > 1
-    prices = connection.prices(settings["model"])
+    several = len(judge.base_urls) > 1
     members = []
-    for base_url, price in zip(connection.base_url, prices, strict=True):
+    for base_url, price in zip(judge.base_urls, connection.prices(judge), strict=True):
         endpoint = Endpoint(
             base_url=base_url,
-            model=settings["model"],
+            model=judge.name,
             api_key=key,
             temperature=settings["temperature"],
             top_p=settings["top_p"],
@@ -96,4 +134,4 @@ def endpoints_of(
         )
         pacer = Pacer(workers, ceiling=AUTO_CEILING, clock=time.monotonic, caps=Caps(connection.rpm, connection.tpm))
         members.append(Member(base_url, OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=notify), pacer))
-    return Endpoints(members, clock=time.monotonic, notify=notify), prices[0]
+    return Endpoints(members, clock=time.monotonic, notify=notify)

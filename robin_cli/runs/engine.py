@@ -6,29 +6,25 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.budget import Budget, Purse
 from robin_cli.allocation.scheduler import Nothing, Scheduler
-from robin_cli.errors import EndpointError, LimitReached
-from robin_cli.judging.endpoints import Endpoints, Seat
+from robin_cli.errors import LimitReached
 from robin_cli.judging.judge import Failure, Question, Reply
+from robin_cli.judging.panel import Panel, Place
 from robin_cli.records import PERMANENT_FAILURES, Judgment
 from robin_cli.runs.committer import Committer
 from robin_cli.runs.fold import add_judgment
+from robin_cli.runs.health import Health
 
 GRACE_S = 10.0
 """How long calls under way may still take after the run was asked to stop."""
 
-STALL_S = 600.0
-"""A run in which nothing succeeds for so long is stopped."""
-
-_HOPELESS_FAILURES = 3
-_HOPELESS_REFUSALS = 25
-"""Failures (refusals of single pairs) in a row without a single answer, after which a session is stopped: then it is the
-endpoint (the request) that is wrong, not the pairs."""
+_LONGEST_PAUSE_S = 30.0
 
 
 @dataclass(slots=True)
@@ -69,7 +65,8 @@ class Stop:
 class _Call:
     """One request about to be made, and what is reserved for it."""
 
-    seat: Seat
+    place: Place
+    judge: int
     arm: int
     draw: int
     units: int
@@ -82,7 +79,8 @@ class Engine:
 
     Args:
         arms, scheduler, budget, purse: what is chosen from, who chooses, and how much there is to spend.
-        endpoints: who is asked, and how many at a time.
+        panel: who is asked, and how many at a time.
+        judge_of, judges: which of the panel's judges an arm is asked of, and their names for messages.
         question: what to ask of an arm, from its number and its draw.
         read: the judgments in a reply, or the one that records a failure; from the arm, its first draw and the outcome.
         write: keeps judgments durably; called in a thread.
@@ -98,11 +96,13 @@ class Engine:
         scheduler: Scheduler,
         budget: Budget,
         purse: Purse,
-        endpoints: Endpoints,
+        panel: Panel,
         question: Callable[[int, int, int], Question],
         read: Callable[[int, int, Reply | Failure], list[Judgment]],
         write: Callable[[Sequence[Judgment]], None],
         stop: Stop,
+        judge_of: Callable[[int], int] = lambda _arm: 0,
+        judges: Sequence[str] = ("",),
         samples: int = 1,
         watch: Callable[[int, Judgment], None] = lambda _arm, _judgment: None,
         clock: Callable[[], float] = time.monotonic,
@@ -112,7 +112,9 @@ class Engine:
         self._scheduler = scheduler
         self._budget = budget
         self._purse = purse
-        self._endpoints = endpoints
+        self._panel = panel
+        self._judge_of = judge_of
+        self._health = [Health(name, clock) for name in judges]
         self._samples = samples
         self._watch = watch
         self._question = question
@@ -125,8 +127,6 @@ class Engine:
         self._in_turn = False
         self._unwritten = 0
         self._failed: asyncio.Future[None]
-        self._last_success = clock()
-        self._failures_in_a_row = 0
 
     async def run(self) -> None:
         """Work until the budget is spent, no arm is left to ask, or the run is asked to stop.
@@ -138,7 +138,7 @@ class Engine:
             LimitReached: the money does not suffice for another call.
             StorageError: answers cannot be kept.
         """
-        count = min(self._endpoints.ceiling, max(1, self._budget.available))
+        count = min(self._panel.ceiling, max(1, self._budget.available))
         # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
         # long as no more answers do than a quarter of the calls at a time: a crash loses those and what is under way.
         self._in_turn = count == 1
@@ -187,18 +187,18 @@ class Engine:
             await self._make(call)
 
     async def _next_call(self) -> _Call | None:
-        """The next call, with a seat taken, and the budget and the money reserved; None at the end."""
+        """The next call, with a place taken, and the budget and the money reserved; None at the end."""
         while True:
-            seat = await self._endpoints.acquire()
+            place = await self._panel.enter()
             try:
-                call = self._choose(seat)
+                call = self._choose(place)
             except BaseException:
-                self._endpoints.release(seat)
+                self._panel.leave(place)
                 raise
             if isinstance(call, _Call):
                 self._wake_one()  # there may be one more for the next in line
                 return call
-            self._endpoints.release(seat)
+            self._panel.leave(place)
             if call is Nothing.LEFT:
                 self._end()
                 return None
@@ -206,18 +206,24 @@ class Engine:
             self._idle.append(turn)
             await turn
 
-    def _choose(self, seat: Seat) -> _Call | Nothing:
+    def _choose(self, place: Place) -> _Call | Nothing:
         if self._over or self._budget.exhausted:
             return Nothing.LEFT
         if not self._budget.available:
             return Nothing.NOW
-        chosen = self._scheduler.ask_several(min(self._samples, seat.most_samples, self._budget.available))
+        chosen = self._scheduler.ask_several(
+            min(self._samples, self._panel.most_samples(place), self._budget.available)
+        )
         if isinstance(chosen, Nothing):
             return chosen
         arm, units = chosen
+        judge = self._judge_of(arm)
+        if (too_many := units - self._panel.most_samples(place, judge)) > 0:
+            self._scheduler.withdraw(arm, too_many)
+            units -= too_many
         draw = self._arms.next_draw[arm]
         question = self._question(arm, draw, units)
-        money = 0.0 if self._purse.limit is None else self._endpoints.most_cost(question)
+        money = 0.0 if self._purse.limit is None else self._panel.most_cost(judge, question)
         if not self._purse.covers(money):
             # The next call is this one: a cheaper arm asked in its place would bend what the scheduler decides.
             self._scheduler.withdraw(arm, units)
@@ -230,31 +236,73 @@ class Engine:
         self._arms.next_draw[arm] = draw + units
         self._budget.reserve(units)
         self._purse.reserve(money)
-        return _Call(seat, arm, draw, units, money, question)
+        return _Call(place, judge, arm, draw, units, money, question)
 
     async def _make(self, call: _Call) -> None:
-        self.stats.in_flight += 1
-        self.stats.calls += 1
         try:
-            try:
-                outcome = await self._endpoints.ask(call.seat, call.question)
-            finally:
-                self._endpoints.release(call.seat)
-            if isinstance(outcome, Failure) and not self._blames_the_arm(outcome):
-                self.stats.failed[outcome.reason] += 1
-                self._scheduler.defer(call.arm, call.units)
-                self._settle(call, 0, 0.0)
-                return
+            outcome = await self._outcome(call)
+        finally:
+            self._panel.leave(call.place)
+        if outcome is None:
+            return
+        try:
             judgments = self._read(call.arm, call.draw, outcome)
-        except BaseException as error:
-            self.stats.dropped += isinstance(error, asyncio.CancelledError)
+        except BaseException:
             self._settle(call, 0, 0.0)
             raise
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._committer.commit(judgments, lambda error: self._keep(call, outcome, judgments, kept, error))
         self._unwritten += 1
-        if self._in_turn or self._unwritten > self._endpoints.ceiling // 4:
+        if self._in_turn or self._unwritten > self._panel.ceiling // 4:
             await asyncio.shield(kept)
+
+    async def _outcome(self, call: _Call) -> Reply | Failure | None:
+        """What came of the call, which is under way until it is settled; None where it was settled and says nothing."""
+        if call.place.seat is None and not await self._seated(call):
+            return None
+        health = self._health[call.judge]
+        self.stats.in_flight += 1
+        self.stats.calls += 1
+        try:
+            while True:
+                health.begins()
+                try:
+                    outcome = await self._panel.ask(call.place, call.question)
+                finally:
+                    health.ends()
+                if not isinstance(outcome, Failure):
+                    return outcome
+                self.stats.last_failure = f"{outcome.reason}: {outcome.detail}"
+                if health.blames_the_arm(outcome):
+                    return outcome
+                self.stats.failed[outcome.reason] += 1
+                if self._over or not self._panel.several:
+                    break
+                # The other judges must not spend what belongs to this one's arms while it is away: its calls wait for it.
+                await self._pause(min(_LONGEST_PAUSE_S, float(health.failures_in_a_row)))
+        except BaseException as error:
+            self.stats.dropped += isinstance(error, asyncio.CancelledError)
+            self._settle(call, 0, 0.0)
+            raise
+        self._scheduler.defer(call.arm, call.units)
+        self._settle(call, 0, 0.0)
+        return None
+
+    async def _seated(self, call: _Call) -> bool:
+        """Wait for a seat at the call's judge; False if the call is not made after all, and was given back."""
+        seated = False
+        try:
+            await self._panel.be_seated(call.place, call.judge)
+            seated = not self._over
+        finally:
+            if not seated:
+                self._scheduler.withdraw(call.arm, call.units)
+                self._give_back(call, 0, 0.0)
+        return seated
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.requested.wait(), seconds)
 
     def _keep(
         self,
@@ -282,6 +330,9 @@ class Engine:
 
     def _settle(self, call: _Call, units: int, cost: float) -> None:
         self.stats.in_flight -= 1
+        self._give_back(call, units, cost)
+
+    def _give_back(self, call: _Call, units: int, cost: float) -> None:
         self._budget.settle(call.units, units)
         self._purse.settle(call.money, cost)
         self._wake_one()
@@ -305,33 +356,8 @@ class Engine:
             self._watch(arm, judgment)
         units = sum(judgment.counts for judgment in judgments)
         if units:
-            self._last_success = self._clock()
-            self._failures_in_a_row = 0
+            self._health[self._judge_of(arm)].answered()
         return units
-
-    def _blames_the_arm(self, failure: Failure) -> bool:
-        """Whether a failure says something of its arm, rather than of an endpoint that is away for everyone.
-
-        Raises:
-            EndpointError: nothing has succeeded, so far or for too long.
-        """
-        self.stats.last_failure = f"{failure.reason}: {failure.detail}"
-        answered = self.stats.ratings or self.stats.unparsed
-        self._failures_in_a_row += 1
-        if failure.reason in PERMANENT_FAILURES:
-            if not answered and self._failures_in_a_row >= _HOPELESS_REFUSALS:
-                raise EndpointError(f"every request was refused; the last time: {failure.detail}")
-            return True
-        if not answered and self._failures_in_a_row >= _HOPELESS_FAILURES:
-            raise EndpointError(
-                f"the endpoint has not answered a single call ({failure.reason}: {failure.detail}); "
-                "is the server running, and --base-url right?"
-            )
-        if (silent_s := self._clock() - self._last_success) > STALL_S:
-            raise EndpointError(
-                f"nothing was answered for {silent_s:.0f} s; the last failure was {failure.reason}: {failure.detail}"
-            )
-        return self._failures_in_a_row == 1
 
     def _wake_one(self) -> None:
         while self._idle:

@@ -17,42 +17,63 @@ from robin_cli.records import PERMANENT_FAILURES, RETIRE_AFTER, Judgment, Scale
 
 @dataclass(frozen=True, slots=True)
 class ArmIndex:
-    """Arms are pairs × attributes, pair by pair: arm = pair · len(attributes) + attribute."""
+    """Arms are pairs × attributes × judges: arm = (pair · attributes + attribute) · judges + judge."""
 
     pair_ids: Sequence[str]
     attributes: Sequence[str]
+    judges: Sequence[str]
 
     def __len__(self) -> int:
-        return len(self.pair_ids) * len(self.attributes)
+        return len(self.pair_ids) * self.arms_a_pair
+
+    @property
+    def arms_a_pair(self) -> int:
+        """How many arms each pair has."""
+        return len(self.attributes) * len(self.judges)
 
     def pair(self, arm: int) -> int:
         """Position of the arm's pair in the data."""
-        return arm // len(self.attributes)
+        return arm // self.arms_a_pair
 
     def attribute(self, arm: int) -> str:
         """The arm's attribute."""
-        return self.attributes[arm % len(self.attributes)]
+        return self.attributes[arm // len(self.judges) % len(self.attributes)]
+
+    def judge(self, arm: int) -> int:
+        """Which of the judges is asked for the arm."""
+        return arm % len(self.judges)
+
+    def label(self, arm: int) -> str:
+        """What the arm is of its pair, as far as there are several: its attribute, its judge, or both."""
+        attribute = [self.attribute(arm)] if len(self.attributes) > 1 or len(self.judges) == 1 else []
+        judge = [self.judges[self.judge(arm)]] if len(self.judges) > 1 else []
+        return " · ".join(attribute + judge)
 
     def name(self, arm: int) -> str:
-        """The arm in words: its pair's id, and its attribute where there are several."""
+        """The arm in words: its pair's id, and what it is of its pair where there are several."""
         pair_id = self.pair_ids[self.pair(arm)]
-        return pair_id if len(self.attributes) == 1 else f"{pair_id} · {self.attribute(arm)}"
+        return pair_id if self.arms_a_pair == 1 else f"{pair_id} · {self.label(arm)}"
 
     def arms_of(self, judgments: pa.Table) -> IntArray:
         """Arm of each judgment, shape (rows,).
 
         Raises:
-            StorageError: a judgment of a pair or an attribute that the run does not have.
+            StorageError: a judgment of a pair, an attribute or a judge that the run does not have.
         """
         pairs = pc.index_in(judgments["pair_id"], value_set=pa.array(self.pair_ids, pa.string()))
         attributes = pc.index_in(judgments["attribute"], value_set=pa.array(self.attributes, pa.string()))
-        if pairs.null_count or attributes.null_count:
+        found = [pairs, attributes]
+        if len(self.judges) > 1:  # where there is one, judgments from before its name was recorded are its own
+            found.append(pc.index_in(judgments["judge"], value_set=pa.array(self.judges, pa.string())))
+        if any(each.null_count for each in found):
             raise StorageError(
-                "the run's judgments name a pair or an attribute that its pairs.parquet and manifest.json do not have; "
-                "these files are not of one run"
+                "the run's judgments name a pair, an attribute or a judge that its pairs.parquet and manifest.json do not "
+                "have; these files are not of one run"
             )
-        arm = pairs.to_numpy().astype(np.int64) * len(self.attributes) + attributes.to_numpy().astype(np.int64)
-        return np.asarray(arm, dtype=np.int64)
+        arm = np.zeros(len(judgments), dtype=np.int64)
+        for each, size in zip(found, (1, len(self.attributes), len(self.judges)), strict=False):
+            arm = arm * size + each.to_numpy().astype(np.int64)
+        return arm
 
 
 def fold_judgments(arm: IntArray, judgments: pa.Table, count: int) -> Arms:

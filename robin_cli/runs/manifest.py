@@ -14,6 +14,7 @@ import orjson
 
 from robin_cli import __version__
 from robin_cli.errors import RunError, did_you_mean
+from robin_cli.judges import judge_name
 from robin_cli.runs.journal import replace_file
 
 FORMAT = 1
@@ -50,6 +51,17 @@ class Manifest:
     created_at: str = field(default_factory=now)
     versions: Mapping[str, str] = field(default_factory=library_versions)
     format: int = FORMAT
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The judges as --model names them, some with an address of their own."""
+        model = self.settings["model"]
+        return (model,) if isinstance(model, str) else tuple(model)
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The names of the judges."""
+        return tuple(map(judge_name, self.models))
 
     def write(self, run: Path) -> None:
         """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""

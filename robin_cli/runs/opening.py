@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from robin_cli.allocation.arms import FloatArray
 from robin_cli.allocation.policies import Policy, Setup, make_policy
-from robin_cli.config import RunConfig, endpoint_of
+from robin_cli.config import OPENAI_URL, RunConfig
 from robin_cli.data.pairs import Dataset, load_pairs
 from robin_cli.errors import InputError, RunError
+from robin_cli.judges import judges_of
 from robin_cli.judging.rubrics import PromptSet, known_templates, load_prompts
 from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
@@ -43,7 +44,7 @@ def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) 
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
     wanted = manifest_of(config, dataset, prompts)
-    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes)
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges)
     variances = known_variances(Path(config.variances), index, notify) if config.variances else None
     policy_of(wanted, len(index), variances)  # refuses settings that cannot work, before anything is written
     path = Path(config.run) if config.run else _unused(Path("runs") / _run_name(prompts.attributes))
@@ -108,10 +109,13 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
     """The manifest of a new run.
 
     Raises:
-        InputError: no model, or a budget that does not reach every pair once.
+        InputError: no model, or a budget that does not reach every arm once.
     """
-    base_urls, model = endpoint_of(config)
-    settings: dict[str, Any] = {"base_url": list(base_urls), "model": model}
+    judges = judges_of(config)
+    settings: dict[str, Any] = {
+        "base_url": list(config.base_url or (OPENAI_URL,)),
+        "model": config.model[0] if len(judges) == 1 else list(config.model),
+    }
     for name in (
         "scheduler",
         "delta",
@@ -125,7 +129,7 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
         "limit",
     ):
         settings[name] = getattr(config, name)
-    check_reach(config.budget or 0, len(dataset.pairs), prompts.attributes)
+    check_reach(config.budget or 0, len(dataset.pairs), prompts.attributes, len(judges))
     return Manifest(
         settings=settings,
         budget=config.budget or 0,
@@ -148,14 +152,15 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
     )
 
 
-def check_reach(budget: int, pairs: int, attributes: Sequence[str]) -> None:
+def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int) -> None:
     """InputError if ``budget`` does not reach every arm once."""
-    arms = pairs * len(attributes)
+    arms_a_pair = len(attributes) * judges
+    arms = pairs * arms_a_pair
     if budget < arms:
-        what = "pairs" if len(attributes) == 1 else "pairs × attributes"
+        what = "pairs" + " × attributes" * (len(attributes) > 1) + " × judges" * (judges > 1)
         raise InputError(
             f"--budget {budget}: reaches {budget} of {arms} {what} once; raise it to {arms} or more, or take fewer pairs "
-            f"with --limit {max(1, budget // len(attributes))}"
+            f"with --limit {max(1, budget // arms_a_pair)}"
         )
 
 
@@ -174,8 +179,8 @@ def policy_of(manifest: Manifest, arms: int, variances: FloatArray | None) -> Po
     return make_policy(settings["scheduler"], setup)
 
 
-def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, *, has_key: bool) -> Iterable[str]:
-    """What a user should know before money is spent on this run."""
+def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, keyed_urls: Iterable[str]) -> Iterable[str]:
+    """What a user should know before money is spent on this run; a key goes to each of ``keyed_urls``."""
     policy = policy_of(manifest, arms, variances)
     if manifest.settings["scheduler"] == "robin-hood" and manifest.budget < arms * policy.warm_up:
         yield (
@@ -185,8 +190,8 @@ def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, *, has
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"
-    for url in map(urlsplit, manifest.settings["base_url"]):
-        if has_key and url.scheme == "http" and not is_loopback(url.hostname or ""):
+    for url in map(urlsplit, keyed_urls):
+        if url.scheme == "http" and not is_loopback(url.hostname or ""):
             yield f"the key goes unencrypted to {url.hostname}: use https"
 
 

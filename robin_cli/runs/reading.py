@@ -39,8 +39,8 @@ class RunData:
 
     @property
     def index(self) -> ArmIndex:
-        """Which arm is which pair and attribute."""
-        return ArmIndex([pair.pair_id for pair in self.pairs], self.manifest.attributes)
+        """Which arm is which pair, attribute and judge."""
+        return ArmIndex([pair.pair_id for pair in self.pairs], self.manifest.attributes, self.manifest.judges)
 
     def fold(self) -> Arms:
         """The arms after all judgments."""

@@ -28,7 +28,9 @@ JUDGMENTS = pa.schema(
         pa.field("request_id", pa.string()),
         pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("draw", pa.int64(), nullable=False),
-        pa.field("usage_estimated", pa.bool_()),  # null in runs from before it was recorded
+        # null in runs from before they were recorded:
+        pa.field("usage_estimated", pa.bool_()),
+        pa.field("judge", pa.string()),
     ]
 )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.allocation.budget import Budget, Purse
@@ -17,6 +18,7 @@ from robin_cli.allocation.scheduler import HeapScheduler, last_refit
 from robin_cli.judging.endpoints import Endpoints
 from robin_cli.judging.judge import Failure, Question, Reply
 from robin_cli.judging.metering import Price
+from robin_cli.judging.panel import Panel
 from robin_cli.judging.ratings import parse_rating
 from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
@@ -61,11 +63,11 @@ class Session:
     def __init__(
         self,
         store: RunStore,
-        endpoints: Endpoints,
+        endpoints: Sequence[Endpoints],
         stop: Stop,
         *,
         limits: Limits,
-        price: Price | None,
+        prices: Sequence[Price | None],
         notify: Callable[[str], None],
     ) -> None:
         run = read_run(store.path)
@@ -75,28 +77,38 @@ class Session:
         self._prompts = recorded_prompts(manifest)
         self.scale = self._prompts.scale
         self._seed = manifest.seed
-        self._model = manifest.settings["model"]
         self.arms = run.fold()
         self.budget = Budget(manifest.budget, self.arms.spent)
-        self.purse = Purse(limits.max_cost, money_spent(run, price))
+        self.purse = Purse(limits.max_cost, money_spent(run, prices))
         policy = _fitted(policy_of(manifest, len(self.arms), store.variances), run)
-        self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget)
-        suspicion = Suspicion(temperature=manifest.settings["temperature"], arms=len(self.arms), notify=notify)
+        self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget, judges=len(self.index.judges))
+        judges = self.index.judges
+        said = [f"{name}: " if len(judges) > 1 else "" for name in judges]
+        self._suspicions = [
+            Suspicion(
+                temperature=manifest.settings["temperature"],
+                arms=len(self.arms) // len(judges),
+                notify=lambda line, who=who: notify(who + line),  # type: ignore[misc]  # mypy does not see the default
+            )
+            for who in said
+        ]
         self._store = store
         self._stop = stop
-        self._endpoints = endpoints
+        self._panel = Panel(endpoints)
         self._engine = Engine(
             arms=self.arms,
             scheduler=self.scheduler,
             budget=self.budget,
             purse=self.purse,
-            endpoints=endpoints,
+            panel=self._panel,
+            judge_of=self.index.judge,
+            judges=judges if len(judges) > 1 else [""],
             question=self._question,
             read=self._read,
             write=store.append,
             stop=stop,
             samples=limits.samples,
-            watch=suspicion.look,
+            watch=lambda arm, judgment: self._suspicions[self.index.judge(arm)].look(arm, judgment),
         )
 
     @property
@@ -114,7 +126,7 @@ class Session:
         try:
             await self._engine.run()
         finally:
-            await self._endpoints.aclose()
+            await self._panel.aclose()
         return self.outcome()
 
     def outcome(self) -> Outcome:
@@ -144,13 +156,14 @@ class Session:
         blank = Judgment(
             pair_id=self._pairs[self.index.pair(arm)].pair_id,
             attribute=self.index.attribute(arm),
+            judge=self.index.judges[self.index.judge(arm)],
             draw=draw,
             rating=None,
             status="failed",
             reason=None,
             feedback="",
             text="",
-            model=self._model,
+            model=self.index.judges[self.index.judge(arm)],
             finish_reason=None,
             prompt_tokens=None,
             completion_tokens=None,
@@ -188,15 +201,18 @@ class Session:
         return judgments
 
 
-def money_spent(run: RunData, price: Price | None) -> float:
-    """US dollars that the run's answers cost; those from before a price was known, at ``price``."""
+def money_spent(run: RunData, prices: Sequence[Price | None]) -> float:
+    """US dollars that the run's answers cost; those from before a price was known, at that of their judge."""
     rows = run.judgments
-    known = float(pc.sum(rows["cost_usd"]).as_py() or 0.0)
+    spent = float(pc.sum(rows["cost_usd"]).as_py() or 0.0)
     unpriced = rows.filter(pc.is_null(rows["cost_usd"]))
-    if price is None or not len(unpriced):
-        return known
-    tokens = [int(pc.sum(unpriced[name]).as_py() or 0) for name in ("prompt_tokens", "completion_tokens")]
-    return known + price.cost(*tokens)
+    judge = run.index.arms_of(unpriced) % len(prices)
+    for number, price in enumerate(prices):
+        if price is not None and len(mine := unpriced.filter(pa.array(judge == number))):
+            spent += price.cost(
+                *(int(pc.sum(mine[name]).as_py() or 0) for name in ("prompt_tokens", "completion_tokens"))
+            )
+    return spent
 
 
 def _fitted(policy: Policy, run: RunData) -> Policy:

@@ -236,8 +236,10 @@ def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
 
 
 def state_table(arms: Arms, index: ArmIndex) -> pa.Table:
-    """The snapshot of the contract: one row an arm."""
+    """The snapshot of the contract: one row an arm; the judge's name is there where there are several."""
     means = mean(arms.counts, arms.totals)
+    several = len(index.judges) > 1
+    judge = {"judge": [index.judges[index.judge(arm)] for arm in range(len(arms))]} if several else {}
     return pa.table(
         {
             "pair_id": [index.pair_ids[index.pair(arm)] for arm in range(len(arms))],
@@ -247,6 +249,7 @@ def state_table(arms: Arms, index: ArmIndex) -> pa.Table:
             "m2": arms.totals_sq - arms.counts * (means**2),
             "n_unparsed": arms.unparsed,
             "retired": arms.retired_mask,
+            **judge,
         }
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.allocation.arms import FloatArray, IntArray
-from robin_cli.data.pools import Pool, load_pools
+from robin_cli.data.pools import Pool, load_pools, panel_pool
 from robin_cli.errors import InputError
 from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
@@ -25,7 +25,7 @@ def known_variances(source: Path, index: ArmIndex, notify: Callable[[str], None]
     variances = np.full(len(index), np.nan)
     for position, pool in enumerate(_pools_of(source, index)):
         known = _by_pair(pool)
-        variances[position :: len(index.attributes)] = [known.get(pair_id, np.nan) for pair_id in index.pair_ids]
+        variances[position :: index.arms_a_pair] = [known.get(pair_id, np.nan) for pair_id in index.pair_ids]
     unknown = int(np.isnan(variances).sum())
     if unknown == len(variances):
         raise InputError(
@@ -39,7 +39,7 @@ def known_variances(source: Path, index: ArmIndex, notify: Callable[[str], None]
 
 
 def known_counts(source: Path, index: ArmIndex, scale: Scale) -> list[IntArray]:
-    """How often each pair got each rating at ``source``, a run or a pool: by attribute, shape (pairs, levels) each.
+    """How often each pair got each rating at ``source``, a run or a pool: by attribute and judge, shape (pairs, levels) each.
 
     Raises:
         InputError: ``source`` cannot be read, knows none of the pairs, or holds ratings outside the scale.
@@ -62,13 +62,15 @@ def known_counts(source: Path, index: ArmIndex, scale: Scale) -> list[IntArray]:
 
 
 def _pools_of(source: Path, index: ArmIndex) -> list[Pool]:
-    """The pool of each attribute; one pool alone serves for any."""
+    """The pool of each attribute and judge: the judge's own, else that of the attribute; one pool alone serves for any."""
     pools = load_pools(source)
     found = []
-    for attribute in index.attributes:
-        pool = pools.get(attribute) or (next(iter(pools.values())) if len(pools) == 1 else None)
+    for arm in range(index.arms_a_pair):
+        attribute = index.attribute(arm)
+        names = (panel_pool(index.judges[index.judge(arm)], attribute), attribute, *(pools if len(pools) == 1 else ()))
+        pool = next((pools[name] for name in names if name in pools), None)
         if pool is None:
-            raise InputError(f'--variances {source}: has no ratings of "{attribute}"; it has {", ".join(pools)}')
+            raise InputError(f'--variances {source}: has no ratings of "{index.label(arm)}"; it has {", ".join(pools)}')
         found.append(pool)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ Around = Callable[[Session, Stop], AbstractContextManager[None]]
 async def work(
     store: RunStore,
     connection: Connection,
-    key: str,
+    keys: Mapping[str, str],
     *,
     notify: Callable[[str], None],
     around: Around,
@@ -29,7 +29,7 @@ async def work(
     """Spend what is left of the budget of an open run; None if nothing is.
 
     Args:
-        key: for the endpoints; "none" where they want none.
+        keys: for the endpoints, by the variable that holds each; "none" where they want none.
         notify: is told, a line each, what a user should know while it goes on.
         cautious: say beforehand what does not fit the budget; a pilot's is small on purpose.
 
@@ -41,14 +41,16 @@ async def work(
         notify(f"note: {line}".replace("export RUN", f"export {store.path}"))
 
     stop = Stop()
-    endpoints, price = endpoints_of(store.manifest, connection, key, note)
+    endpoints, prices = endpoints_of(store.manifest, connection, keys, note)
     limits = Limits(connection.max_cost, connection.samples_per_request)
-    session = Session(store, endpoints, stop, limits=limits, price=price, notify=note)
+    session = Session(store, endpoints, stop, limits=limits, prices=prices, notify=note)
     if session.budget.exhausted:
-        await endpoints.aclose()
+        for judge in endpoints:
+            await judge.aclose()
         return None
     if cautious:
-        for caution in cautions(store.manifest, len(session.arms), store.variances, has_key=key != "none"):
+        keyed = [url for judge in connection.judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
+        for caution in cautions(store.manifest, len(session.arms), store.variances, keyed):
             note(caution)
     store.set_manifest(store.manifest.with_session(**connection.recorded))
     try:

@@ -339,10 +339,16 @@ def test_goes_on_after_a_rebuild_as_if_never_stopped(ratings: list[list[int]], b
 class AnyOrder(RuleBasedStateMachine):
     """Calls are asked for, answered, unparsed and given up in any order."""
 
-    @initialize(count=st.integers(1, 6), kind=st.sampled_from(["uniform", "robin-hood", "dirichlet", "two-priors"]))
-    def begin(self, count: int, kind: str) -> None:
+    @initialize(
+        pairs=st.integers(1, 6),
+        kind=st.sampled_from(["uniform", "robin-hood", "dirichlet", "two-priors"]),
+        judges=st.sampled_from([1, 1, 2, 3]),
+    )
+    def begin(self, pairs: int, kind: str, judges: int) -> None:
+        count = pairs * judges
         self.arms = Arms(count)
-        self.scheduler = HeapScheduler(self.arms, make_policy(kind, Setup(count, 1000, SCALE, delta=0.5)))
+        policy = make_policy(kind, Setup(count, 1000, SCALE, delta=0.5))
+        self.scheduler = HeapScheduler(self.arms, policy, judges=judges)
         self.under_way: list[int] = []
 
     @rule()
@@ -379,6 +385,29 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "robin-hood", "dirichlet", "two-priors"])
+def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(kind: str) -> None:
+    pairs, budget, slower, places = 12, 1200, 30, 16
+    rng = np.random.default_rng(3)
+    arms = Arms(2 * pairs)
+    scheduler = HeapScheduler(arms, make_policy(kind, Setup(2 * pairs, budget, SCALE)), budget=budget, judges=2)
+    under_way: list[tuple[float, int]] = []
+    now, asked = 0.0, 0
+    while asked < budget or under_way:
+        arm = scheduler.ask() if asked < budget and len(under_way) < places else Nothing.NOW
+        if isinstance(arm, int):
+            asked += 1
+            heapq.heappush(under_way, (now + rng.random() * (slower if arm % 2 else 1), arm))
+            continue
+        now, told = heapq.heappop(under_way)
+        arms.add_rating(told, float(rng.integers(0, 5)))
+        scheduler.tell(told)
+
+    calls = arms.counts.reshape(pairs, 2).sum(axis=0)
+    assert calls.sum() == budget
+    assert calls[1] > 0.85 * calls[0]  # both judges' arms vary alike: half of the calls each, give or take
 
 
 def test_states_the_smallest_budget_for_the_theory_and_means_it() -> None:

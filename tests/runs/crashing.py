@@ -133,9 +133,9 @@ def child(arguments: list[str], at: int, die: Callable[[], None], acknowledged: 
     return steps.count
 
 
-def _endpoints(*_: object) -> tuple[Endpoints, None]:
+def _endpoints(*_: object) -> tuple[list[Endpoints], list[None]]:
     pacer = Pacer(4, ceiling=4, clock=lambda: 0.0)
-    return Endpoints([Member("memory", MemoryJudge(), pacer)], clock=lambda: 0.0, notify=lambda _: None), None
+    return [Endpoints([Member("memory", MemoryJudge(), pacer)], clock=lambda: 0.0, notify=lambda _: None)], [None]
 
 
 def forked(

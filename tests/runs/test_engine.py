@@ -17,6 +17,7 @@ from robin_cli.errors import EndpointError, LimitReached, StorageError
 from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.judge import Answer, Failure, Question, Reply
 from robin_cli.judging.pacing import Pacer
+from robin_cli.judging.panel import Panel
 from robin_cli.records import RETIRE_AFTER, Judgment, Usage
 from robin_cli.runs.engine import Engine, Stop
 from tests.runs.test_store import judgment
@@ -85,7 +86,7 @@ class Desk:
             scheduler=HeapScheduler(self.arms, Uniform(), budget=self.budget.total),
             budget=self.budget,
             purse=self.purse,
-            endpoints=Endpoints([Member("m", self.judge, pacer)], clock=lambda: 0.0, notify=self.told.append),
+            panel=Panel([Endpoints([Member("m", self.judge, pacer)], clock=lambda: 0.0, notify=self.told.append)]),
             samples=self.samples,
             question=lambda arm, draw, samples: Question([], samples, arm),
             read=self._read,

@@ -47,6 +47,7 @@ def judgment(number: int, *, status: str = "ok", reason: str | None = None, pair
     return Judgment(
         pair_id=f"p{number % 3 if pair is None else pair}",
         attribute="helpfulness",
+        judge="m",
         draw=number // 3,
         rating=number % 5 if rated else None,
         status=status,  # type: ignore[arg-type]

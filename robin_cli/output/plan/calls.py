@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 
 from robin_cli.config import OPENAI_URL, RunConfig
 from robin_cli.data.pairs import Dataset
+from robin_cli.judges import judge_name, judges_of
 from robin_cli.judging.metering import CHARACTERS_PER_TOKEN, Price, prices_of
 from robin_cli.judging.rubrics import PromptSet
 from robin_cli.runs.reading import RunData
@@ -22,17 +24,19 @@ class Calls:
 
     Attributes:
         prompt, completion: tokens; ``completion`` is None where no answer is known.
-        longest: tokens of the longest answer allowed.
-        cost: dollars, where answers say it; else None, and ``price`` may tell its limits.
+        cost: dollars, where answers say it; else None, and ``least``, ``most`` may tell its limits.
+        least, most: dollars for the prompt alone, and with the longest answer; None without a price.
+        price: in words; None without one.
         seconds: of the run as a whole; None where no pace is known.
         source: where the tokens are from, in words.
     """
 
     prompt: float
     completion: float | None
-    longest: int
     cost: float | None
-    price: Price | None
+    least: float | None
+    most: float | None
+    price: str | None
     seconds: float | None
     source: str
 
@@ -40,10 +44,9 @@ class Calls:
         """The least and the most that ``budget`` calls may cost; None, None without a price."""
         if self.cost is not None:
             return budget * self.cost, budget * self.cost
-        if self.price is None:
-            return None, None
-        prompt = round(budget * self.prompt)
-        return self.price.cost(prompt, 0), self.price.cost(prompt, budget * self.longest)
+        return (None if self.least is None else budget * self.least), (
+            None if self.most is None else budget * self.most
+        )
 
 
 def calls_of(
@@ -58,31 +61,51 @@ def calls_of(
     Raises:
         InputError: one of the two prices is missing, or money is limited without a price.
     """
-    price = _price(config)
-    seconds = (
-        None if config.rpm is None else 60 / config.rpm / config.samples_per_request / max(1, len(config.base_url))
-    )
+    prices = _prices(config)
+    # With auto concurrency and no cap nothing tells a pace; several judges, and addresses, work at the same time.
+    doors = sum(len(judge.base_urls) for judge in judges_of(config)) if config.model else 1
+    seconds = None if config.rpm is None else 60 / config.rpm / config.samples_per_request / doors
     run = pilot or earlier
     if run is None:
         prompt = _characters(dataset, prompts) / CHARACTERS_PER_TOKEN / config.samples_per_request
         source = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
-        return Calls(prompt, None, config.max_tokens, None, price, seconds, source)
-    answers = run.judgments.filter(pc.not_equal(run.judgments["status"], "failed"))
-    tokens = [_mean(answers[name]) for name in ("prompt_tokens", "completion_tokens")]
-    cost = None if price is None else price.cost(*(round(1e6 * each) for each in tokens)) / 1e6
-    if pilot is not None:
-        if not answers["cost_usd"].null_count:
-            cost = _mean(answers["cost_usd"])
-        seconds = max(filter(None, (seconds, _seconds_a_call(pilot))), default=None)
-    source = f"as in {len(answers):,} answers of {run.path} ({run.manifest.settings['model']})"
-    return Calls(tokens[0], tokens[1], config.max_tokens, cost, price, seconds, source)
+        tokens: tuple[float, float | None] = (prompt, None)
+        cost = None
+    else:
+        answers = run.judgments.filter(pc.not_equal(run.judgments["status"], "failed"))
+        tokens = (_mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"]))
+        cost = _dollars(prices, tokens[0], tokens[1] or 0.0)
+        if pilot is not None:
+            if not answers["cost_usd"].null_count:
+                cost = _mean(answers["cost_usd"])
+            seconds = max(filter(None, (seconds, _seconds_a_call(pilot))), default=None)
+        source = f"as in {len(answers):,} answers of {run.path} ({', '.join(run.manifest.judges)})"
+    least, most = (_dollars(prices, tokens[0], longest) for longest in (0.0, float(config.max_tokens)))
+    return Calls(tokens[0], tokens[1], cost, least, most, _in_words(config, prices), seconds, source)
 
 
-def _price(config: RunConfig) -> Price | None:
-    if config.model is None and config.price_in is None and config.price_out is None:
-        return None
+def _prices(config: RunConfig) -> list[Price | None]:
+    """The price of each judge at its first address."""
     given = {"price_in": config.price_in, "price_out": config.price_out, "max_cost": config.max_cost}
-    return prices_of(config.model or "", config.base_url or (OPENAI_URL,), **given)[0]
+    if not config.model:
+        stated = config.price_in is not None or config.price_out is not None
+        return [prices_of("", config.base_url or (OPENAI_URL,), **given)[0]] if stated else [None]
+    return [prices_of(judge.name, judge.base_urls, **given)[0] for judge in judges_of(config)]
+
+
+def _dollars(prices: Sequence[Price | None], prompt: float, completion: float) -> float | None:
+    """A call's cost, if the judges get equal shares of the calls; None unless each has a price."""
+    costs = [price.cost(round(1e6 * prompt), round(1e6 * completion)) / 1e6 for price in prices if price is not None]
+    return sum(costs) / len(costs) if costs and len(costs) == len(prices) else None
+
+
+def _in_words(config: RunConfig, prices: Sequence[Price | None]) -> str | None:
+    if len(prices) == 1:
+        return None if prices[0] is None else str(prices[0])
+    if all(price is None for price in prices):
+        return None
+    each = (f"{judge_name(model)}: {price or 'no price'}" for model, price in zip(config.model, prices, strict=True))
+    return "; ".join(each) + "; the judges are taken to get equal shares"
 
 
 def _seconds_a_call(run: RunData) -> float | None:

@@ -16,6 +16,7 @@ from robin_cli.config import RunConfig
 from robin_cli.data.pairs import Dataset
 from robin_cli.data.pools import load_pools
 from robin_cli.errors import InputError
+from robin_cli.judges import judge_name
 from robin_cli.output.plan.calls import calls_of
 from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
@@ -80,8 +81,9 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
         raise InputError("--budget is missing: say what budget to plan for, for example --budget 50000")
     prompts = prompts_of(config)
     prompts.check_references(dataset.pairs)
-    check_reach(config.budget, len(dataset.pairs), prompts.attributes)
-    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes)
+    judges = [judge_name(model) for model in config.model] or ["judge"]
+    check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges))
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges)
     told_by = pilot or (Path(config.variances) if config.variances else None)
     run = read_run(told_by) if told_by and (told_by / FILE).is_file() else None
     if config.scheduler == "robin" and not config.variances:
@@ -99,6 +101,7 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
     return {
         "pairs": len(dataset.pairs),
         "attributes": list(prompts.attributes),
+        "judges": list(config.model),
         "arms": len(index),
         "scheduler": config.scheduler,
         "budget": config.budget,
@@ -106,7 +109,7 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
         "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": run.fold().spent},
         "ratings_vary_as": _vary_as(told_by, pilot, prompts.attributes),
         "tokens_from": calls.source,
-        "price": None if calls.price is None else str(calls.price),
+        "price": calls.price,
         "prompt_tokens": round(calls.prompt * config.budget),
         "completion_tokens": None if calls.completion is None else round(calls.completion * config.budget),
         "completion_tokens_at_most": config.max_tokens * config.budget,
@@ -123,7 +126,7 @@ def _known(told_by: Path | None, index: ArmIndex, scale: Scale) -> list[Known]:
         counted = known_counts(told_by, index, scale)
         return [Known(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS])) for counts in counted]
     nothing = np.zeros((len(index.pair_ids), scale.levels), dtype=np.int64)
-    return [Known(nothing, _assumed_mixture(attribute)) for attribute in index.attributes]
+    return [Known(nothing, _assumed_mixture(attribute)) for attribute in index.attributes for _ in index.judges]
 
 
 def _assumed_mixture(attribute: str) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,13 @@ from robin_cli.output.report import pictures
 from robin_cli.output.report.page import Column, Page, View
 from robin_cli.output.report.pictures import Picture, picture
 from robin_cli.output.report.rows import Judged, texts_of
-from robin_cli.output.scores import score
+from robin_cli.output.scores import Scores, score
 from robin_cli.output.status import facts_of, lines_of
 from robin_cli.output.table import judged_by
 from robin_cli.records import Scale
-from robin_cli.runs.fold import level_counts
 from robin_cli.runs.reading import RunData
 from robin_cli.statistics.agreement import agreement
-from robin_cli.statistics.intervals import ALPHA, mean_intervals
+from robin_cli.statistics.intervals import ALPHA
 
 _MOST_ROWS = 20_000
 _BINS = 24
@@ -40,19 +39,19 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
             "their scores cannot be compared"
         )
     both = _Common.of(a, b)
-    if not len(both.arms):
+    if not len(both.rows):
         raise InputError(
             f"{a.path} and {b.path} have no pair and attribute in common; compare runs over the same pairs"
         )
     shown, left_out = both.shown()
-    pairs = sorted({a.index.pair(int(both.arms[row])) for row in shown})
+    pairs = sorted({both.scores.pair(int(both.rows[row])) for row in shown})
     columns, rows = _table(a, both, shown, {pair: number for number, pair in enumerate(pairs)})
     facts = [facts_of(run, score(run), working=at_work) for run, at_work in zip((a, b), working, strict=True)]
     return Page(
         title="Two runs, pair by pair",
         subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
         headline=_headline(both),
-        warnings=_warnings(a, b, facts, len(both.arms)),
+        warnings=_warnings(a, b, facts, both),
         pictures=_pictures(both, Scale(*a.manifest.scale)),
         facts={"Run A": lines_of(facts[0]), "Run B": lines_of(facts[1])},
         columns=columns,
@@ -69,9 +68,14 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What both runs say of what both rate: shape (rows,) each, in A's order; ``low`` to ``high`` is for B − A."""
+    """What both runs say of what both rate: shape (rows,) each, in A's order; ``low`` to ``high`` is for B − A.
 
-    arms: IntArray
+    ``scores`` are all of A's, of which ``rows`` are in both; ``alone`` counts those that only A, and only B, has.
+    """
+
+    scores: Scores
+    rows: IntArray
+    alone: tuple[int, int]
     a: FloatArray
     b: FloatArray
     n_a: FloatArray
@@ -81,9 +85,25 @@ class _Common:
 
     @classmethod
     def of(cls, a: RunData, b: RunData) -> _Common:
-        arms_a, arms_b = _common_arms(a, b)
-        (mean_a, low_a, high_a, n_a), (mean_b, low_b, high_b, n_b) = _estimates(a, arms_a), _estimates(b, arms_b)
-        return cls(arms_a, mean_a, mean_b, n_a, n_b, low_b - high_a, high_b - low_a)
+        scores_a, scores_b = (
+            score(run, alpha=ALPHA / 2) for run in (a, b)
+        )  # so that the intervals of both hold together
+        rows_a, rows_b = _common_rows(scores_a, scores_b)
+        (mean_a, low_a, high_a, n_a), (mean_b, low_b, high_b, n_b) = (
+            _estimates(scores_a, rows_a),
+            _estimates(scores_b, rows_b),
+        )
+        return cls(
+            scores_a,
+            rows_a,
+            (len(scores_a) - len(rows_a), len(scores_b) - len(rows_b)),
+            mean_a,
+            mean_b,
+            n_a,
+            n_b,
+            low_b - high_a,
+            high_b - low_a,
+        )
 
     @property
     def difference(self) -> FloatArray:
@@ -95,18 +115,17 @@ class _Common:
 
     def shown(self) -> tuple[list[int], str]:
         """The rows that the table has, and what to say of the others."""
-        if len(self.arms) <= _MOST_ROWS:
-            return list(range(len(self.arms))), ""
+        if len(self.rows) <= _MOST_ROWS:
+            return list(range(len(self.rows))), ""
         most = np.argsort(-np.abs(np.nan_to_num(self.difference)), kind="stable")[:_MOST_ROWS]
-        said = f"Of {len(self.arms):,} rows these are the {_MOST_ROWS:,} that differ most."
+        said = f"Of {len(self.rows):,} rows these are the {_MOST_ROWS:,} that differ most."
         return sorted(most.tolist()), said
 
 
 def _table(
     a: RunData, both: _Common, shown: Sequence[int], place: Mapping[int, int]
 ) -> tuple[list[Column], list[list[Any]]]:
-    index = a.index
-    several = len(index.attributes) > 1
+    several = len(a.index.attributes) > 1
     columns = [Column("pair", "id", "The pair's id; opens its texts.")]
     if several:
         columns.append(Column("attribute", "text", "What was rated."))
@@ -122,11 +141,11 @@ def _table(
     ]
     rows = []
     for row in shown:
-        arm = int(both.arms[row])
-        named = [a.pairs[index.pair(arm)].pair_id, *([index.attribute(arm)] if several else [])]
+        mine = int(both.rows[row])
+        named = [both.scores.columns[name][mine] for name in ("pair_id", *(["attribute"] if several else []))]
         numbers = [_number(each[row]) for each in (both.a, both.b, both.difference, both.low, both.high)]
         counts = [int(both.n_a[row]), int(both.n_b[row])]
-        rows.append([*named, *numbers, *counts, "yes" if both.apart[row] else "", place[index.pair(arm)]])
+        rows.append([*named, *numbers, *counts, "yes" if both.apart[row] else "", place[both.scores.pair(mine)]])
     return columns, rows
 
 
@@ -162,28 +181,22 @@ class _Both:
         return found
 
 
-def _common_arms(a: RunData, b: RunData) -> tuple[IntArray, IntArray]:
-    index_a, index_b = a.index, b.index
-    known = {(b.pairs[index_b.pair(arm)].pair_id, index_b.attribute(arm)): arm for arm in range(len(index_b))}
-    both = [
-        (arm, known[key])
-        for arm in range(len(index_a))
-        if (key := (a.pairs[index_a.pair(arm)].pair_id, index_a.attribute(arm))) in known
-    ]
+def _by_name(scores: Scores) -> dict[tuple[str, str], int]:
+    names = zip(scores.columns["pair_id"], scores.columns["attribute"], strict=True)
+    return {(str(pair), str(attribute)): row for row, (pair, attribute) in enumerate(names)}
+
+
+def _common_rows(a: Scores, b: Scores) -> tuple[IntArray, IntArray]:
+    known = _by_name(b)
+    both = [(row, known[name]) for name, row in _by_name(a).items() if name in known]
     found = np.array(both, dtype=np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
 
-def _estimates(run: RunData, arms: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Mean, ends of the interval and number of ratings of each of ``arms``; the intervals of both runs hold together."""
-    scale = Scale(*run.manifest.scale)
-    index = run.index
-    counts = level_counts(index.arms_of(run.judgments), run.judgments, len(index), scale)[arms]
-    n = counts.sum(axis=1).astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        means = counts @ np.arange(scale.low, scale.high + 1) / n
-    low, high = mean_intervals(counts, scale.low, scale.high, alpha=ALPHA / 2)
-    return means, low, high, n
+def _estimates(scores: Scores, rows: IntArray) -> Iterator[FloatArray]:
+    """Mean, ends of the interval and number of ratings of each of ``rows``."""
+    for name in ("score", "ci_low", "ci_high", "n"):
+        yield np.asarray(scores.columns[name], dtype=np.float64)[rows]
 
 
 def _headline(common: _Common) -> list[tuple[str, str, str]]:
@@ -218,15 +231,15 @@ def _headline(common: _Common) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _warnings(a: RunData, b: RunData, facts: list[dict[str, Any]], common: int) -> list[str]:
+def _warnings(a: RunData, b: RunData, facts: list[dict[str, Any]], both: _Common) -> list[str]:
     found = [
         f"Run {letter} is {each['state']}: {each['spent']:,} of {each['budget']:,} calls are spent."
         for letter, each in zip("AB", facts, strict=True)
         if each["state"] != "finished"
     ]
-    if common < max(len(a.index), len(b.index)):
+    if any(both.alone):
         found.append(
-            f"{common:,} scores are in both; {len(a.index) - common:,} are in A alone and {len(b.index) - common:,} in B alone."
+            f"{len(both.rows):,} scores are in both; {both.alone[0]:,} are in A alone and {both.alone[1]:,} in B alone."
         )
     texts = {pair.pair_id: (pair.prompt, pair.response) for pair in a.pairs}
     changed = sum(

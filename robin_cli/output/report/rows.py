@@ -89,12 +89,11 @@ def texts_of(pairs: Sequence[Pair], answers: Answers, *, room: int = _ROOM) -> T
 
 
 class Judged:
-    """The answers of a run, by pair: attribute, rating (None for none), its reason, and the feedback."""
+    """The answers of a run, by pair: attribute (and judge, if several), rating (None for none), its reason, the feedback."""
 
     def __init__(self, run: RunData) -> None:
         index = run.index
-        self._attributes = len(index.attributes)
-        self._names = index.attributes
+        self._names = [index.label(arm) for arm in range(index.arms_a_pair)]
         arm = index.arms_of(run.judgments)
         self._order = np.argsort(arm, kind="stable")
         self._starts: IntArray = np.searchsorted(arm[self._order], np.arange(len(index) + 1))
@@ -112,7 +111,7 @@ class Judged:
         """At most ``most`` answers for each attribute, first those that differ, each text at most ``longest`` characters."""
         found = []
         for number, name in enumerate(self._names):
-            arm = pair * self._attributes + number
+            arm = pair * len(self._names) + number
             rows = self._order[self._starts[arm] : self._starts[arm + 1]]
             shown = _varied(rows, self._columns["rating"], most)
             for row in shown:

@@ -86,7 +86,7 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
 
 def _warnings(facts: dict[str, Any]) -> list[str]:
     found = []
-    if str(facts["model"]).startswith(MODEL_PREFIX):
+    if any(judge["judge"].startswith(MODEL_PREFIX) for judge in facts["judges"]):
         found.append(
             "These are recorded ratings, replayed: no model read the responses, and the scores say nothing about them."
         )
@@ -176,7 +176,8 @@ def _table(run: RunData, scores: Scores) -> tuple[list[Column], list[list[Any]],
         "score": Column("score", "score", "The mean of the ratings."),
         "ci_low": Column("from", "interval", "Lower end of the 95 % interval for the judge's mean."),
         "ci_high": Column("to", "interval", "Upper end of the 95 % interval for the judge's mean."),
-        "variance": Column("variance", "score", "Variance of the ratings; from two up."),
+        **_judges_columns(scores),
+        "variance": Column("variance", "score", "Variance of the ratings (mean over the judges); from two up."),
         "n": Column("ratings", "number", "How many ratings there are."),
         "n_unparsed": Column("unparsed", "number", "Answers without a rating."),
     }
@@ -193,9 +194,15 @@ def _table(run: RunData, scores: Scores) -> tuple[list[Column], list[list[Any]],
             f"Of {len(scores):,} rows these are the {_MOST_ROWS:,} with the widest intervals; robin export has all."
         )
     values = [_cells(scores.columns[name]) for name in columns]
-    index = run.index
-    rows = [[*(column[row] for column in values), index.pair(row)] for row in shown.tolist()]
+    rows = [[*(column[row] for column in values), scores.pair(row)] for row in shown.tolist()]
     return list(columns.values()), rows, left_out
+
+
+def _judges_columns(scores: Scores) -> dict[str, Column]:
+    if "judge_spread" not in scores.columns:
+        return {}
+    told = "How far the judges' means are apart beyond noise: a standard deviation."
+    return {"judge_spread": Column("judges ±", "score", told)}
 
 
 def _views(columns: list[Column]) -> list[View]:

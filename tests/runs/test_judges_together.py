@@ -1,0 +1,171 @@
+"""A run with several judges, one of which is slow, away, or not to be had."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from robin_cli.allocation.arms import Arms
+from robin_cli.allocation.budget import Budget, Purse
+from robin_cli.allocation.policies import Setup, make_policy
+from robin_cli.allocation.scheduler import HeapScheduler
+from robin_cli.errors import EndpointError, LimitReached
+from robin_cli.judging.endpoints import Endpoints, Member
+from robin_cli.judging.judge import Answer, Failure, Question, Reply
+from robin_cli.judging.pacing import Pacer
+from robin_cli.judging.panel import Panel
+from robin_cli.records import Judgment, Scale, Usage
+from robin_cli.runs import engine as engine_module
+from robin_cli.runs.engine import Engine, Stop
+from tests.runs.test_engine import MemoryJudge, Outcome
+from tests.runs.test_store import judgment
+
+PAIRS = 8
+
+
+class Room:
+    """An engine over two judges, and what it kept."""
+
+    def __init__(self, judges: Sequence[MemoryJudge], *, budget: int = 400, samples: int = 1) -> None:
+        self.judges = judges
+        self.arms = Arms(PAIRS * len(judges))
+        self.budget = Budget(budget)
+        self.purse = Purse(None)
+        self.kept: list[Judgment] = []
+        self.samples = samples
+        self.stop: Stop
+
+    def run(self, stop_after_s: float | None = None) -> None:
+        asyncio.run(asyncio.wait_for(self._run(stop_after_s), 60))
+
+    async def _run(self, stop_after_s: float | None) -> None:
+        self.stop = Stop()
+        count = len(self.judges)
+        policy = make_policy("two-priors", Setup(len(self.arms), self.budget.total, Scale(0, 4)))
+        self.panel = Panel(
+            [
+                Endpoints([Member("m", each, self._pacer())], clock=lambda: 0.0, notify=lambda _: None)
+                for each in self.judges
+            ]
+        )
+        engine = Engine(
+            arms=self.arms,
+            scheduler=HeapScheduler(self.arms, policy, budget=self.budget.total, judges=count),
+            budget=self.budget,
+            purse=self.purse,
+            panel=self.panel,
+            judge_of=lambda arm: arm % count,
+            judges=[f"judge {number}" for number in range(count)],
+            samples=self.samples,
+            question=lambda arm, draw, samples: Question([], samples, arm),
+            read=self._read,
+            write=self.kept.extend,
+            stop=self.stop,
+        )
+        self.stats = engine.stats
+        if stop_after_s is not None:
+            asyncio.get_running_loop().call_later(stop_after_s, self.stop.request)
+        await engine.run()
+
+    @staticmethod
+    def _pacer() -> Pacer:
+        return Pacer(8, ceiling=8, clock=lambda: 0.0)
+
+    @staticmethod
+    def _read(arm: int, draw: int, outcome: Outcome) -> list[Judgment]:
+        if isinstance(outcome, Failure):
+            return [judgment(3 * draw, status="failed", reason=outcome.reason, pair=arm)]
+        return [judgment(3 * (draw + number), pair=arm) for number in range(len(outcome.answers))]
+
+    def calls(self) -> list[int]:
+        """Ratings that each judge gave."""
+        found = Counter(int(each.pair_id[1:]) % len(self.judges) for each in self.kept if each.counts)
+        return [found[number] for number in range(len(self.judges))]
+
+
+def reply(samples: int = 1) -> Reply:
+    return Reply((Answer("Rating: 3"),) * samples, "m", Usage(), None, 0.0)
+
+
+def good(_arm: int, _number: int) -> Outcome:
+    return reply()
+
+
+def test_a_slow_judge_gets_its_share_and_the_budget_is_spent_exactly() -> None:
+    room = Room([MemoryJudge(good, delay_s=0.001), MemoryJudge(good, delay_s=0.03)])
+    room.run()
+
+    quick, slow = room.calls()
+    assert quick + slow == room.budget.spent == 400
+    assert slow > 0.8 * quick
+    assert room.judges[0].most <= 8
+    assert room.judges[1].most <= 8
+    assert sum(room.arms.pending) == 0 == room.budget.reserved
+
+
+def test_waits_for_a_judge_that_is_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_LONGEST_PAUSE_S", 0.002)
+
+    def away(_arm: int, number: int) -> Outcome:
+        return Failure("connection", "away", 0.0) if 20 <= number < 120 else reply()
+
+    room = Room([MemoryJudge(good), MemoryJudge(away)])
+    room.run()
+
+    first, second = room.calls()
+    assert first + second == 400
+    assert second > 0.8 * first  # the other did not spend its share meanwhile
+    assert not room.arms.retired_mask.any()
+    assert room.arms.failed.sum() <= 8  # a first failure after an answer may be the arm's own fault
+    assert room.stats.failed["connection"] >= 90
+
+
+def test_says_which_judge_never_answers_and_keeps_what_the_other_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_LONGEST_PAUSE_S", 0.001)
+    room = Room([MemoryJudge(good), MemoryJudge(lambda *_: Failure("connection", "nobody there", 0.0))])
+    with pytest.raises(EndpointError, match=r"judge 1: the endpoint has not answered a single call .*nobody there"):
+        room.run()
+
+    assert room.calls()[0] == room.budget.spent
+    assert room.budget.reserved == 0
+
+
+def test_stops_when_asked_to_while_calls_wait_for_their_judge() -> None:
+    room = Room([MemoryJudge(good), MemoryJudge(good, delay_s=0.2)])
+    room.run(stop_after_s=0.1)
+
+    assert 0 < room.budget.spent < 400
+    assert sum(each.counts for each in room.kept) == room.budget.spent
+    assert sum(room.arms.pending) == 0 == room.budget.reserved
+
+
+def test_asks_for_no_more_ratings_a_request_than_the_judge_gives() -> None:
+    class Single(MemoryJudge):
+        most_samples = 1
+
+    class Several(MemoryJudge):
+        async def ask(self, question: Question) -> Outcome:
+            await super().ask(question)
+            return reply(question.samples)
+
+    room = Room([Several(good), Single(good)], samples=3, budget=300)
+    room.run()
+
+    assert set(room.judges[1].samples) == {1}
+    assert max(room.judges[0].samples) == 3
+    assert sum(room.calls()) == 300
+
+
+def test_stops_for_money_at_the_price_of_the_judge_that_is_next() -> None:
+    class Dear(MemoryJudge):
+        price = 10.0
+
+    room = Room([MemoryJudge(good), Dear(good)])
+    room.purse = Purse(5.0)
+    with pytest.raises(LimitReached):
+        room.run()
+    assert room.calls()[1] == 0
+    assert sum(room.arms.pending) == 0 == room.budget.reserved

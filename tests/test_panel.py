@@ -1,0 +1,139 @@
+"""A panel of judges as a user runs it: several --model, scores of each, and scores of all together."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from robin_cli.config import RunConfig
+from robin_cli.errors import InputError
+from robin_cli.judges import judges_of
+from tests.conftest import replaying, robin, write_pairs
+from tests.judging.wire import completion, serving
+
+HARSH, MILD = "replay:harsh", "replay:mild"
+
+
+@pytest.fixture(scope="module")
+def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A replay of two judges, one of whom gives 1.5 points more and varies more."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {"pair_id": f"p{k}", "attribute": name, "rating": int(np.clip(round(rng.normal(1 + k % 2 + more, sd)), 0, 4))}
+        for k in range(12)
+        for name, more, sd in (("harsh", 0.0, 0.4), ("mild", 1.5, 0.9))
+        for _ in range(40)
+    ]
+    pool = tmp_path_factory.mktemp("pool") / "ratings.csv"
+    pd.DataFrame(rows).to_csv(pool, index=False)
+    with replaying(pool) as url:
+        yield url
+
+
+def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    judge: list[str | Path] = [
+        "judge",
+        data,
+        "-a",
+        "helpfulness",
+        "-b",
+        "700",
+        "--base-url",
+        two_judges,
+        "--scheduler",
+        "two-priors",
+    ]
+    done = robin(*judge, "--model", HARSH, "--model", MILD, "--run", "r", "--concurrency", "8", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    each = pd.read_csv(io.StringIO(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout))
+    assert len(scores) == 10
+    assert list(each["judge"]) == [HARSH, MILD] * 10
+    assert scores["n"].sum() == each["n"].sum() == 700
+    by_judge = each.pivot(index="pair_id", columns="judge", values="score").loc[scores["pair_id"]]
+    np.testing.assert_allclose(scores["score"], by_judge.mean(axis=1))  # equal weights, though unequally often asked
+    asked = each.groupby("judge")["n"].sum()
+    assert asked[MILD] > 1.2 * asked[HARSH]  # it varies more
+    noise = (each["std_error"] ** 2).to_numpy().reshape(10, 2).sum(axis=1)
+    np.testing.assert_allclose(scores["std_error"], np.sqrt(noise) / 2)
+    assert (scores["ci_low"] < scores["score"]).all()
+    assert (scores["score"] < scores["ci_high"]).all()
+
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    assert [judge["judge"] for judge in status["judges"]] == [HARSH, MILD]
+    assert [judge["spent"] for judge in status["judges"]] == [asked[HARSH], asked[MILD]]
+    gap = by_judge[MILD] - by_judge[HARSH]
+    assert status["judge_spread"] == pytest.approx(
+        gap.std(ddof=0) if gap.mean() < 0.1 else gap.mean() / 2**0.5, abs=0.2
+    )
+    judgments = pd.read_parquet(tmp_path / "r" / "judgments")
+    assert judgments["judge"].value_counts().to_dict() == asked.to_dict()
+
+    shown = robin("export", "r", "--format", "table", cwd=tmp_path, COLUMNS="80").stdout
+    assert "judges ±" in shown
+    assert "…" not in shown.split("judge:")[0]  # numbers are never cut
+    wide = pd.read_csv(io.StringIO(robin("export", "r", "--what", "judge-scores", "--wide", cwd=tmp_path).stdout))
+    assert list(wide[f"helpfulness_{MILD}_n"]) == list(each[each["judge"] == MILD]["n"])
+
+
+def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
+    with serving(lambda *_: completion()) as one, serving(lambda *_: completion("Rating: 1")) as other:
+        done = robin(
+            *("judge", data, "-a", "helpfulness", "-b", "24", "--run", "r", "--concurrency", "2"),
+            *("--base-url", one.url, "--model", "first", "--model", f"second@{other.url}"),
+            *("--api-key-env", "KEY_ONE", "--api-key-env", "KEY_TWO"),
+            cwd=tmp_path,
+            KEY_ONE="sk-one-1111",
+            KEY_TWO="sk-two-2222",
+        )
+        assert done.returncode == 0, done.stderr
+        told = [
+            ({body["model"] for body in wire.bodies}, {headers["Authorization"] for headers in wire.headers})
+            for wire in (one, other)
+        ]
+    assert told == [({"first"}, {"Bearer sk-one-1111"}), ({"second"}, {"Bearer sk-two-2222"})]
+    assert set(pd.read_csv(io.StringIO(done.stdout))["score"]) == {2.0}
+
+    with serving(lambda *_: completion()) as one, serving(lambda *_: completion("Rating: 1")) as moved:
+        keys = {"KEY_ONE": "sk-one-1111", "KEY_TWO": "sk-two-2222"}
+        again = ["resume", "r", "--budget", "30", "--base-url", one.url, "--model", "first"]
+        done = robin(*again, "--model", f"second@{moved.url}", cwd=tmp_path, **keys)
+        assert done.returncode == 0, done.stderr
+        assert {body["model"] for body in moved.bodies} == {"second"}
+        done = robin(*again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys)
+        assert done.returncode == 2
+        assert "this run is judged by first, second, now first, third" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": ()}, "--model is missing"),
+        ({"model": ("a", "a@http://localhost:1/v1")}, '"a" is named twice'),
+        ({"model": ("@http://localhost:1/v1",)}, "an empty name"),
+        ({"model": ("a@http://user:secret@localhost/v1",)}, "must hold no user, password"),
+        ({"model": ("a", "b", "c"), "api_key_env": ("A", "B")}, "2 variables for 3 judges"),
+    ],
+)
+def test_says_what_is_wrong_with_a_panel(change: dict[str, tuple[str, ...]], said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        judges_of(RunConfig(**change))  # type: ignore[arg-type]
+    assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_reads_names_that_hold_an_at_sign() -> None:
+    found = judges_of(RunConfig(model=("claude@2025", "m@https://x.example/v1/"), base_url=("http://localhost:1/v1",)))
+    assert [(each.name, each.base_urls) for each in found] == [
+        ("claude@2025", ("http://localhost:1/v1",)),
+        ("m", ("https://x.example/v1",)),
+    ]
