@@ -49,7 +49,7 @@ _NOT_HERE = frozenset({"data", "format", "output", "with_text", "wide", "source"
 
 
 def load_pairs(
-    source: str | Path | pd.DataFrame,
+    source: str | Path | Sequence[str | Path] | pd.DataFrame,
     *,
     columns: Mapping[str, str] | None = None,
     skip_bad_rows: bool = False,
@@ -58,7 +58,8 @@ def load_pairs(
     """Prompt-response pairs, as ``robin judge`` reads them.
 
     Args:
-        source: a file (JSON lines, JSON, CSV, TSV, Parquet), or a DataFrame with columns ``prompt`` and ``response``.
+        source: a file (JSON lines, JSON, CSV, TSV, Parquet), a glob, ``hf://owner/name?split=…``, several of these in a
+            list, or a DataFrame with columns ``prompt`` and ``response``.
         columns: our names to the data's, as ``{"prompt": "question"}``; ``{"id": "-"}`` ignores the data's ids.
         skip_bad_rows: leave out rows that cannot be used.
         limit: take the first so many.
@@ -76,7 +77,7 @@ def judge(data: str | Path | Sequence[Pair] | pd.DataFrame, *, config: str | Non
     and raises KeyboardInterrupt; ``open_run(...).resume()`` goes on. Keys come from the environment, never from here.
 
     Args:
-        data: a file, pairs (of :func:`load_pairs`), or a DataFrame.
+        data: a file, glob or ``hf://owner/name?split=…``, pairs (of :func:`load_pairs`), or a DataFrame.
         config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
         settings: by the names of the flags with underscores: ``budget=5000, attribute="helpfulness", base_url=…, model=…,
             run="runs/mine", max_cost=5, quiet=True``. With a ``run`` that is there and has the same settings, that goes on.
@@ -197,9 +198,9 @@ def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: of_its_type(name, value, "Python") for name, value in flags.items()}
 
 
-def _load(source: str | Path | pd.DataFrame, **options: Any) -> Dataset:
-    if isinstance(source, (str, Path)):
-        return data_pairs.load_pairs(Path(source), **options)
+def _load(source: str | Path | Sequence[str | Path] | pd.DataFrame, **options: Any) -> Dataset:
+    if isinstance(source, (str, Path, Sequence)):
+        return data_pairs.load_pairs(source, **options)
     table = io.BytesIO()
     try:
         source.to_parquet(table, index=False)
@@ -218,7 +219,7 @@ def _dataset(data: str | Path | Sequence[Pair] | pd.DataFrame, config: RunConfig
     }
     ratings = prompts_of(config).human_ratings
     if isinstance(data, (str, Path)):
-        return data_pairs.load_pairs(Path(data), ratings=ratings, **options)
+        return data_pairs.load_pairs(data, ratings=ratings, **options)
     if isinstance(data, Sequence) and any(options.values()):
         raise InputError(f"{config.source}: columns, skip_bad_rows and limit are for files; give them to load_pairs")
     pairs = (

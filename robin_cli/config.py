@@ -32,7 +32,7 @@ SIMULATE = "simulate"
 class RunConfig:
     """All settings of ``robin judge``. Names are those of the flags, with underscores."""
 
-    data: str | None = None
+    data: tuple[str, ...] = ()
     budget: int | None = None
     attribute: str | None = None
     rubric: tuple[str, ...] = ()
@@ -92,8 +92,8 @@ class RunConfig:
         return None if self.concurrency == AUTO else int(self.concurrency)
 
 
-_PATHS = frozenset({"data", "run", "output", "variances", "debug_http", "template"})
-SEVERAL = frozenset({"base_url", "rubric", "model", "api_key_env"})
+_PATHS = frozenset({"run", "output", "variances", "debug_http", "template"})
+SEVERAL = frozenset({"data", "base_url", "rubric", "model", "api_key_env"})
 """Settings that may be given more than once; in a file, as a list."""
 
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
@@ -193,7 +193,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         value = of_its_type(name, raw, path)
         _check(name, value, f"{path}: {key}")
         if isinstance(value, list) and name in SEVERAL:
-            value = tuple(_from_folder_of(path, str(each)) if name == "rubric" else str(each) for each in value)
+            here = name in {"data", "rubric"}
+            value = tuple(_from_folder_of(path, str(each)) if here else str(each) for each in value)
         ready = name == "template" and not any(mark in str(value) for mark in "./\\")  # the name of a shipped one
         settings[name] = _from_folder_of(path, str(value)) if name in _PATHS and not ready else value
     return settings | ({"base_url": checked_urls(settings["base_url"])} if "base_url" in settings else {})
@@ -312,4 +313,4 @@ def _mapping(text: str) -> dict[str, str]:
 
 
 def _from_folder_of(path: Path, value: str) -> str:
-    return value if value == "-" else str(path.parent / Path(value).expanduser())
+    return value if value == "-" or value.startswith("hf://") else str(path.parent / Path(value).expanduser())

@@ -33,6 +33,8 @@ ALLOWED = {
 # Libraries that only some files may know.
 ONLY = {
     "openai": {"judging/transport.py"},
+    "datasets": {"data/hub.py"},
+    "huggingface_hub": {"data/hub.py"},
     "tenacity": {"judging/openai_judge.py"},
     "httpx2": {"judging/transport.py"},
     "genai_prices": {"judging/metering.py"},

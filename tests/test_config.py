@@ -30,7 +30,7 @@ def test_takes_a_flag_before_the_file_and_the_file_before_the_default(tmp_path: 
 
 def test_counts_paths_in_a_file_from_its_own_folder(tmp_path: Path) -> None:
     config = load_config({}, write(tmp_path, 'data = "pairs.jsonl"\nrun = "/x/r"\noutput = "-"'))
-    assert (config.data, config.run, config.output) == (str(tmp_path / "pairs.jsonl"), "/x/r", "-")
+    assert (config.data, config.run, config.output) == ((str(tmp_path / "pairs.jsonl"),), "/x/r", "-")
 
 
 @pytest.mark.parametrize(

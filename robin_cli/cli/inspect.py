@@ -90,7 +90,10 @@ def export(
 
 
 def render(
-    data: Annotated[Path, typer.Argument(help="Prompt-response pairs.", show_default=False)],
+    data: Annotated[
+        list[str],
+        typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA…", show_default=False),
+    ],
     pair: Annotated[str, typer.Option(help="The pair's id.", show_default=False)],
     attribute: opt.Attribute = None,
     rubric: opt.Rubric = None,
@@ -108,10 +111,13 @@ def render(
     given = {"attribute": attribute, "rubric": rubric, "template": template, "columns": columns}
     config = load_config({**given, "skip_bad_rows": skip_bad_rows}, None)
     prompts = prompts_of(config)
-    pairs = load_pairs(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows).pairs
+    dataset = load_pairs(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows)
+    pairs = dataset.pairs
     found = next((each for each in pairs if each.pair_id == pair), None)
     if found is None:
-        raise InputError(f'--pair "{pair}": not in {data}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}')
+        raise InputError(
+            f'--pair "{pair}": not in {dataset.source}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}'
+        )
     # On a terminal, text from the data must not act; in a pipe it is what would be sent, to the letter.
     show = plain if sys.stdout.isatty() else str
     prompts.check_references([found])

@@ -5,6 +5,8 @@ Each has a ``ROBIN_*`` variable of its name; the help says so once, not at every
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -54,12 +56,23 @@ _SPEND = "How the budget is spent"
 _ASK = "How the judge is asked"
 _OUT = "Run and output"
 
+
+def _data(named: list[str] | None) -> list[str] | None:
+    """What was named, else what ROBIN_DATA says, read as a shell reads it: Typer would split a path at its blanks."""
+    told = os.environ.get("ROBIN_DATA", "")
+    try:
+        return named or ([told] if told and Path(told).exists() else shlex.split(told))
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"ROBIN_DATA: cannot be read ({error}); write it as in a shell") from None
+
+
 Data = Annotated[
-    str | None,
+    list[str] | None,
     typer.Argument(
-        help="Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz), .parquet; - for standard input.",
-        envvar="ROBIN_DATA",
-        metavar="DATA",
+        help="Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz), .parquet; several, a quoted glob, - for "
+        "standard input, hf://owner/name?split=… for a data set of the Hugging Face hub.",
+        callback=_data,
+        metavar="DATA…",
         show_default=False,
         show_envvar=False,
     ),

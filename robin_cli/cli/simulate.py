@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
 def simulate(
     pool: Annotated[
         str | None,
-        typer.Argument(help="Recorded ratings: a table pair_id, rating[, attribute], or a run.", show_default=False),
+        typer.Argument(
+            help="Recorded ratings: a table pair_id, rating[, attribute], a run, or data that several people rated.",
+            show_default=False,
+        ),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Calls in all; several by commas.", rich_help_panel=_SETTINGS)
@@ -72,7 +75,7 @@ def _simulate(given: dict[str, Any], config: str | None, quiet: bool) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    from robin_cli.output.simulated import draw_curves, experiment, load, print_csv, say_savings
+    from robin_cli.output.simulated import draw_curves, experiment, load, print_csv, say_constant, say_savings
 
     settings: SimulateConfig = load(given, config)
     console = Console(stderr=True, quiet=quiet, highlight=False)
@@ -80,6 +83,7 @@ def _simulate(given: dict[str, Any], config: str | None, quiet: bool) -> None:
         task = progress.add_task("simulating")
         subjects, rows = experiment(settings, lambda done, of: progress.update(task, completed=done, total=of))
     print_csv(rows, settings, sys.stdout)
+    say_constant(subjects, console)
     say_savings(rows, settings, console)
     if settings.plot:
         draw_curves(rows, subjects, Path(settings.plot))

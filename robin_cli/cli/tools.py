@@ -22,8 +22,11 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     pool: Annotated[
-        Path,
-        typer.Argument(help="Recorded ratings: a table pair_id, rating[, attribute], or a run.", show_default=False),
+        str,
+        typer.Argument(
+            help="Recorded ratings: a table pair_id, rating[, attribute], a run, or data that several people rated.",
+            show_default=False,
+        ),
     ],
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)] = 8000,
     latency_ms: Annotated[float, typer.Option(help="How long each answer takes.", min=0)] = 0.0,
@@ -38,13 +41,15 @@ def serve(
     from robin_cli.records import MODEL_PREFIX
 
     pools = load_pools(pool)
+    source = Path(pool).name
     for each in pools.values():
         typer.echo(
             f'robin serve: "{MODEL_PREFIX}{each.name}" replays {each.size:,} recorded ratings of {len(each.pair_ids):,} pairs '
-            f"from {pool.name}; no model reads the prompts",
+            f"from {source}; no model reads the prompts"
+            + (f"; {each.constant:,} pairs have one rating, and never vary" if each.constant else ""),
             err=True,
         )
-    asyncio.run(_serve(Replay(pools, source=pool.name, latency_s=latency_ms / 1000, seed=seed), port))
+    asyncio.run(_serve(Replay(pools, source=source, latency_s=latency_ms / 1000, seed=seed), port))
 
 
 def init(

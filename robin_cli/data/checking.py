@@ -12,6 +12,8 @@ from robin_cli.data.rows import BadRow, Row, kind, shown
 from robin_cli.records import Pair
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robin_cli.data.fields import Field, Fields
 
 _LEVELS = tuple(float(level) for level in range(101))
@@ -88,7 +90,21 @@ def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
     )
 
 
+def mean(ratings: Sequence[float]) -> float:
+    """The mean of one or more finite ratings, finite."""
+    total = sum(ratings)
+    return total / len(ratings) if math.isfinite(total) else sum(each / len(ratings) for each in ratings)
+
+
 def _rating(value: object, row: Row, field: Field) -> float | None:
+    if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
+        rated = [rating for each in value if (rating := one_rating(each, row, field)) is not None]
+        return mean(rated) if rated else None
+    return one_rating(value, row, field)
+
+
+def one_rating(value: object, row: Row, field: Field) -> float | None:
+    """The finite rating that stands in a field, None where it says that there is none; BadRow for anything else."""
     number = _number(value)
     if number is None or math.isnan(number):
         return None

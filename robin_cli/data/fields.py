@@ -187,6 +187,14 @@ def found_at(row: Row, field: Field) -> tuple[str, object]:
     return found
 
 
+def is_of_one_worker(row: Row, fields: Fields) -> bool:
+    """Whether these are one worker's ratings of a summary, which others may have rated, too: an axis file's row."""
+    return found_at(row, fields.response)[0] == "summary.text" and any(
+        path.startswith("summary.axes.") and value is not MISSING
+        for path, value in (found_at(row, field) for field in fields.ratings)
+    )
+
+
 def _walk(row: Row, steps: tuple[str, ...]) -> object:
     if len(steps) == 1:
         return MISSING

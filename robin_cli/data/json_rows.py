@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from typing import TYPE_CHECKING, BinaryIO
@@ -33,18 +34,23 @@ def read_json_lines(stream: BinaryIO, source: str, wanted: Collection[str]) -> T
 
 
 def read_json_array(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:  # noqa: ARG001 (a Reader)
-    """One JSON array of objects. Raises InputError for anything else, and above MAX_ARRAY_BYTES."""
+    """One JSON array of objects, or JSON lines, which Summarize From Feedback's .json files hold.
+
+    Raises InputError for anything else, and above MAX_ARRAY_BYTES.
+    """
     data = lines.read_whole(stream, source, MAX_ARRAY_BYTES)
     if not _first(data):
         return Table(None, "row", iter(()))
     try:
         value = _parse(data)
     except _NotJSON as error:
-        raise InputError(f"{source}:{error.line}: {error}{_if_lines(data)}") from None
+        if _first(data) == b"{" and isinstance(_line_row(bytes(data[: data.find(b"\n")])), dict):
+            return Table(None, "line", _line_rows(io.BytesIO(data), source))
+        raise InputError(f"{source}:{error.line}: {error}") from None
     if not isinstance(value, list):
         raise InputError(
-            f"{source}: holds {kind(value)}, not an array of rows.{_if_lines(data)} "
-            "Put the rows in one array: [{…}, {…}]."
+            f"{source}: holds {kind(value)}, not an array of rows. "
+            "Put the rows in one array, [{…}, {…}], or one object a line."
         )
     return Table(None, "row", ((number, _object(item)) for number, item in enumerate(value, 1)))
 
@@ -96,11 +102,6 @@ def _parse(data: bytes | bytearray) -> object:
 
 def _utf8_fault(data: bytes | bytearray, error: UnicodeDecodeError) -> tuple[str, int]:
     return not_utf8(data, error), data.count(b"\n", 0, error.start) + 1
-
-
-def _if_lines(data: bytes | bytearray) -> str:
-    """A hint where a .json file looks like JSON lines."""
-    return " If it holds one object a line, name it .jsonl." if _first(data) == b"{" else ""
 
 
 def _first(data: bytes | bytearray) -> bytes:

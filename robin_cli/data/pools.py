@@ -14,6 +14,10 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from robin_cli.data.annotators import is_of_annotators, ratings_of
+from robin_cli.data.formats import reader_of
+from robin_cli.data.hub import HUB
+from robin_cli.data.sources import expanded
 from robin_cli.errors import InputError
 
 
@@ -51,15 +55,31 @@ class Pool:
         """How many ratings there are in all."""
         return sum(len(each) for each in self.ratings)
 
+    @property
+    def constant(self) -> int:
+        """How many pairs have a single rating: whatever is drawn from them, it never varies."""
+        return sum(len(each) == 1 for each in self.ratings)
 
-def load_pools(path: Path) -> Mapping[str, Pool]:
-    """The pools at ``path``, by name, in order: a long table ``pair_id, rating`` (csv, jsonl, parquet), or a run directory.
 
-    An optional ``attribute`` column splits the table. Rows without a rating are left out.
+def load_pools(name: str | Path) -> Mapping[str, Pool]:
+    """The pools of ``name``, by name, in order.
+
+    A long table ``pair_id, rating`` (csv, jsonl, parquet), which an optional ``attribute`` column splits; a run
+    directory; or a data set in which several people rated a pair, as HelpSteer2's disagreements or Summarize From
+    Feedback's axis files, in any format that :func:`robin_cli.data.pairs.load_pairs` reads, also several by a glob: each
+    attribute is a pool. Rows without a rating are left out.
 
     Raises:
         InputError: no such file, an unknown format, a missing column, ratings that are not whole numbers, or none at all.
     """
+    names = expanded([name])
+    path = Path(names[0])
+    long = len(names) == 1 and (path.is_dir() or path.suffix.lower() in _READERS or reader_of(path.name) is None)
+    if names[0].startswith(HUB) or not long or (not path.is_dir() and is_of_annotators(names[0])):
+        return {
+            attribute: Pool(attribute, tuple(pairs), tuple(pairs.values()))
+            for attribute, pairs in ratings_of(names).items()
+        }
     try:
         return _load(path)
     except (OSError, pa.ArrowException) as error:

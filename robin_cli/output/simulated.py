@@ -68,7 +68,7 @@ def _table(path: Path) -> dict[str, Any]:
     if unknown := sorted(table.keys() - {each.name for each in fields(SimulateConfig)}):
         raise InputError(f'{path}: [{SIMULATE}] has no setting "{unknown[0]}"')
     for name in ("pool", "plot"):
-        if isinstance(table.get(name), str):
+        if isinstance(table.get(name), str) and not table[name].startswith("hf://"):
             table[name] = str(path.parent / table[name])
     return table
 
@@ -79,7 +79,7 @@ def experiment(settings: SimulateConfig, progress: Callable[[int, int], None]) -
     Raises:
         InputError: the pool cannot be used, or the design does not fit it.
     """
-    subjects = [_subject(pool, settings) for pool in _chosen(load_pools(Path(settings.pool)), settings)]
+    subjects = [_subject(pool, settings) for pool in _chosen(load_pools(settings.pool), settings)]
     budgets = settings.budget
     reference: tuple[int, ...] = ()
     if settings.plot:
@@ -112,6 +112,19 @@ def print_csv(rows: Sequence[Row], settings: SimulateConfig, out: TextIO) -> Non
         if row.budget in settings.budget:
             values = (getattr(row, name) for name in columns)
             writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
+
+
+def say_constant(subjects: Sequence[Subject], console: Console) -> None:
+    """Say of which pools some pairs have one rating only: simulated, a judge never varies there, and no error is made."""
+    for subject in subjects:
+        if once := sum(len(each) == 1 for each in subject.ratings):
+            console.print(
+                Text(
+                    plain(
+                        f"{subject.attribute}: {once:,} of {len(subject.ratings):,} pairs have one rating, and never vary"
+                    )
+                )
+            )
 
 
 def say_savings(rows: Sequence[Row], settings: SimulateConfig, console: Console) -> None:

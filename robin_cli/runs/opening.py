@@ -71,19 +71,24 @@ def pairs_of(config: RunConfig, prompts: PromptSet, notify: Notify) -> Dataset:
     Raises:
         InputError: it names none, or they cannot be read.
     """
-    if config.data is None:
+    if not config.data:
         raise InputError(
             "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
         )
     dataset = load_pairs(
-        Path(config.data),
+        config.data,
         columns=config.columns or None,
         ratings=prompts.human_ratings,
         skip_bad_rows=config.skip_bad_rows,
         limit=config.limit,
     )
     if dataset.skipped:
-        notify(f"{config.data}: {dataset.skipped} bad rows left out (--skip-bad-rows)")
+        notify(f"{dataset.source}: {dataset.skipped} bad rows left out (--skip-bad-rows)")
+    if dataset.merged:
+        notify(
+            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further workers' ratings of the same "
+            "summaries; the human ratings are the workers' means"
+        )
     return dataset
 
 
@@ -141,6 +146,7 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
             "pairs": len(dataset.pairs),
             "skipped": dataset.skipped,
             "columns": dict(config.columns),
+            **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
         },
         prompt={
             "sha256": prompts.sha256,
@@ -231,11 +237,15 @@ def _check_unchanged(manifest: Manifest) -> None:
             f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
             "experiments; restore the rubric and template files, use the robin that made it, or start a new run"
         )
-    source = Path(str(manifest.data["source"]))
+    for name, recorded in manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]:
+        _check_file(Path(str(name)), str(recorded))
+
+
+def _check_file(source: Path, recorded: str) -> None:
     if source.is_file():
         with source.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != manifest.data["sha256"]:
+        if digest != recorded:
             raise RunError(
                 f"{source}: changed since this run was made; restore it, or start a new run with another --run. "
                 "(The run keeps its own copy of the pairs: moving the changed file away lets it go on with that)"

@@ -118,11 +118,6 @@ BAD_FILES = {
         "object.json: holds an object, not an array of rows.",
         "Put the rows in one array",
     ),
-    "lines.json": (
-        as_lines(HELPSTEER),
-        "lines.json:2: not valid JSON",
-        "If it holds one object a line, name it .jsonl.",
-    ),
     "torn.json": (as_array(HELPSTEER)[:-5], "torn.json:18: not valid JSON", "at column"),
     "deep.json": (b"[" * 100_000, "deep.json:1: not usable JSON: nested too deeply.", ""),
     "torn.jsonl.gz": (
