@@ -63,11 +63,13 @@ def _root(
 
 
 class _WithoutPandas(MetaPathFinder):
-    """pyarrow imports pandas, where there is one, at its first array: a third of a second for what no command uses."""
+    """pyarrow imports pandas, where there is one, at its first array: a third of a second for what no command uses
+    but to read from the Hugging Face hub, whose library does need it.
+    """
 
     def find_spec(self, fullname: str, _path: object, _target: object = None) -> None:
         """Say that there is no pandas; leave all else to others."""
-        if fullname == "pandas":
+        if fullname == "pandas" and "datasets" not in sys.modules:
             raise ModuleNotFoundError("pandas is left out of the command line", name=fullname)
 
 
