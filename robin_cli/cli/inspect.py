@@ -92,7 +92,7 @@ def export(
 def render(
     data: Annotated[
         list[str],
-        typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA…", show_default=False),
+        typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False),
     ],
     pair: Annotated[str, typer.Option(help="The pair's id.", show_default=False)],
     attribute: opt.Attribute = None,

@@ -72,7 +72,7 @@ Data = Annotated[
         help="Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz), .parquet; several, a quoted glob, - for "
         "standard input, hf://owner/name?split=… for a data set of the Hugging Face hub.",
         callback=_data,
-        metavar="DATA…",
+        metavar="DATA",
         show_default=False,
         show_envvar=False,
     ),
