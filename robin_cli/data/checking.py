@@ -25,13 +25,20 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 
 def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
     """The pair a row holds, and whether its id is made from its text. BadRow if it holds none."""
-    prompt, response = _text(row, fields.prompt, fields), _text(row, fields.response, fields)
+    # The usual case is looked for here, without a call: a second less for a million pairs.
+    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
+    if type(prompt) is not str or not prompt.isascii():
+        prompt = _text(row, fields.prompt, fields)
+    if type(response) is not str or not response.isascii():
+        response = _text(row, fields.response, fields)
     if not prompt or prompt.isspace():
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}")
     own_id = _own_id(row, fields.id, fields) if fields.id else None
     human: dict[str, float] = {}
     for field in fields.ratings:
-        value = find(row, field)
+        value = row.get(field.path)
+        if type(value) is not int:
+            value = find(row, field)
         if type(value) is int and 0 <= value < len(_LEVELS):
             human[field.name] = _LEVELS[value]
         elif value is not MISSING and (rating := _rating(value, row, field)) is not None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robin_cli.data.collector import no_collector
 from robin_cli.data.fields import Fields, fields_of, no_such_fields, only_among
 from robin_cli.data.gathering import Gathering
 from robin_cli.data.pair_ids import pair_id_of
@@ -17,7 +16,7 @@ from robin_cli.errors import InputError
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from robin_cli.records import Pair
 
@@ -76,7 +75,7 @@ def load_pairs(
     fields = fields_of(columns or {}, ratings)
     gathering = _gathering(skip_bad_rows=skip_bad_rows, limit=limit)
     files = []
-    with _no_collector():
+    with no_collector():
         for name in expanded([names] if isinstance(names, (str, Path)) else names):
             with opened(name, fields.paths) as source:
                 files.append(_take(source, gathering, fields))
@@ -97,7 +96,7 @@ def read_pairs(
     """As :func:`load_pairs`, of what lies in memory, in the format that it begins with; ``source`` names it in errors."""
     fields = fields_of(columns or {}, ratings)
     gathering = _gathering(skip_bad_rows=skip_bad_rows, limit=limit)
-    with _no_collector():
+    with no_collector():
         return _dataset(gathering, [_take(in_memory(stream, source, fields.paths), gathering, fields)])
 
 
@@ -129,15 +128,3 @@ def _checked(fields: Fields, names: list[str], source: str) -> Fields:
     if missing:
         raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")
     return only_among(fields, names)
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """No cyclic garbage collection: it would go through millions of new pairs, and take a quarter of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

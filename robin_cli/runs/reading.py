@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from robin_cli.allocation.arms import Arms
+from robin_cli.data.collector import no_collector
 from robin_cli.errors import StorageError
 from robin_cli.records import Pair
 from robin_cli.runs.fold import ArmIndex, fold_judgments
@@ -129,7 +130,7 @@ def segment_numbers(path: Path) -> set[int]:
 
 def _read_pairs(path: Path) -> list[Pair]:
     pairs: list[Pair] = []
-    with pq.ParquetFile(path) as file:
+    with no_collector(), pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=PAIRS_AT_A_TIME):
             columns = batch.to_pydict()
             ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
