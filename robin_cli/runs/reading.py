@@ -49,8 +49,8 @@ class RunData:
         return fold_judgments(index.arms_of(self.judgments), self.judgments, len(index))
 
 
-def read_run(path: Path) -> RunData:
-    """The run at ``path`` as it stands, whether or not a process is at work on it.
+def read_run(path: Path, pairs: list[Pair] | None = None) -> RunData:
+    """The run at ``path`` as it stands, whether or not a process is at work on it; its ``pairs``, where they are known.
 
     The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
     in its place, so every answer is met exactly once.
@@ -62,7 +62,7 @@ def read_run(path: Path) -> RunData:
     manifest = read_manifest(path)
     tables = list(read_judgments(path))
     try:
-        pairs = _read_pairs(path / PAIRS)
+        pairs = _read_pairs(path / PAIRS) if pairs is None else pairs
     except (OSError, pa.ArrowException) as error:
         raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
     return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))

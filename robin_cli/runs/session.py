@@ -70,7 +70,7 @@ class Session:
         prices: Sequence[Price | None],
         notify: Callable[[str], None],
     ) -> None:
-        run = read_run(store.path)
+        run = read_run(store.path, store.pairs)
         manifest = store.manifest
         self._pairs = run.pairs
         self.index = run.index

@@ -56,6 +56,7 @@ class RunStore:
     def __init__(self, path: Path, manifest: Manifest, lock: FileLock) -> None:
         self.path = path
         self.manifest = manifest
+        self.pairs: list[Pair] | None = None  # of a run just made: a million are not read back from the disk
         self._lock = lock
         content = read_journal(path / JOURNAL)
         self._segment = 1 + max(segment_numbers(path), default=0)
@@ -117,6 +118,7 @@ class RunStore:
             if variances is not None:
                 write_table(pa.table({"variance": variances}), path / _VARIANCES)
             store = cls(path, manifest, lock)
+            store.pairs = list(pairs)
             manifest.write(path)
         except OSError as error:
             lock.release()
