@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,6 +15,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.starting import Robin
 
 ROOT = Path(__file__).parent.parent
 DEMO = ROOT / "configs" / "demo"
@@ -36,16 +37,26 @@ def environment(**extra: str) -> dict[str, str]:
 
 def robin(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the robin command in ``cwd`` to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "robin_cli", *map(str, args)],
-        cwd=cwd,
-        input=stdin,
-        env=environment(**env),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=300,
-    )
+    return _to_its_end(args, cwd, stdin, environment(**env), afresh=False)
+
+
+def robin_afresh(*args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """As `robin`, in an interpreter that is started for it."""
+    return _to_its_end(args, cwd, None, environment(**env), afresh=True)
+
+
+def _to_its_end(
+    args: tuple[str | Path, ...], cwd: Path, stdin: str | None, env: dict[str, str], *, afresh: bool
+) -> subprocess.CompletedProcess[str]:
+    pipe = subprocess.PIPE
+    files = {"stdin": None if stdin is None else pipe, "stdout": pipe, "stderr": pipe}
+    with Robin(args, cwd=cwd, env=env, afresh=afresh, encoding="utf-8", **files) as process:
+        try:
+            out, err = process.communicate(stdin, timeout=300)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def judging(url: str, data: str | Path, budget: int, *more: str | Path) -> list[str]:
@@ -89,9 +100,9 @@ def lines_of(path: Path) -> int:
 @contextmanager
 def replaying(pool: Path, *args: str) -> Iterator[str]:
     """A replay judge over ``pool``; yields its base URL."""
-    command = [sys.executable, "-m", "robin_cli", "serve", str(pool), "--port", "0", *args]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
+    command: list[str | Path] = ["serve", pool, "--port", "0", *args]
+    with Robin(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
     ) as server:
         try:
             assert server.stdout is not None

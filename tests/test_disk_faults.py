@@ -21,6 +21,7 @@ from robin_cli.runs.store import RunStore
 from tests.conftest import ROOT, environment, robin, wait_until, write_pairs
 from tests.judging.wire import Answer, Wire, completion, serving
 from tests.runs.test_store import PAIRS, judgment, manifest
+from tests.starting import Robin
 
 
 @contextmanager
@@ -87,8 +88,8 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
 def test_keeps_what_comes_after_its_folder_was_deleted_beside_it(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as (wire, given):
-        words = [sys.executable, "-m", "robin_cli", *command(wire.url, "r", 100_000)]
-        with subprocess.Popen(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        words = command(wire.url, "r", 100_000)
+        with Robin(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
             wait_until(lambda: len(given) >= 200, process)
             shutil.rmtree(tmp_path / "r")
             _, said = process.communicate(timeout=60)
@@ -170,8 +171,8 @@ def test_gives_two_runs_of_one_second_a_folder_each(tmp_path: Path) -> None:
 def test_stops_like_ctrl_c_when_its_terminal_closes(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as (wire, given):
-        words = [sys.executable, "-m", "robin_cli", *command(wire.url, "r", 100_000)]
-        with subprocess.Popen(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        words = command(wire.url, "r", 100_000)
+        with Robin(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
             wait_until(lambda: len(given) >= 100, process)
             os.kill(process.pid, signal.SIGHUP)
             process.communicate(timeout=60)

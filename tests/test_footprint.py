@@ -77,7 +77,7 @@ def run(url: str, cwd: Path, *more: str, **env: str) -> Any:
 
 @pytest.mark.parametrize("level", ["debug", "info", ""])
 def test_writes_and_says_the_key_nowhere(tmp_path: Path, level: str) -> None:
-    logging = {"OPENAI_LOG": level, "PYTHONASYNCIODEBUG": "1" if level else ""}
+    logging = {"OPENAI_LOG": level, "PYTHONASYNCIODEBUG": "1"} if level else {}
     with echoing() as wire:
         said = [run(wire.url, tmp_path, "--debug-http", "http.jsonl", **logging)]
         assert said[0].returncode == 0, said[0].stderr

@@ -10,8 +10,6 @@ import io
 import json
 import os
 import pty
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from robin_cli.data.pairs import load_pairs
 from robin_cli.errors import InputError
 from tests.conftest import ROOT, environment, robin
 from tests.judging.wire import Answer, completion, serving
+from tests.starting import Robin
 
 CORPUS = ROOT / "tests" / "hostile" / "pairs.jsonl"
 ANSWERS = [json.loads(line)["prompt"] for line in CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -61,8 +60,8 @@ def steers(text: str) -> set[str]:
 def on_a_terminal(*args: str, cwd: Path) -> str:
     """What the command writes to a terminal that it believes in, with the colours of its own taken out."""
     leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "robin_cli", *args],
+    process = Robin(
+        args,
         cwd=cwd,
         env=environment(),
         stdout=follower,

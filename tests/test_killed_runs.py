@@ -6,7 +6,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from tests.conftest import (
     write_pairs,
 )
 from tests.recorder import Record, recorded
+from tests.starting import Robin
 
 
 def _wait_for_answers(record: Record, count: int, process: subprocess.Popen[bytes]) -> None:
@@ -55,7 +55,7 @@ def kill_and_resume(
     command = judge
     resume = ["resume", str(run), "--quiet", "-o", str(folder / "s.csv")]
     for moment in moments:
-        with subprocess.Popen([sys.executable, "-m", "robin_cli", *command], env=environment(), cwd=folder) as process:
+        with Robin(command, env=environment(), cwd=folder) as process:
             _wait_for_answers(record, moment, process)
             process.send_signal(signal.SIGKILL)
         if (run / "manifest.json").exists():

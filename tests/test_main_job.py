@@ -27,10 +27,12 @@ from tests.conftest import (
     llama_server,
     replaying,
     robin,
+    robin_afresh,
     wait_until,
     write_pairs,
 )
 from tests.judging.wire import completion, error, serving
+from tests.starting import Robin
 
 SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,n_unparsed,human,given_up"
 
@@ -122,15 +124,15 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(tmp_path: Path, re
     common = ("--seed", "3", "--concurrency", "1", "--quiet", "--scheduler", scheduler)
     whole = robin(*judging(replay_url, data, 400, "--run", "whole", *common), cwd=tmp_path)
 
-    with subprocess.Popen(
-        [sys.executable, "-m", "robin_cli", *map(str, judging(replay_url, data, 400, "--run", "cut", *common))],
+    with Robin(
+        judging(replay_url, data, 400, "--run", "cut", *common),
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.DEVNULL,
     ) as process:
         wait_until(lambda: lines_of(tmp_path / "cut" / "journal.jsonl") > 250, process)
         process.kill()
-    resumed = robin("resume", "cut", "--quiet", cwd=tmp_path)
+    resumed = robin_afresh("resume", "cut", "--quiet", cwd=tmp_path)  # hashes strings otherwise than `whole` did
 
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout == whole.stdout
@@ -280,12 +282,7 @@ def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "50") as url:
         command = judging(url, data, 100_000, "--run", "r", "-q")
-        with subprocess.Popen(
-            [sys.executable, "-m", "robin_cli", *map(str, command)],
-            cwd=tmp_path,
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-        ) as first:
+        with Robin(command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL) as first:
             wait_until((tmp_path / "r" / "manifest.json").exists, first)
             second = robin("resume", "r", cwd=tmp_path)
             working = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)["state"]
@@ -360,8 +357,8 @@ def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_ur
     data = write_pairs(tmp_path / "pairs.jsonl", 100)
     robin(*judging(replay_url, data, 4000, "--run", "r"), cwd=tmp_path)  # more than a pipe holds
 
-    command = [sys.executable, "-m", "robin_cli", "export", "r", "--what", "judgments"]
-    with subprocess.Popen(
+    command = ["export", "r", "--what", "judgments"]
+    with Robin(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None

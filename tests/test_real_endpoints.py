@@ -7,7 +7,6 @@ import io
 import json
 import random
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from aiohttp import web
 from robin_cli.runs.reading import read_run
 from tests.conftest import DEMO, REPLAY_MODEL, environment, free_port, robin, write_pairs
 from tests.judging.wire import Answer, completion, error, serving
+from tests.starting import Robin
 
 HELPFUL = ("-a", "helpfulness", "--model", "judge", "--run", "r")
 
@@ -211,44 +211,20 @@ def test_stops_when_the_quota_is_used_up_and_never_tries_again(tmp_path: Path) -
 def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     port = free_port()
-    serve = [
-        sys.executable,
-        "-m",
-        "robin_cli",
-        "serve",
-        str(DEMO / "ratings.parquet"),
-        "--port",
-        str(port),
-        "--latency-ms",
-        "20",
-    ]
+    serve: list[str | Path] = ["serve", DEMO / "ratings.parquet", "--port", str(port), "--latency-ms", "20"]
 
-    def served() -> subprocess.Popen[str]:
-        server = subprocess.Popen(
-            serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
+    def served() -> Robin:
+        server = Robin(
+            serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
         )
         assert server.stdout is not None
         assert server.stdout.readline()
         return server
 
-    command = [
-        sys.executable,
-        "-m",
-        "robin_cli",
-        "judge",
-        str(data),
-        "-b",
-        "900",
-        "-a",
-        "helpfulness",
-        "--model",
-        REPLAY_MODEL,
-    ]
+    command = ["judge", str(data), "-b", "900", "-a", "helpfulness", "--model", REPLAY_MODEL]
     command += ["--base-url", f"http://127.0.0.1:{port}/v1", "--run", "r", "--concurrency", "8", "--quiet"]
     server = served()
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as run:
+    with Robin(command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
         _wait_for_answers(tmp_path / "r", 100)
         server.kill()
         server.communicate()

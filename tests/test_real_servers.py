@@ -6,7 +6,6 @@ import hashlib
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from robin_cli.runs.reading import read_run
 from tests.conftest import GRAMMAR, environment, llama_server, robin, write_pairs
 from tests.servers_running import faults_made, faulty, litellm_proxy
+from tests.starting import Robin
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
 
@@ -62,13 +62,7 @@ def test_holds_still_when_litellm_names_a_time_and_says_so(tmp_path: Path, litel
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     command = judge(litellm, "judge", data, 100, "--concurrency", "4")
     env = environment(OPENAI_API_KEY="sk-rpm-10")
-    with subprocess.Popen(
-        [sys.executable, "-m", "robin_cli", *map(str, command)],
-        cwd=tmp_path,
-        env=env,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as run:
+    with Robin(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
         said = ""
         while "asks to wait 60 s" not in said:  # litellm's Retry-After

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import REPLAY_MODEL, environment, judging, robin, write_pairs
 from tests.output.test_live import on_a_terminal
+from tests.starting import Robin
 
 COMMANDS = (
     "judge plan status runs export render parse resume report simulate serve init check".split()  # noqa: SIM905
@@ -21,10 +22,10 @@ COMMANDS = (
 
 
 def piped(content: bytes, *args: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "robin_cli", *args]
-    return subprocess.run(
-        command, cwd=cwd, env=environment(), input=content, capture_output=True, timeout=120, check=False
-    )
+    pipe = subprocess.PIPE
+    with Robin(args, cwd=cwd, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        out, err = process.communicate(content, timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def the_same_pairs(folder: Path) -> dict[str, bytes]:

@@ -30,6 +30,7 @@ from robin_cli.judging.judge import Answer, Question, Reply
 from robin_cli.judging.pacing import Pacer
 from robin_cli.records import Judgment, Usage
 from robin_cli.runs import journal, store, work
+from tests.starting import load_robin
 
 BUDGET = 61
 PAIRS = 6
@@ -226,6 +227,7 @@ def scenario(kind: str, at: int, folder: Path, generator: random.Random) -> dict
 
 def main(kind: str, count: int, seed: int, folder: Path) -> None:
     """Print one line a scenario."""
+    load_robin()
     generator = random.Random(seed)
     folder.mkdir(exist_ok=True)
     whole = scenario("kill", 0, folder / "whole", generator)

@@ -1,0 +1,138 @@
+"""robin forked from a helper and robin started by an interpreter are one to whoever runs it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import DEMO, ROOT, environment, judging, lines_of, replaying, wait_until, write_pairs
+from tests.starting import Robin
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every start is an interpreter's")
+BOTH = pytest.mark.parametrize("afresh", [False, True], ids=["forked", "afresh"])
+SERVE = ["serve", str(DEMO / "ratings.parquet"), "--port", "0"]
+PIPE = subprocess.PIPE
+ONCE = ["--max-retries", "1"]
+
+
+def ending(*args: str, cwd: Path, afresh: bool, stdin: bytes = b"", **env: str) -> tuple[int, bytes, bytes]:
+    with Robin(args, cwd=cwd, env=environment(**env), afresh=afresh, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        out, err = process.communicate(stdin, timeout=60)
+    assert process.is_forked is not afresh
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize(
+    ("args", "status"),
+    [
+        (["--version"], 0),
+        (["judge", "--help"], 0),
+        (["jugde"], 2),
+        (["status", "nowhere"], 2),
+        (["parse", "-", "--scale", "0-4"], 0),
+        (["render", "p.jsonl", "--pair", "p1", "--attribute", "verbosity"], 0),
+        (["judge", "p.jsonl", "--budget", "9", "-a", "helpfulness"], 2),
+        (["judge", "p.jsonl", "-b", "9", "-a", "helpfulness", "--model", "m", "--base-url", "http://[::1]:9/v1", *ONCE], 3),
+        (["simulate", "pool.parquet", "--budget", "600", "--limit", "5", "--runs", "2"], 0),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)  # fmt: skip
+def test_says_and_ends_alike(tmp_path: Path, args: list[str], status: int) -> None:
+    write_pairs(tmp_path / "p.jsonl", 3)
+    (tmp_path / "pool.parquet").symlink_to(DEMO / "ratings.parquet")
+    said = {}
+    for afresh in (False, True):
+        stdin = '{"text": "Rating: 3 – é"}\n'.encode()
+        said[afresh] = ending(*args, cwd=tmp_path, afresh=afresh, stdin=stdin, COLUMNS="81", OPENAI_API_KEY="")
+        for run in (tmp_path / "runs").glob("*"):
+            for place in sorted(run.rglob("*"), reverse=True):
+                place.rmdir() if place.is_dir() else place.unlink()
+            run.rmdir()
+    assert said[False][0] == status, said[False]
+    assert said[False][1] == said[True][1]
+    if status != 3:  # which names the run's folder by the second
+        assert said[False][2] == said[True][2]
+
+
+def traits(process: Robin) -> dict[str, object]:
+    """What the system knows of a process that distinguishes no two starts of one program."""
+    about = Path("/proc") / str(process.pid)
+    status = dict(line.split(":\t", 1) for line in (about / "status").read_text().splitlines())
+    wanted = ("PPid", "Umask", "Uid", "SigBlk", "SigIgn", "SigCgt")
+    return {name: status[name] for name in wanted} | {
+        "group": os.getpgid(process.pid),
+        "session": os.getsid(process.pid),
+        "folder": (about / "cwd").readlink(),
+        "files": sorted(file.readlink().name.split("[")[0] for file in (about / "fd").iterdir()),
+        "limits": (about / "limits").read_text(),
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(tmp_path: Path, number: signal.Signals) -> None:
+    seen, ended = [], []
+    for afresh in (False, True):
+        with Robin(SERVE, cwd=tmp_path, env=environment(), afresh=afresh, stdout=PIPE, stderr=PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(b"http://")
+            seen.append(traits(process))
+            process.send_signal(number)
+            if number == signal.SIGINT:  # a shell that puts tests into the background makes them ignore it
+                process.terminate()
+            out, err = process.communicate(timeout=60)
+        ended.append((process.returncode, out, err))
+    assert seen[0] == seen[1]
+    assert seen[0]["PPid"] == str(os.getpid())
+    assert ended[0] == ended[1]
+    assert ended[0][0] != 0 or number != signal.SIGKILL
+
+
+@BOTH
+def test_colours_a_terminal_line_by_line(tmp_path: Path, afresh: bool) -> None:
+    master, terminal = pty.openpty()
+    env = environment(TERM="xterm-256color", NO_COLOR="")
+    process = Robin(["--help"], cwd=tmp_path, env=env, afresh=afresh, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    os.close(master)
+    assert process.wait(timeout=60) == 0
+    assert process.is_forked is not afresh
+    assert b"\x1b[1m" in shown
+
+
+@BOTH
+def test_is_killed_in_the_middle_of_its_work(tmp_path: Path, afresh: bool) -> None:
+    data = write_pairs(tmp_path / "p.jsonl", 5)
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
+        command = judging(url, data, 100_000, "--run", "r", "-q")
+        with Robin(command, cwd=tmp_path, env=environment(), afresh=afresh) as process:
+            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 20, process)
+            process.kill()
+    assert process.returncode == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+
+
+@pytest.mark.parametrize("name", ["OPENAI_LOG", "ROBIN_ANYTHING", "PYTHONPATH", "HOME", "LC_ALL"])
+def test_a_variable_that_modules_may_read_as_they_load_gets_an_interpreter(tmp_path: Path, name: str) -> None:
+    with Robin(["--version"], cwd=tmp_path, env=environment(**{name: str(ROOT)}), stdout=PIPE) as process:
+        process.communicate(timeout=60)
+    assert not process.is_forked
+    assert process.returncode == 0
+
+
+def test_the_installed_command_is_this_one(tmp_path: Path) -> None:
+    program = Path(sys.executable).parent / "robin"
+    installed = subprocess.run([program, "--version"], cwd=tmp_path, env=environment(), stdout=PIPE, check=True)
+    assert installed.stdout == ending("--version", cwd=tmp_path, afresh=False)[1]
