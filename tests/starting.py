@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = [sys.executable, "-m", "robin_cli"]
-# Read when they are needed, not while modules load; pytest sets the last one.
-READ_AT_WORK = {"COLUMNS", "NO_COLOR", "TERM", "OPENAI_API_KEY", "JUDGE_URL", "PYTEST_CURRENT_TEST"}
+# Read when they are needed, not while modules load. pytest and bash set the last ones.
+READ_AT_WORK = {"COLUMNS", "NO_COLOR", "TERM", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "JUDGE_URL"}
+READ_AT_WORK |= {"PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
 HERE = {name: value for name, value in os.environ.items() if not name.startswith(("ROBIN_", "OPENAI_"))}
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -64,10 +65,14 @@ class Robin(subprocess.Popen[Any]):
 def load_robin() -> None:
     """Import what robin's commands import, before forks that then need not."""
     import robin_cli
+    from robin_cli.cli.app import _WithoutPandas
 
+    sys.meta_path.insert(0, _WithoutPandas())  # as robin does before it imports anything
     for module in pkgutil.walk_packages(robin_cli.__path__, "robin_cli."):
         if module.name != "robin_cli.__main__":
             importlib.import_module(module.name)
+    for late in ("genai_prices.data", "pyarrow.dataset", "xlsxwriter"):  # by robin or by what it imports
+        importlib.import_module(late)
     gc.collect()
     gc.freeze()  # else each child touches all of it once more as it ends
 

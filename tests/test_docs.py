@@ -6,9 +6,14 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import nbformat
@@ -16,15 +21,14 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.conftest import DEMO, REPLAY_MODEL, ROOT, environment
+from tests.starting import Robin
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 # Stands in for the commands that a reader would give to a judge that costs money, or that take long: robin with the replay
 # for every judge and smaller budgets, make without the tests that this is one of, pip without a second installation.
-ROBIN = """#!{python}
-import os, sys
-from robin_cli.cli.app import main
+ROBIN = """import os, sys
 
 args, kept = sys.argv[1:], []
 asks = args[:1] and args[0] in {{"judge", "plan", "check", "resume"}}
@@ -45,10 +49,25 @@ if asks:
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
 if kept[:1] == ["simulate"]:
     kept += ["--runs", "2"]
+"""
+STARTED = """
+from robin_cli.cli.app import main
+
 sys.argv = ["robin", *kept]
 if __name__ == "__main__":  # simulate starts processes
     main()
 """
+# The same by a fork, which saves a second of work at each command: the test's process starts it, with this one's files.
+HANDED_OVER = """
+import json, socket
+
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as desk:
+    desk.connect({socket!r})
+    told = json.dumps([kept, os.getcwd(), dict(os.environ)])
+    socket.send_fds(desk, [told.encode()], [0, 1, 2])
+    sys.exit(int(desk.recv(32)))
+"""
+AFRESH = {"docs/quick-start.md"}
 MAKE = """#!/bin/sh
 case "$1" in
   demo) cd {root} && exec {python} scripts/demo.py ;;
@@ -60,22 +79,64 @@ PYTHON = '#!/bin/sh\nexec {python} "$@"\n'
 
 
 @pytest.fixture
-def desk(tmp_path: Path, replay_url: str) -> Iterator[tuple[Path, dict[str, str]]]:
+def desk(tmp_path: Path, replay_url: str) -> tuple[Path, dict[str, str]]:
     """A folder with the demo's pairs and an environment in which the docs' commands mean what they say."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, program in {"robin": ROBIN, "make": MAKE, "pip": PIP, "python3": PYTHON}.items():
-        text = program.format(python=sys.executable, root=ROOT, model=REPLAY_MODEL)
-        (programs / name).write_text(text, encoding="utf-8")
-        (programs / name).chmod(0o755)
+    robin = f"#!{sys.executable}\n{ROBIN}{STARTED}"
+    for name, program in {"robin": robin, "make": MAKE, "pip": PIP, "python3": PYTHON}.items():
+        write_program(programs / name, program.format(python=sys.executable, root=ROOT, model=REPLAY_MODEL))
     folder = tmp_path / "desk"
     folder.mkdir()
     shutil.copy(DEMO / "pairs.jsonl", folder)
     shutil.copytree(ROOT / "configs", folder / "configs")
-    before = set(ROOT.glob("runs/demo-*"))
-    yield folder, environment(PATH=f"{programs}:{os.environ['PATH']}", JUDGE_URL=replay_url)
-    for made in set(ROOT.glob("runs/demo-*")) - before:  # what make demo leaves
-        shutil.rmtree(made)
+    return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", JUDGE_URL=replay_url)
+
+
+def write_program(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
+@contextmanager
+def handing_over(programs: Path) -> Iterator[None]:
+    """The robin in ``programs`` is a fork of this process's helper."""
+    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as desk:
+        address = f"{short}/desk"  # may have 107 bytes
+        desk.bind(address)
+        desk.listen()
+        text = f"#!/usr/bin/env -S {sys.executable} -I -S\n{ROBIN}{HANDED_OVER}"
+        write_program(programs / "robin", text.format(model=REPLAY_MODEL, socket=address))
+        thread = threading.Thread(target=_hand_over, args=(desk,))
+        thread.start()
+        try:
+            yield
+        finally:
+            desk.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _hand_over(desk: socket.socket) -> None:
+    """Start robin for each that asks, until the desk is closed."""
+    with ThreadPoolExecutor() as pool:  # two ends of a pipe run together
+        while True:
+            try:
+                asking, _ = desk.accept()
+            except OSError:
+                return
+            pool.submit(_answer, asking)
+
+
+def _answer(asking: socket.socket) -> None:
+    with asking:
+        told, files, *_ = socket.recv_fds(asking, 1 << 20, 3)
+        args, cwd, env = json.loads(told)
+        with Robin(args, cwd=Path(cwd), env=env, stdin=files[0], stdout=files[1], stderr=files[2]) as process:
+            for file in files:
+                os.close(file)
+            status = process.wait()
+        assert process.is_forked
+        asking.send(str(status if status >= 0 else 128 - status).encode())
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -87,11 +148,16 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_every_shell_block_runs(name: str, desk: tuple[Path, dict[str, str]]) -> None:
     folder, env = desk
     script = "set -euo pipefail\n" + "\n".join(blocks(ROOT / name, "sh"))
+    before = set(ROOT.glob("runs/demo-*"))
 
-    done = subprocess.run(
-        ["bash", "-x", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
+    with nullcontext() if name in AFRESH else handing_over(folder.parent / "bin"):
+        done = subprocess.run(
+            ["bash", "-x", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+        )
 
+    if "make demo" in script:  # of one page alone: the pages run side by side
+        for made in set(ROOT.glob("runs/demo-*")) - before:
+            shutil.rmtree(made)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Traceback" not in done.stderr
 
