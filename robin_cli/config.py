@@ -47,6 +47,8 @@ class RunConfig:
     variances: str | None = None
     concurrency: str = AUTO
     samples_per_request: int = 1
+    scoring: str = "text"
+    answer_format: str = "text"
     rpm: float | None = None
     tpm: float | None = None
     max_cost: float | None = None
@@ -118,6 +120,8 @@ _CHECKS: Mapping[str, _Check] = {
         "without " + ", ".join(sorted(_TAKEN)) + ", which robin sets itself (several ratings a request: "
         "--samples-per-request)",
     ),
+    "scoring": (lambda v: v in {"text", "logprobs"}, "text or logprobs"),
+    "answer_format": (lambda v: v in {"text", "json_schema", "grammar"}, "text, json_schema or grammar"),
     "temperature": (lambda v: 0 <= v <= 2, "between 0 and 2"),
     "top_p": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
     "max_tokens": (lambda v: v >= 1, "at least 1"),

@@ -108,6 +108,10 @@ class Judgment:
     after an interruption. Where one request brought several answers, the first of them carries the tokens and the cost
     of the request and the others 0, so that sums over judgments are right. ``usage_estimated``: tokens and cost are not (all)
     the endpoint's own figures. ``received_at`` is UTC, seconds since 1970.
+
+    ``rating`` is what the text says. ``scoring`` "logprobs": what counts is ``expected_rating``, see
+    :mod:`robin_cli.judging.expectation`; with it comes ``off_scale_mass``. Where log probabilities were asked for and the text
+    counts after all, ``text_because`` says why.
     """
 
     pair_id: str
@@ -128,6 +132,15 @@ class Judgment:
     request_id: str | None
     received_at: float
     usage_estimated: bool = False
+    scoring: str = "text"
+    expected_rating: float | None = None
+    off_scale_mass: float | None = None
+    text_because: str | None = None
+
+    @property
+    def value(self) -> float | None:
+        """What enters the score: the expected rating where there is one, else the rating as written."""
+        return self.rating if self.expected_rating is None else self.expected_rating
 
     @property
     def counts(self) -> bool:

@@ -47,6 +47,8 @@ def judge(
     price_out: opt.PriceOut = None,
     concurrency: opt.Concurrency = None,
     samples_per_request: opt.Samples = None,
+    scoring: opt.Scoring = None,
+    answer_format: opt.AnswerFormat = None,
     rpm: opt.Rpm = None,
     tpm: opt.Tpm = None,
     temperature: opt.Temperature = None,

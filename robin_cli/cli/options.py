@@ -226,6 +226,26 @@ Samples = Annotated[
         rich_help_panel=_ASK,
     ),
 ]
+Scoring = Annotated[
+    str | None,
+    _option(
+        help="What an answer counts as: its text, or logprobs, the mean over the rating's tokens. (default: text)",
+        envvar="ROBIN_SCORING",
+        metavar="text|logprobs",
+        autocompletion=_among("text", "logprobs"),
+        rich_help_panel=_ASK,
+    ),
+]
+AnswerFormat = Annotated[
+    str | None,
+    _option(
+        help="How the judge answers: text, json_schema or grammar, where the endpoint enforces it. (default: text)",
+        envvar="ROBIN_ANSWER_FORMAT",
+        metavar="FORMAT",
+        autocompletion=_among("text", "json_schema", "grammar"),
+        rich_help_panel=_ASK,
+    ),
+]
 Rpm = Annotated[
     float | None,
     _option(help="Requests a minute at most, for each address.", envvar="ROBIN_RPM", rich_help_panel=_ASK),

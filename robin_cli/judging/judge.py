@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from robin_cli.records import Usage
 
@@ -28,11 +28,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One choice of a reply."""
+    """One choice of a reply; ``tokens`` as the endpoint sent them with their log probabilities, if it did."""
 
     text: str
     finish_reason: str | None = None
     refusal: str | None = None
+    tokens: Sequence[Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

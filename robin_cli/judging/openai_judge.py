@@ -13,6 +13,7 @@ import orjson
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from robin_cli.errors import EndpointError
+from robin_cli.judging.expectation import TOP_LOGPROBS
 from robin_cli.judging.http_log import HttpLog
 from robin_cli.judging.judge import Failure, Message, Question, Reply
 from robin_cli.judging.metering import Meter, most_tokens
@@ -23,6 +24,9 @@ from robin_cli.judging.transport import Transport, Unreachable
 
 _PATIENCE_S = 600.0
 """How long one call may be told "too many requests" before it is given up."""
+
+_FEW_LOGPROBS = 5
+"""Some endpoints give no more for each token."""
 
 _SHOWN_HOLD_S = 30.0
 _LONGEST_BACKOFF_S = 60.0
@@ -39,6 +43,7 @@ class Endpoint:
     ``timeout_s`` bounds one request from its first byte to its last; ``max_retries`` counts retries after errors of the
     endpoint or the network ("too many requests" is no error: it is waited out). ``bounded``: answers must have a longest
     length, because money was promised not to run out.
+    ``logprobs``: ask for them. ``structure``: what is sent so that answers have a format that the endpoint enforces.
     ``debug_http``: a file for all requests and answers. The key is never part of a representation.
     """
 
@@ -53,6 +58,8 @@ class Endpoint:
     max_retries: int = 6
     bounded: bool = False
     debug_http: str | None = None
+    logprobs: bool = False
+    structure: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Transient(Exception):  # tenacity retries exceptions: this one carries what to retry
@@ -87,6 +94,7 @@ class OpenAIJudge:
         self._redactor = Redactor(endpoint.api_key)
         self._max_tokens = most_tokens(endpoint.extra_body, endpoint.max_tokens)
         self._most_samples = 2**31
+        self._top_logprobs = TOP_LOGPROBS
         self._notify = notify
         self._sleep = sleep
         self._noticed: set[str] = set()
@@ -242,6 +250,9 @@ class OpenAIJudge:
             "top_p": endpoint.top_p,
             "seed": question.seed,
             "n": samples if (samples := min(question.samples, self._most_samples)) > 1 else None,
+            "logprobs": endpoint.logprobs or None,
+            "top_logprobs": self._top_logprobs if endpoint.logprobs and "logprobs" not in self._without else None,
+            **endpoint.structure,
         }
         parameters = {
             self._renamed.get(name, name): value
@@ -253,35 +264,67 @@ class OpenAIJudge:
 
     def _adapt(self, refused: Unsupported, body: Mapping[str, Any]) -> bool:
         """Change what is sent from now on; False if that parameter was not sent or was changed already."""
-        name = refused.parameter
-        if name == "n" and name in body and name not in self._endpoint.extra_body:
-            fewer = max(1, body["n"] // 2)
-            if fewer < self._most_samples:
-                self._most_samples = fewer
-                told = self._redact(refused.detail)
-                self._tell_once(f"refuses {body['n']} answers in one request ({told}); asking for {fewer} at a time")
-            return True
         # In all cases another call may have learnt it meanwhile: then this body is just an old one, the next will do.
-        if name == "max_tokens" and name in body and name not in self._endpoint.extra_body:
-            self._renamed[name] = "max_completion_tokens"
-            self._tell_once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
-            return True
-        if name == "system" and any(message["role"] == name for message in body["messages"]):
-            self._without.add(name)
-            self._tell_once("takes no system message; its text goes to the front of the user's")
-            return True
-        sent = self._renamed.get(name, name)
-        if sent not in body or sent in self._endpoint.extra_body:
+        name = refused.parameter
+        if name == "system":
+            return self._adapt_system(body)
+        sent = name if name in body else self._renamed.get(name, name)
+        if sent not in body or name in self._endpoint.extra_body or sent in self._endpoint.extra_body:
             return False
-        if name not in self._without:
-            self._without.add(name)
-            if name == "max_tokens" and self._endpoint.bounded:
-                raise EndpointError(
-                    f"{self._endpoint.base_url}: takes no longest length for answers ({self._redact(refused.detail)}), so "
-                    "--max-cost cannot be held; leave --max-cost out"
-                )
-            self._tell_once(f'the endpoint refuses "{name}" ({self._redact(refused.detail)}); going on without it')
+        special = {"n": self._adapt_n, "max_tokens": self._adapt_max_tokens, "top_logprobs": self._adapt_logprobs}
+        if name in special and sent == name:
+            special[name](refused, body)
+        elif name in self._endpoint.structure:
+            self._adapt_structure(name, refused)
+        else:
+            self._leave_out(name, refused)
         return True
+
+    def _adapt_system(self, body: Mapping[str, Any]) -> bool:
+        if not any(message["role"] == "system" for message in body["messages"]):
+            return False
+        self._without.add("system")
+        self._tell_once("takes no system message; its text goes to the front of the user's")
+        return True
+
+    def _adapt_n(self, refused: Unsupported, body: Mapping[str, Any]) -> None:
+        fewer = max(1, body["n"] // 2)
+        if fewer < self._most_samples:
+            self._most_samples = fewer
+            told = self._redact(refused.detail)
+            self._tell_once(f"refuses {body['n']} answers in one request ({told}); asking for {fewer} at a time")
+
+    def _adapt_max_tokens(self, _refused: Unsupported, _body: Mapping[str, Any]) -> None:
+        self._renamed["max_tokens"] = "max_completion_tokens"
+        self._tell_once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
+
+    def _adapt_logprobs(self, refused: Unsupported, body: Mapping[str, Any]) -> None:
+        if body["top_logprobs"] > _FEW_LOGPROBS:
+            self._top_logprobs = _FEW_LOGPROBS
+            self._tell_once(f"gives fewer log probabilities a token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}")
+        else:
+            self._leave_out("logprobs", refused)
+
+    def _adapt_structure(self, name: str, refused: Unsupported) -> None:
+        self._without.add(name)
+        if self._endpoint.structure.keys() <= self._without:
+            raise EndpointError(
+                f"{self._endpoint.base_url}: does not enforce this --answer-format ({self._redact(refused.detail)}); another "
+                "may do, text does everywhere: start a new run with it"
+            )
+
+    def _leave_out(self, name: str, refused: Unsupported) -> None:
+        if name in self._without:
+            return
+        self._without.add(name)
+        told = self._redact(refused.detail)
+        if name == "max_tokens" and self._endpoint.bounded:
+            raise EndpointError(
+                f"{self._endpoint.base_url}: takes no longest length for answers ({told}), so --max-cost cannot be held; leave "
+                "--max-cost out"
+            )
+        consequence = ", rating by the text alone" if name == "logprobs" else ""
+        self._tell_once(f'the endpoint refuses "{name}" ({told}); going on without it{consequence}')
 
     def _wait(self, state: RetryCallState) -> float:
         retry = _retry_of(state)

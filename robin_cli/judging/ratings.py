@@ -139,7 +139,7 @@ def parse_rating(
     rating line was closed by a line break or an explanation: a bare ``Rating: 3`` could have gone on ``.5``, ``-4`` or
     ``/10``. An empty answer that was cut is ``truncated``, as a larger ``--max-tokens`` helps.
     """
-    answer = _without_reasoning(text or "")
+    answer = without_reasoning(text or "")
     lines = answer.splitlines()
     heads = {number: head for number, line in enumerate(lines) if (head := _HEAD.match(line))}
     last = max(heads, default=len(lines))
@@ -158,7 +158,25 @@ def parse_rating(
     return Rating(reading.value, reading.reason, _feedback(lines, heads, last))
 
 
-def _without_reasoning(text: str) -> str:
+def rating_place(text: str) -> int | None:
+    """Where in ``text`` the number of its last rating line begins; None where there is none, or reasoning hides it."""
+    answer = without_reasoning(text)
+    lines = answer.splitlines(keepends=True)
+    for number in reversed(range(len(lines))):
+        line = lines[number].splitlines()[0]
+        if head := _HEAD.match(line):
+            digits = _NUMBER.match(line, head.end())
+            if digits is None:
+                return None
+            first = digits.start("minus") if digits["minus"] else digits.start("whole")
+            # Reasoning is taken out before the rating line, if at all: from the end, both texts are the same.
+            before_end = len(answer) - sum(map(len, lines[:number])) - first
+            at = len(text) - before_end
+            return at if text[at:].startswith(digits["whole"] if not digits["minus"] else digits["minus"]) else None
+    return None
+
+
+def without_reasoning(text: str) -> str:
     """The text outside ``<think>…</think>``, with a space for each block: no digits run together, no line is made.
 
     A ``</think>`` without its opening (some servers put that into the prompt) ends reasoning that began with the text;

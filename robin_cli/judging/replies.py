@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -66,7 +66,11 @@ class Completion:
     model: str
     usage: Usage
     request_id: str | None
-    logprobs: bool = False
+
+    @property
+    def logprobs(self) -> bool:
+        """Whether log probabilities came with it."""
+        return any(answer.tokens for answer in self.answers)
 
 
 Problem = Retry | Refused | Unsupported | Stop
@@ -101,6 +105,11 @@ _PARAMETERS = {
     "temperature": re.compile(r"\btemperature\b"),
     "top_p": re.compile(r"\btop_p\b"),
     "seed": re.compile(r"\bseed\b"),
+    "top_logprobs": re.compile(r"\btop_logprobs\b"),
+    "logprobs": re.compile(r"\blog_?probs\b|log probabilit", re.IGNORECASE),
+    "response_format": re.compile(r"\bresponse_format\b|\bjson_schema\b|structured output", re.IGNORECASE),
+    "structured_outputs": re.compile(r"\bstructured_outputs\b"),
+    "grammar": re.compile(r"\bgrammar\b", re.IGNORECASE),
     "n": re.compile(
         r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)""", re.IGNORECASE
     ),
@@ -133,7 +142,6 @@ def read_completion(body: bytes, headers: Mapping[str, str]) -> Completion | Pro
         model=clean_text(content.get("model")),
         usage=_usage(content.get("usage"), one_choice="timings" in content),
         request_id=clean_text(request_id) or None,
-        logprobs=any(_has_logprobs(choice) for choice in answered),
     )
 
 
@@ -277,6 +285,7 @@ def _answer(choice: dict[str, Any]) -> Answer:
         text=clean_text(content),
         finish_reason=clean_text(choice.get("finish_reason")) or None,
         refusal=clean_text(message.get("refusal")) or None,
+        tokens=_tokens_of(choice),
     )
 
 
@@ -295,9 +304,10 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
     )
 
 
-def _has_logprobs(choice: dict[str, Any]) -> bool:
+def _tokens_of(choice: dict[str, Any]) -> Sequence[Mapping[str, Any]] | None:
     logprobs = choice.get("logprobs")
-    return isinstance(logprobs, dict) and bool(logprobs.get("content"))
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    return content if isinstance(content, list) and content else None
 
 
 def _tokens(value: object) -> int | None:

@@ -15,6 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from robin_cli.errors import InputError, did_you_mean
 from robin_cli.judging.judge import Message
 from robin_cli.judging.rubric_files import Example, Rubric, read_rubric
+from robin_cli.judging.structured import JSON_REQUEST
 from robin_cli.records import Pair, Scale
 from robin_cli.shipped import shipped
 
@@ -60,7 +61,10 @@ def prompt_source(name: str) -> str:
 
 
 def load_prompts(
-    attributes: Sequence[str] = (), rubric_files: Sequence[str] = (), template: str | None = None
+    attributes: Sequence[str] = (),
+    rubric_files: Sequence[str] = (),
+    template: str | None = None,
+    answer_format: str = "text",
 ) -> PromptSet:
     """The prompts of a run.
 
@@ -68,6 +72,7 @@ def load_prompts(
         attributes: what to rate; empty for what the files are about.
         rubric_files: rubrics of the user's own; each takes the place of a shipped one of its attribute.
         template: a file, or the name of a shipped one; None for the paper's.
+        answer_format: one of ANSWER_FORMATS; for JSON the question says so at its end.
 
     Raises:
         InputError: no attribute, one without a rubric, rubrics of different scales, or a file that is wrong.
@@ -86,7 +91,8 @@ def load_prompts(
     wanted = tuple(attributes) or tuple(own)
     if not wanted:
         raise InputError("--attribute is missing: name what to rate, for example --attribute helpfulness")
-    return PromptSet([own.get(name) or rubric_of(name) for name in wanted], _template_text(template))
+    request = JSON_REQUEST if answer_format == "json_schema" else ""
+    return PromptSet([own.get(name) or rubric_of(name) for name in wanted], _template_text(template), request)
 
 
 class PromptSet:
@@ -98,13 +104,15 @@ class PromptSet:
     Args:
         rubrics: one an attribute, in order.
         template: the text of a Jinja template with a block ``user`` and perhaps a block ``system``.
+        request: what is added to the end of the question, for example how to answer.
 
     Raises:
         InputError: rubrics of different scales; a template that is wrong, or asks for values that there are not.
     """
 
-    def __init__(self, rubrics: Sequence[Rubric], template: str) -> None:
+    def __init__(self, rubrics: Sequence[Rubric], template: str, request: str = "") -> None:
         self._source = template
+        self._request = request
         self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
         scales: dict[Scale, str] = {}
         for rubric in rubrics:
@@ -129,12 +137,13 @@ class PromptSet:
             )
             for each in record["rubrics"]
         ]
-        return cls(rubrics, record["template"])
+        return cls(rubrics, record["template"], record.get("request", ""))
 
     @property
     def record(self) -> dict[str, Any]:
         """All of it, as JSON values: a run keeps its prompts."""
-        return {"template": self._source, "rubrics": [asdict(rubric) for rubric in self.rubrics.values()]}
+        request = {"request": self._request} if self._request else {}
+        return {"template": self._source, **request, "rubrics": [asdict(rubric) for rubric in self.rubrics.values()]}
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -154,7 +163,7 @@ class PromptSet:
     @property
     def sha256(self) -> str:
         """Of the template and the rubrics' texts: two runs with the same hash asked the same questions."""
-        digest = hashlib.sha256(self._source.encode())
+        digest = hashlib.sha256((self._source + self._request).encode())
         for attribute in sorted(self.rubrics):
             rubric = self.rubrics[attribute]
             digest.update(f"\0{attribute}\0{rubric.scale}\0{rubric.text}".encode())
@@ -177,7 +186,10 @@ class PromptSet:
         context = self._template.new_context(values)
         try:
             return [
-                {"role": role, "content": "".join(self._template.blocks[role](context))}
+                {
+                    "role": role,
+                    "content": "".join(self._template.blocks[role](context)) + self._request * (role == "user"),
+                }
                 for role in ("system", "user")
                 if role in self._template.blocks
             ]

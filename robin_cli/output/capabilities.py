@@ -12,6 +12,11 @@ from robin_cli.judging.metering import Price
 from robin_cli.output.text import plain
 
 _EXCERPT = 300
+_LOGPROBS = {
+    True: "yes: --scoring logprobs can rate by them",
+    False: "no: --scoring logprobs would rate by the text",
+    None: "could not be found out",
+}
 
 
 def facts_of(url: str, seen: Capabilities, price: Price | None) -> dict[str, Any]:
@@ -26,7 +31,7 @@ def facts_of(url: str, seen: Capabilities, price: Price | None) -> dict[str, Any
         "parameters_sent": ", ".join(seen.sent),
         "system_message": "taken" if seen.system_role else "refused: its text goes to the front of the user's",
         "several_ratings_a_request": _choices(seen.choices),
-        "logprobs": {True: "yes", False: "no", None: "could not be found out"}[seen.logprobs],
+        "logprobs": _LOGPROBS[seen.logprobs],
         "seed": {
             "honoured": "honoured: the same seed gives the same answer (robin judge never sends one twice for a pair)",
             "accepted": "accepted, but the same seed gave another answer",

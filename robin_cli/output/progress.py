@@ -74,6 +74,7 @@ def conclusion(outcome: Outcome) -> list[str]:
     took = duration(time.monotonic() - stats.started_at)
     counts = {
         "answers without a rating": stats.unparsed,
+        "rated by their text, not by log probabilities": stats.by_text,
         "calls that failed": stats.failed,
         "arms given up, because they cannot be rated": outcome.retired,
     }

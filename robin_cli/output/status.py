@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
@@ -54,6 +55,8 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "spent": arms.spent,
         "ratings": int(arms.counts.sum()),
         "unparsed": _reasons(run, "unparsed"),
+        "scoring": manifest.scoring,
+        "rated_by_text": _counted(run.judgments["text_because"]),
         "failed": _reasons(run, "failed"),
         "in_flight_at_stop": None if working else last.get("in_flight"),
         "pairs": len(run.pairs),
@@ -90,6 +93,14 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
 def _product(facts: dict[str, Any]) -> str:
     judges = f" × {len(facts['judges'])} judges" if len(facts["judges"]) > 1 else ""
     return f"{facts['pairs']:,} pairs × {', '.join(facts['attributes'])}{judges}"
+
+
+def _scoring_line(facts: dict[str, Any]) -> dict[str, str]:
+    if facts["scoring"] == "text":
+        return {}
+    by_text = sum(facts["rated_by_text"].values())
+    why = f"; {by_text:,} by their text: {counted(facts['rated_by_text'])}" if by_text else ""
+    return {"scoring": f"{facts['ratings'] - by_text:,} by log probabilities{why}"}
 
 
 def _whose(facts: dict[str, Any]) -> str:
@@ -130,6 +141,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "budget": f"{facts['spent']:,} of {facts['budget']:,} calls spent",
         "ratings": f"{facts['ratings']:,}",
         "without a rating": counted(facts["unparsed"]) or "none",
+        **_scoring_line(facts),
         "failed calls": counted(facts["failed"]) or "none",
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
         "arms": f"{facts['arms']:,} ({_product(facts)}), "
@@ -234,8 +246,11 @@ def _agreement_line(found: dict[str, Any]) -> str:
 
 
 def _reasons(run: RunData, status: str) -> dict[str, int]:
-    rows = run.judgments.filter(pc.equal(run.judgments["status"], status))
-    return dict(sorted(Counter(rows["reason"].to_pylist()).items()))
+    return _counted(run.judgments.filter(pc.equal(run.judgments["status"], status))["reason"])
+
+
+def _counted(reasons: pa.ChunkedArray) -> dict[str, int]:
+    return {each["values"]: each["counts"] for each in sorted(reasons.drop_null().value_counts().to_pylist(), key=str)}
 
 
 def _cost(cost_usd: float | None, limit_usd: float | None) -> str:

@@ -14,6 +14,8 @@ from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.metering import Meter, Price, prices_of
 from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
 from robin_cli.judging.pacing import Caps, Pacer
+from robin_cli.judging.structured import request_of
+from robin_cli.records import Scale
 from robin_cli.runs.manifest import Manifest
 
 AUTO_CEILING = 256
@@ -131,6 +133,8 @@ def _endpoints(
             max_retries=min(1, connection.max_retries) if several else connection.max_retries,
             bounded=connection.max_cost is not None,
             debug_http=connection.debug_http,
+            logprobs=manifest.scoring == "logprobs",
+            structure=request_of(manifest.answer_format, Scale(*manifest.scale)),
         )
         pacer = Pacer(workers, ceiling=AUTO_CEILING, clock=time.monotonic, caps=Caps(connection.rpm, connection.tpm))
         members.append(Member(base_url, OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=notify), pacer))

@@ -31,7 +31,8 @@ _LONGEST_PAUSE_S = 30.0
 class Stats:
     """What this session did so far; read by the progress display.
 
-    ``calls`` are requests begun and ``in_flight`` those under way; ``estimated`` counts judgments whose tokens are
+    ``calls`` are requests begun and ``in_flight`` those under way; ``by_text`` counts, by reason, ratings that were to go by
+    log probabilities and went by the text; ``estimated`` counts judgments whose tokens are
     estimates, ``dropped`` requests that were not waited for.
     """
 
@@ -44,6 +45,7 @@ class Stats:
     completion_tokens: int = 0
     cost_usd: float = 0.0
     estimated: int = 0
+    by_text: Counter[str] = field(default_factory=Counter)
     in_flight: int = 0
     dropped: int = 0
     last_failure: str = ""
@@ -347,6 +349,8 @@ class Engine:
         for judgment in judgments:
             add_judgment(self._arms, arm, judgment)
             self.stats.ratings += judgment.rating is not None
+            if judgment.text_because is not None:
+                self.stats.by_text[judgment.text_because] += 1
             if judgment.reason is not None:
                 (self.stats.unparsed if judgment.counts else self.stats.failed)[judgment.reason] += 1
             self.stats.prompt_tokens += judgment.prompt_tokens or 0

@@ -10,9 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.allocation.arms import Arms, IntArray
+from robin_cli.allocation.arms import Arms, FloatArray, IntArray
 from robin_cli.errors import StorageError
 from robin_cli.records import PERMANENT_FAILURES, RETIRE_AFTER, Judgment, Scale
+
+_FINE_LEVELS = 64
+"""Steps between the ends of the scale for ratings that are no integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,14 @@ def fold_judgments(arm: IntArray, judgments: pa.Table, count: int) -> Arms:
 
     Args:
         arm: the arm of each judgment, shape (rows,).
-        judgments: columns ``rating``, ``status``, ``reason`` and ``draw`` are read.
+        judgments: columns ``rating``, ``expected_rating``, ``status``, ``reason`` and ``draw`` are read.
         count: how many arms there are.
     """
     arms = Arms(count)
     status = judgments["status"]
     ok = _mask(pc.equal(status, "ok"))
     failed = _mask(pc.equal(status, "failed"))
-    rating = judgments["rating"].fill_null(0).to_numpy().astype(np.float64)
+    rating = values_of(judgments)
 
     arms.counts[:] = np.bincount(arm[ok], minlength=count)
     arms.totals[:] = np.bincount(arm[ok], weights=rating[ok], minlength=count)
@@ -111,8 +114,8 @@ def fold_judgments(arm: IntArray, judgments: pa.Table, count: int) -> Arms:
 
 def add_judgment(arms: Arms, arm: int, judgment: Judgment) -> None:
     """One step of the fold, for a run under way."""
-    if judgment.rating is not None:
-        arms.add_rating(arm, float(judgment.rating))
+    if judgment.value is not None:
+        arms.add_rating(arm, float(judgment.value))
     elif judgment.counts:
         arms.add_unparsed(arm)
     else:
@@ -127,20 +130,41 @@ def retirement_reasons(arm: IntArray, judgments: pa.Table, arms: Arms) -> dict[i
     return dict(zip(arm[rows].tolist(), (str(reason) for reason in reasons), strict=True))
 
 
-def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -> IntArray:
-    """How often each arm got each rating, shape (count, levels of the scale).
+def values_of(judgments: pa.Table) -> FloatArray:
+    """What each judgment adds to the score: the expected rating where there is one, else the rating; 0 where there is none."""
+    return np.asarray(
+        pc.coalesce(judgments["expected_rating"], pc.cast(judgments["rating"], pa.float64())).fill_null(0.0).to_numpy(),
+        dtype=np.float64,
+    )
+
+
+def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -> FloatArray:
+    """How often each arm got each rating, shape (count, levels) for levels evenly spaced over the scale.
+
+    With integer ratings alone the levels are the scale's. Expected ratings lie between: then the levels are finer, and each
+    such rating is divided between the two next to it so that its value stays. For the intervals that are made from these
+    counts that is safe: by concavity of the logarithm the bets win no more on the parts than on the whole.
 
     Raises:
         StorageError: a rating outside the scale.
     """
     ok = _mask(pc.equal(judgments["status"], "ok"))
-    level = judgments["rating"].fill_null(scale.low).to_numpy()[ok].astype(np.int64) - scale.low
-    if level.size and (level.min() < 0 or level.max() >= scale.levels):
+    value = values_of(judgments)[ok] - scale.low
+    steps = scale.levels - 1
+    if value.size and (value.min() < 0 or value.max() > steps):
         raise StorageError(
             f"the run's judgments hold ratings outside the scale {scale}; they were made with another rubric"
         )
-    counts = np.bincount(arm[ok] * scale.levels + level, minlength=count * scale.levels)
-    return counts.reshape(count, scale.levels)
+    fine = 1 if judgments["expected_rating"].null_count == len(judgments) else max(1, _FINE_LEVELS // steps)
+    levels = steps * fine + 1
+    below = np.floor(value * fine).astype(np.int64)
+    above_share = value * fine - below
+    counts = np.bincount(arm[ok] * levels + below, weights=1.0 - above_share, minlength=count * levels)
+    between = above_share > 0
+    counts += np.bincount(
+        arm[ok][between] * levels + below[between] + 1, weights=above_share[between], minlength=count * levels
+    )
+    return np.asarray(counts.reshape(count, levels), dtype=np.float64)
 
 
 def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:

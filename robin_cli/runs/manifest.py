@@ -59,6 +59,16 @@ class Manifest:
         return (model,) if isinstance(model, str) else tuple(model)
 
     @property
+    def scoring(self) -> str:
+        """What an answer counts as: "text" or "logprobs"."""
+        return str(self.settings.get("scoring", "text"))
+
+    @property
+    def answer_format(self) -> str:
+        """How the judges were asked to answer: one of ANSWER_FORMATS."""
+        return str(self.settings.get("answer_format", "text"))
+
+    @property
     def judges(self) -> tuple[str, ...]:
         """The names of the judges."""
         return tuple(map(judge_name, self.models))

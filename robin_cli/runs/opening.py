@@ -55,7 +55,7 @@ def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) 
 
 def prompts_of(config: RunConfig) -> PromptSet:
     """The template and rubrics that ``config`` names. InputError as :func:`load_prompts`."""
-    return load_prompts(config.attributes, config.rubric, config.template)
+    return load_prompts(config.attributes, config.rubric, config.template, config.answer_format)
 
 
 def recorded_prompts(manifest: Manifest) -> PromptSet:
@@ -134,6 +134,14 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
         "limit",
     ):
         settings[name] = getattr(config, name)
+    for name in ("scoring", "answer_format"):
+        if (value := getattr(config, name)) != "text":  # not in the runs from before there was a choice
+            settings[name] = value
+    if config.scoring == "logprobs" and (config.temperature, config.top_p) != (1.0, 1.0):
+        raise InputError(
+            f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {config.temperature:g} and {config.top_p:g}: "
+            "endpoints tell probabilities from before these change them, so the scores would be those of another judge"
+        )
     check_reach(config.budget or 0, len(dataset.pairs), prompts.attributes, len(judges))
     return Manifest(
         settings=settings,
@@ -258,7 +266,7 @@ def _prompts_now(manifest: Manifest) -> str:
     own = [*files, *([template] if template and template not in known_templates() else [])]
     if not all(Path(file).is_file() for file in own):
         return recorded_prompts(manifest).sha256
-    return load_prompts(manifest.attributes, files, template).sha256
+    return load_prompts(manifest.attributes, files, template, manifest.answer_format).sha256
 
 
 def _unused(path: Path) -> Path:

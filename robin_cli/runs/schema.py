@@ -31,6 +31,10 @@ JUDGMENTS = pa.schema(
         # null in runs from before they were recorded:
         pa.field("usage_estimated", pa.bool_()),
         pa.field("judge", pa.string()),
+        pa.field("scoring", pa.string()),
+        pa.field("expected_rating", pa.float64()),
+        pa.field("off_scale_mass", pa.float64()),
+        pa.field("text_because", pa.string()),
     ]
 )
 

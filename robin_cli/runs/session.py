@@ -16,10 +16,11 @@ from robin_cli.allocation.budget import Budget, Purse
 from robin_cli.allocation.policies import Policy, PooledPolicy
 from robin_cli.allocation.scheduler import HeapScheduler, last_refit
 from robin_cli.judging.endpoints import Endpoints
-from robin_cli.judging.judge import Failure, Question, Reply
+from robin_cli.judging.expectation import Expectation, expected_rating
+from robin_cli.judging.judge import Answer, Failure, Question, Reply
 from robin_cli.judging.metering import Price
 from robin_cli.judging.panel import Panel
-from robin_cli.judging.ratings import parse_rating
+from robin_cli.judging.structured import parse_answer, place_of_rating
 from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
 from robin_cli.runs.fold import ArmIndex, retirement_reasons
@@ -27,6 +28,8 @@ from robin_cli.runs.opening import policy_of, recorded_prompts
 from robin_cli.runs.reading import RunData, read_run
 from robin_cli.runs.store import RunStore
 from robin_cli.runs.suspicion import Suspicion
+
+_BY_TEXT = Expectation(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class Session:
         self._prompts = recorded_prompts(manifest)
         self.scale = self._prompts.scale
         self._seed = manifest.seed
+        self._answer_format = manifest.answer_format
+        self._by_logprobs = manifest.scoring == "logprobs"
         self.arms = run.fold()
         self.budget = Budget(manifest.budget, self.arms.spent)
         self.purse = Purse(limits.max_cost, money_spent(run, prices))
@@ -176,9 +181,14 @@ class Session:
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
         judgments = []
         for position, answer in enumerate(outcome.answers):
-            rating = parse_rating(
-                answer.text, self._prompts.scale, finish_reason=answer.finish_reason, refusal=answer.refusal
+            rating = parse_answer(
+                answer.text,
+                self.scale,
+                answer_format=self._answer_format,
+                finish_reason=answer.finish_reason,
+                refusal=answer.refusal,
             )
+            expected = self._expected(answer) if rating.value is not None and self._by_logprobs else _BY_TEXT
             first = position == 0
             judgments.append(
                 replace(
@@ -196,9 +206,19 @@ class Session:
                     cost_usd=outcome.usage.cost_usd if first else 0.0,
                     request_id=outcome.request_id,
                     usage_estimated=first and outcome.usage.estimated,
+                    scoring="text" if expected.value is None else "logprobs",
+                    expected_rating=expected.value,
+                    off_scale_mass=expected.off_scale,
+                    text_because=expected.why,
                 )
             )
         return judgments
+
+    def _expected(self, answer: Answer) -> Expectation:
+        at = place_of_rating(answer.text, answer_format=self._answer_format)
+        if at is None:
+            return Expectation(None, None, "unaligned")
+        return expected_rating(answer.tokens, answer.text, at, self.scale)
 
 
 def money_spent(run: RunData, prices: Sequence[Price | None]) -> float:

@@ -31,7 +31,9 @@ _REACH_BISECTIONS = 20
 _CHUNK = 4096
 
 
-def mean_intervals(counts: IntArray, low: float, high: float, *, alpha: float = ALPHA) -> tuple[FloatArray, FloatArray]:
+def mean_intervals(
+    counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA
+) -> tuple[FloatArray, FloatArray]:
     """Anytime-valid intervals for the mean ratings of K arms.
 
     Args:
@@ -47,7 +49,7 @@ def mean_intervals(counts: IntArray, low: float, high: float, *, alpha: float = 
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
-    distinct, which = np.unique(counts, axis=0, return_inverse=True)
+    distinct, which = np.unique(np.asarray(counts, dtype=np.float64), axis=0, return_inverse=True)
     lower = _lower_ends(distinct, alpha)[which.ravel()]
     upper = 1.0 - _lower_ends(distinct[:, ::-1], alpha)[which.ravel()]
     return low + (high - low) * lower, low + (high - low) * upper
@@ -98,13 +100,13 @@ def _reaches(counts: FloatArray, levels: FloatArray, distance: float, limit: flo
     return reaches
 
 
-def _lower_ends(counts: IntArray, alpha: float) -> FloatArray:
+def _lower_ends(counts: FloatArray, alpha: float) -> FloatArray:
     """The smallest m not yet bet against, ratings scaled to [0, 1], shape (K,)."""
     chunks = [_lower_chunk(counts[start : start + _CHUNK], alpha) for start in range(0, len(counts), _CHUNK)]
     return np.concatenate(chunks) if chunks else np.empty(0)
 
 
-def _lower_chunk(counts: IntArray, alpha: float) -> FloatArray:
+def _lower_chunk(counts: FloatArray, alpha: float) -> FloatArray:
     levels = np.linspace(0.0, 1.0, counts.shape[1])
     n = counts.sum(axis=1)
     below = np.zeros(len(counts))

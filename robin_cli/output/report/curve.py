@@ -76,9 +76,9 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     return Curve(calls, bound, even_bound, error, even_error, len(kept))
 
 
-def _variances(counts: IntArray, scale: Scale) -> FloatArray:
+def _variances(counts: FloatArray, scale: Scale) -> FloatArray:
     """Sample variances (1/(n − 1)) from how often each rating came, shape (K, levels); nan below two ratings."""
-    levels = np.arange(scale.low, scale.high + 1, dtype=np.float64)
+    levels = np.linspace(scale.low, scale.high, counts.shape[1])
     n = counts.sum(axis=1)
     mean = counts @ levels / n
     squares = (counts * (levels - mean[:, None]) ** 2).sum(axis=1)

@@ -103,6 +103,7 @@ class Judged:
             ).combine_chunks()  # large: two GB of text are more than a string column holds
             for name, kind in (
                 ("rating", pa.int32()),
+                ("expected_rating", pa.float64()),
                 *((each, pa.large_string()) for each in ("reason", "feedback", "text")),
             )
         }
@@ -115,7 +116,8 @@ class Judged:
             rows = self._order[self._starts[arm] : self._starts[arm + 1]]
             shown = _varied(rows, self._columns["rating"], most)
             for row in shown:
-                rating, reason, feedback, text = (self._columns[column][int(row)].as_py() for column in self._columns)
+                rating, expected, reason, feedback, text = (each[int(row)].as_py() for each in self._columns.values())
+                rating = rating if expected is None else round(expected, 2)
                 found.append([name, rating, reason or "", _cut(feedback or text, longest)])
         return found
 

@@ -1,0 +1,147 @@
+"""The rating of a call as an expectation over the tokens that could have stood in its place, given the feedback written.
+
+The text of an answer holds one draw from that distribution. Its mean has the same expectation and less variance: what is left
+is how much the feedback varies. (Probability-weighted scores: Liu et al., "G-Eval", EMNLP 2023.)
+
+Whether a call is rated so must not depend on which token was drawn, or the mean would be biased: every rule here looks at the
+distribution alone. So a token that may begin two ratings ("1" of 1 and of 10) is undecided even where the next token says
+which of them it was.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from robin_cli.records import Scale
+
+TOP_LOGPROBS = 20
+"""Tokens asked for at each place: the most that OpenAI and vLLM give."""
+
+MOST_OFF_SCALE = 0.05
+"""Probability of anything but a rating of the scale above which the text's own rating stands."""
+
+_STEP = 2.0**-12
+"""Expectations are rounded to it, so that their sums and sums of squares are exact in any order, as those of integers are."""
+
+# Marks that may stand with a number inside one token without changing what it says.
+_NUMBER = re.compile(r"""[\s*_`"'“‘(\[{:]*([-−]?\d{1,9})[\s*_`"'”’)\]},]*""")
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The expected rating, or why there is none.
+
+    Attributes:
+        value: on the scale; None where ``why`` says why not.
+        off_scale: probability of what is no rating of the scale, or may be two; None where no distribution came.
+        why: ``no_logprobs`` (the endpoint sent none), ``unaligned`` (its tokens are not the text), ``off_scale`` (more than
+            MOST_OFF_SCALE), ``split_numbers`` (as much of that, because numbers take several tokens).
+    """
+
+    value: float | None
+    off_scale: float | None
+    why: str | None
+
+
+def expected_rating(tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int, scale: Scale) -> Expectation:
+    """What the rating at character ``at`` of ``text`` was to be expected to be.
+
+    Args:
+        tokens: ``logprobs.content`` as the endpoint sent it, not trusted; None where it sent none.
+        text: the answer.
+        at: where the first digit (or the sign) of its rating stands.
+        scale: the ratings there are.
+    """
+    if not tokens:
+        return Expectation(None, None, "no_logprobs")
+    token = _token_at(tokens, text, at)
+    if token is None:
+        return Expectation(None, None, "unaligned")
+    return _expectation(_distribution(token), scale)
+
+
+def _expectation(distribution: Mapping[str, float], scale: Scale) -> Expectation:
+    numbers = {
+        found[1].replace("−", "-"): 0.0 for text in distribution if (found := _NUMBER.fullmatch(text)) is not None
+    }
+    for text, probability in distribution.items():
+        if found := _NUMBER.fullmatch(text):
+            numbers[found[1].replace("−", "-")] += probability
+    whole = any(len(digits.lstrip("-")) > 1 for digits in numbers)  # the tokenizer has numbers of several digits
+    decided = {
+        int(digits): probability
+        for digits, probability in numbers.items()
+        if scale.low <= int(digits) <= scale.high and (whole or not _begins_another(digits, scale))
+    }
+    mass = sum(decided.values())
+    off_scale = min(1.0, max(0.0, 1.0 - mass))
+    if off_scale > MOST_OFF_SCALE:
+        undecided = sum(
+            probability for digits, probability in numbers.items() if not whole and _begins_another(digits, scale)
+        )
+        return Expectation(None, off_scale, "split_numbers" if undecided > MOST_OFF_SCALE else "off_scale")
+    value = sum(level * probability for level, probability in decided.items()) / mass
+    return Expectation(round(value / _STEP) * _STEP, off_scale, None)
+
+
+def _begins_another(digits: str, scale: Scale) -> bool:
+    """Whether a longer rating of the scale begins with ``digits``: more of its digits may follow in the next token."""
+    value = int(digits)
+    sign = -1 if digits.startswith("-") else 1
+    if value == 0:
+        return False  # no rating is written with a leading zero
+    first, last = 10 * abs(value), 10 * abs(value) + 9
+    while first <= max(abs(scale.low), abs(scale.high)):
+        low, high = sorted((sign * first, sign * last))
+        if low <= scale.high and high >= scale.low:
+            return True
+        first, last = 10 * first, 10 * last + 9
+    return False
+
+
+def _token_at(tokens: Sequence[Mapping[str, Any]], text: str, at: int) -> Mapping[str, Any] | None:
+    """The token that holds the character ``at`` of ``text``; None where the tokens do not make up the text."""
+    tokens = [token for token in tokens if isinstance(token, dict)]  # they come from outside
+    pieces = [_bytes(token) for token in tokens]
+    # Servers strip the text, and leave the reasoning before it out: it is the last that the tokens say.
+    start = b"".join(pieces).rfind(text.encode("utf-8", "replace"))
+    if start < 0:
+        return None
+    place = start + len(text[:at].encode("utf-8", "replace"))
+    for token, piece in zip(tokens, pieces, strict=True):
+        if place < len(piece):
+            return token
+        place -= len(piece)
+    return None
+
+
+def _distribution(token: Mapping[str, Any]) -> dict[str, float]:
+    """Probabilities by text of the token drawn and of those that could have been."""
+    found: dict[str, float] = {}
+    for each in (token, *_listed(token.get("top_logprobs"))):
+        probability = _probability(each.get("logprob"))
+        if probability is not None:
+            found.setdefault(_bytes(each).decode("utf-8", "replace"), probability)  # the one drawn is listed again
+    return found
+
+
+def _listed(value: object) -> Iterator[Mapping[str, Any]]:
+    yield from (each for each in value if isinstance(each, Mapping)) if isinstance(value, list) else ()
+
+
+def _probability(logprob: object) -> float | None:
+    if isinstance(logprob, bool) or not isinstance(logprob, int | float) or not logprob <= 1e-3:
+        return None
+    return math.exp(min(0.0, logprob))
+
+
+def _bytes(token: Mapping[str, Any]) -> bytes:
+    raw = token.get("bytes")
+    if isinstance(raw, list) and raw and all(type(each) is int and 0 <= each < 256 for each in raw):
+        return bytes(raw)
+    text = token.get("token")
+    return text.encode("utf-8", "replace") if isinstance(text, str) else b""

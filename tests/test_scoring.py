@@ -1,0 +1,174 @@
+"""--scoring logprobs and --answer-format, as a user runs them: over HTTP, against endpoints that do and that do not."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import llama_server, robin, write_pairs
+from tests.judging.wire import Answer, completion, error, serving
+
+QUOTES = ("--extra-body", json.dumps({"logit_bias": [['"', 8.0]]}))
+"""The tiny judge was not trained on JSON: this makes it come to the end of a text."""
+
+TEXT = "Feedback: fine.\nRating: 3"
+
+
+def with_logprobs(likely: dict[str, float], drawn: str = "3") -> dict[str, Any]:
+    """A completion whose last token is the rating, as OpenAI and vLLM send it."""
+
+    def one(text: str, probability: float) -> dict[str, Any]:
+        return {"token": text, "logprob": math.log(probability), "bytes": list(text.encode())}
+
+    listed = [one(text, probability) for text, probability in likely.items()]
+    tokens = [one("Feedback: fine.\n", 1), one("Rating: ", 1), {**one(drawn, likely[drawn]), "top_logprobs": listed}]
+    answer = completion(f"Feedback: fine.\nRating: {drawn}")
+    answer["choices"][0]["logprobs"] = {"content": tokens}
+    return answer
+
+
+def judge(url: str, data: Path, *more: str) -> list[str | Path]:
+    command: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "24", "--base-url", url, "--model", "m"]
+    return [*command, "--run", "r", "--concurrency", "1", *more]
+
+
+def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    answers = [
+        with_logprobs({"3": 0.5, "2": 0.5}),
+        with_logprobs({"3": 0.9, "2": 0.1}),
+        with_logprobs({"3": 0.6, "x": 0.4}),
+    ]
+    with serving(lambda number, _: answers[number % 3]) as wire:
+        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert all(body["logprobs"] is True and body["top_logprobs"] == 20 for body in wire.bodies)
+
+    judgments = pd.read_parquet(tmp_path / "r" / "judgments")
+    assert set(judgments["rating"]) == {3}  # as it is written
+    by_text = judgments[judgments["scoring"] == "text"]
+    assert set(by_text["text_because"]) == {"off_scale"}
+    assert by_text["off_scale_mass"].round(6).unique() == [0.4]
+    assert set(judgments["expected_rating"].dropna().round(3)) == {2.5, 2.9}
+    assert "rated by their text, not by log probabilities" in done.stderr
+    values = judgments["expected_rating"].fillna(judgments["rating"])
+    scores = pd.read_csv(io.StringIO(done.stdout)).set_index("pair_id")
+    expected = values.groupby(judgments["pair_id"]).agg(["mean", "var"])
+    np.testing.assert_allclose(scores["score"], expected["mean"].loc[scores.index])
+    np.testing.assert_allclose(scores["variance"], expected["var"].loc[scores.index])
+    assert ((scores["ci_low"] < scores["score"]) & (scores["score"] < scores["ci_high"])).all()
+    state = pd.read_parquet(tmp_path / "r" / "state.parquet").set_index("pair_id")
+    np.testing.assert_allclose(state["mean"], expected["mean"].loc[state.index])
+    status = robin("status", "r", cwd=tmp_path).stdout
+    assert "16 by log probabilities; 8 by their text: 8 off_scale" in " ".join(status.split())
+    assert robin("report", "r", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("refuse", "said", "why"),
+    [
+        (
+            lambda body: "logprobs" in body and "logprobs is not supported with this model",
+            'refuses "logprobs"',
+            "no_logprobs",
+        ),
+        (lambda body: body.get("top_logprobs", 0) > 5 and "top_logprobs must be at most 5", "asking for 5", None),
+        (lambda body: False, "", "no_logprobs"),  # takes them and sends none
+    ],
+)
+def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
+    tmp_path: Path, refuse: Any, said: str, why: str | None
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+
+    def respond(_number: int, body: dict[str, Any]) -> Answer:
+        if message := refuse(body):
+            return error(400, message)
+        return with_logprobs({"3": 0.75, "4": 0.25}) if why is None else completion(TEXT)
+
+    with serving(respond) as wire:
+        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stderr
+    judgments = pd.read_parquet(tmp_path / "r" / "judgments")
+    assert set(judgments["text_because"].dropna()) == ({why} if why else set())
+    assert set(pd.read_csv(io.StringIO(done.stdout))["score"]) == {3.0 if why else 3.25}
+
+
+def test_refuses_log_probabilities_of_another_judge_than_the_one_that_writes(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    done = robin(*judge("http://127.0.0.1:9/v1", data, "--scoring", "logprobs", "--temperature", "0.5"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "needs --temperature 1 and --top-p 1" in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    answers = [completion('{"feedback": "so so", "rating": 2}'), completion('{"feedback": "?", "rating": 9}')]
+    with serving(lambda number, _: answers[number % 2]) as wire:
+        done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        body = wire.bodies[0]
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["rating"]["enum"] == [0, 1, 2, 3, 4]
+    assert "one JSON object" in body["messages"][-1]["content"]
+    judgments = pd.read_parquet(tmp_path / "r" / "judgments")
+    assert set(judgments["rating"].dropna()) == {2}
+    assert set(judgments["reason"].dropna()) == {"out_of_range"}
+    assert set(judgments["feedback"]) == {"so so", "?"}
+
+    again = robin(*judge("http://127.0.0.1:9/v1", data), cwd=tmp_path)
+    assert again.returncode == 2
+    assert "answer_format: the run has json_schema, now None" in again.stderr
+
+
+def test_says_so_at_once_where_an_answer_format_is_not_enforced(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
+    with serving(lambda *_: error(400, message, param="response_format")) as wire:
+        done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path)
+    assert done.returncode == 3
+    assert "does not enforce this --answer-format" in done.stderr
+    assert "text does everywhere" in done.stderr
+
+
+@pytest.mark.external
+@pytest.mark.slow
+def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    (tmp_path / "tiny.jinja").write_text(
+        "{% block user %}Criterion: clarity\nResponse: the answer is clear\nRate from {{ low }} to {{ high }}.{% endblock %}"
+    )
+    with llama_server(tmp_path / "server.log") as url:
+        for name, more in {
+            "schema": ["--answer-format", "json_schema", *QUOTES],
+            "grammar": ["--answer-format", "grammar"],
+            "logprobs": ["--scoring", "logprobs"],
+            "both": ["--scoring", "logprobs", "--answer-format", "json_schema", *QUOTES],
+        }.items():
+            ask = judge(url, data, *more, "--template", "tiny.jinja", "--run", name, "--max-tokens", "300")
+            done = robin(*ask, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+
+    def found(name: str) -> pd.DataFrame:
+        return pd.read_parquet(tmp_path / name / "judgments")
+
+    schema = found("schema")[lambda rows: rows["status"] == "ok"]
+    assert len(schema) >= 20
+    assert all(
+        json.loads(text)["rating"] == rating for text, rating in zip(schema["text"], schema["rating"], strict=True)
+    )
+    grammar = found("grammar")
+    assert grammar["text"].str.fullmatch(r"Feedback: [^\n]+\nRating: [0-4]").sum() >= 20
+    logprobs = found("logprobs")
+    assert (logprobs["scoring"] == "logprobs").sum() >= 20
+    assert logprobs["expected_rating"].between(0, 4).sum() >= 20
+    both = found("both")
+    assert (both["scoring"] == "logprobs").sum() + (both["text_because"] == "off_scale").sum() >= 20
