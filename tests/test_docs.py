@@ -20,21 +20,23 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.conftest import DEMO, REPLAY_MODEL, ROOT, environment
+from tests.conftest import DEMO, REPLAY_MODEL, ROOT, environment, replaying
 from tests.starting import Robin
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+MODELS = [REPLAY_MODEL, "replay:llama-3-1-8b/helpfulness"]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 # Stands in for the commands that a reader would give to a judge that costs money, or that take long: robin with the replay
 # for every judge and smaller budgets, make without the tests that this is one of, pip without a second installation.
 ROBIN = """import os, sys
 
-args, kept = sys.argv[1:], []
+args, kept, models = sys.argv[1:], [], 0
 asks = args[:1] and args[0] in {{"judge", "plan", "check", "resume"}}
 while args:
     arg = args.pop(0)
     if asks and arg in {{"--base-url", "--model"}}:
+        models += arg == "--model"
         args.pop(0)
     elif args and arg == "--budget" and kept[0] == "simulate":
         kept += [arg, ",".join(str(max(200, int(each) // 20)) for each in args.pop(0).split(","))]
@@ -44,7 +46,8 @@ while args:
         kept.append(arg)
 if asks:
     kept += ["--base-url", os.environ["JUDGE_URL"]]
-    kept += ["--model", {model!r}] * (kept[0] != "resume")
+    for model in {models!r}[: max(1, models)] * (kept[0] != "resume"):
+        kept += ["--model", model]
     if "--max-cost" in kept:
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
 if kept[:1] == ["simulate"]:
@@ -78,19 +81,26 @@ PIP = '#!/bin/sh\n[ "$*" = "install ." ] && [ -f {root}/pyproject.toml ]\n'
 PYTHON = '#!/bin/sh\nexec {python} "$@"\n'
 
 
+@pytest.fixture(scope="module")
+def judges_url() -> Iterator[str]:
+    """Both judges of the paper."""
+    with replaying(ROOT / "configs" / "pools" / "paper_digitised.parquet") as url:
+        yield url
+
+
 @pytest.fixture
-def desk(tmp_path: Path, replay_url: str) -> tuple[Path, dict[str, str]]:
+def desk(tmp_path: Path, judges_url: str) -> tuple[Path, dict[str, str]]:
     """A folder with the demo's pairs and an environment in which the docs' commands mean what they say."""
     programs = tmp_path / "bin"
     programs.mkdir()
     robin = f"#!{sys.executable}\n{ROBIN}{STARTED}"
     for name, program in {"robin": robin, "make": MAKE, "pip": PIP, "python3": PYTHON}.items():
-        write_program(programs / name, program.format(python=sys.executable, root=ROOT, model=REPLAY_MODEL))
+        write_program(programs / name, program.format(python=sys.executable, root=ROOT, models=MODELS))
     folder = tmp_path / "desk"
     folder.mkdir()
     shutil.copy(DEMO / "pairs.jsonl", folder)
     shutil.copytree(ROOT / "configs", folder / "configs")
-    return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", JUDGE_URL=replay_url)
+    return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", JUDGE_URL=judges_url)
 
 
 def write_program(path: Path, text: str) -> None:
@@ -106,7 +116,7 @@ def handing_over(programs: Path) -> Iterator[None]:
         desk.bind(address)
         desk.listen()
         text = f"#!/usr/bin/env -S {sys.executable} -I -S\n{ROBIN}{HANDED_OVER}"
-        write_program(programs / "robin", text.format(model=REPLAY_MODEL, socket=address))
+        write_program(programs / "robin", text.format(models=MODELS, socket=address))
         thread = threading.Thread(target=_hand_over, args=(desk,))
         thread.start()
         try:

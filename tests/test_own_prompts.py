@@ -78,6 +78,38 @@ def test_judges_by_a_rubric_of_the_users_own(tmp_path: Path, wire: Wire) -> None
     assert "Score 4-7: Fair." in wire.bodies[-1]["messages"][1]["content"]
 
 
+@pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 5), (1, 7), (1, 10), (0, 100)])
+def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(tmp_path: Path, low: int, high: int) -> None:
+    middle = (low + high) // 2
+    levels = f'"{low}-{middle}" = "Unlike the reference."\n"{middle + 1}-{high}" = "As good as the reference."\n'
+    (tmp_path / "match.toml").write_text(f'attribute = "match"\nscale = [{low}, {high}]\n[levels]\n{levels}')
+    answers = [f"Feedback: ok.\nRating: {low}", f"Feedback: ok.\nRating: {high}/{high}", f"Rating: {high + 1}"]
+    command: list[str | Path] = ["judge", pairs(tmp_path, reference=True), "--rubric", "match.toml", "--budget", "36"]
+    command += [
+        "--template",
+        "with-reference",
+        "--columns",
+        "reference=gold",
+        "--scheduler",
+        "two-priors",
+        "--run",
+        "r",
+    ]
+
+    with serving(lambda number, _: completion(answers[number % 3])) as wire:
+        done = robin(*command, "--base-url", wire.url, "--model", "m", "--concurrency", "1", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    judgments = pd.read_parquet(tmp_path / "r" / "judgments")
+    assert set(judgments["rating"].dropna()) == {low, high}
+    assert set(judgments["reason"].dropna()) == {"out_of_range"}
+    assert scores["n_unparsed"].sum() == (judgments["status"] == "unparsed").sum() == 12
+    assert (scores["ci_low"] >= low).all()
+    assert (scores["ci_high"] <= high).all()
+    assert ((scores["ci_low"] < scores["score"]) & (scores["score"] < scores["ci_high"])).all()
+
+
 def test_compares_with_reference_answers(tmp_path: Path, wire: Wire) -> None:
     command: list[str | Path] = [
         "judge",

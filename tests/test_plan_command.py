@@ -113,7 +113,7 @@ def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
         (("--scheduler", "robin"), "--variances RUN"),
         (("--pilot", "2"), "no endpoint is configured"),
         (("--scheduler", "robins"), "known schedulers"),
-        (("--variances", "pairs.jsonl"), 'no column "pair_id"'),
+        (("--variances", "pairs.jsonl"), "no pair has two ratings"),
     ],
 )
 def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, ...], step: str) -> None:

@@ -103,7 +103,8 @@ def _scoring_line(facts: dict[str, Any]) -> dict[str, str]:
     return {"scoring": f"{facts['ratings'] - by_text:,} by log probabilities{why}"}
 
 
-def _whose(facts: dict[str, Any]) -> str:
+def whose(facts: dict[str, Any]) -> str:
+    """The judge or the judges of :func:`status_of`, as the owner of a mean."""
     return "the judges'" if len(facts["judges"]) > 1 else "the judge's"
 
 
@@ -147,7 +148,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "arms": f"{facts['arms']:,} ({_product(facts)}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
         "worst error": _worst_line(facts["worst_error_estimate"]),
-        "error bound": f"no score is further than {facts['error_bound']:.2f} from {_whose(facts)} mean ({scale_note})",
+        "error bound": f"no score is further than {facts['error_bound']:.2f} from {whose(facts)} mean ({scale_note})",
         "paper's bound": _paper_line(facts["paper_bound"]),
         **{f"human {name}": _agreement_line(found) for name, found in facts["agreement"].items()},
         **_judge_lines(facts),

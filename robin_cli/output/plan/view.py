@@ -33,8 +33,9 @@ def _head(plan: dict[str, Any]) -> list[str]:
     if pilot is not None:
         sent = f"The pilot's {pilot['spent']:,} calls count: they are part of each budget."
     arms = f"{plan['pairs']:,} pairs ({plan['attributes'][0]})"
-    if len(plan["attributes"]) > 1:
-        arms = f"{plan['arms']:,} arms ({plan['pairs']:,} pairs × {', '.join(plan['attributes'])})"
+    if plan["arms"] > plan["pairs"]:
+        judges = f" × {len(plan['judges'])} judges" if len(plan["judges"]) > 1 else ""
+        arms = f"{plan['arms']:,} arms ({plan['pairs']:,} pairs × {', '.join(plan['attributes'])}{judges})"
     return [
         f"{plan['budget']:,} calls over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
         f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
@@ -48,7 +49,7 @@ def _table(plan: dict[str, Any]) -> Table:
     rows = plan["forecast"]
     columns: list[tuple[str, Any]] = [
         ("calls", lambda row: f"{row['budget']:,}"),
-        ("a pair" if len(plan["attributes"]) == 1 else "an arm", lambda row: f"{row['calls_an_arm']:.1f}"),
+        ("a pair" if plan["arms"] == plan["pairs"] else "an arm", lambda row: f"{row['calls_an_arm']:.1f}"),
         ("money", _money),
         ("time", lambda row: duration(row["seconds"])),
         ("largest error", lambda row: _error(row["worst_error"], row["worst_error_sem"])),
@@ -94,6 +95,8 @@ def _tail(plan: dict[str, Any]) -> list[str]:
         "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
         f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
     ]
+    if len(plan["judges"]) > 1:
+        lines.append("These are errors of each judge's scores; those of the panel are smaller.")
     if any(row["cost_usd_at_least"] != row["cost_usd_at_most"] for row in plan["forecast"]):
         lines.append("money: from answers of no length to answers of --max-tokens each.")
     if plan["below_warm_up"]:

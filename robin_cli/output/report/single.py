@@ -12,8 +12,8 @@ from robin_cli.output.report.curve import Curve, curve_of
 from robin_cli.output.report.page import Column, Page, View
 from robin_cli.output.report.pictures import Picture, picture
 from robin_cli.output.report.rows import Judged, texts_of
-from robin_cli.output.scores import Scores, score
-from robin_cli.output.status import facts_of, lines_of
+from robin_cli.output.scores import Scores, judge_scores, score
+from robin_cli.output.status import facts_of, lines_of, whose
 from robin_cli.output.table import judged_by
 from robin_cli.output.text import dollars
 from robin_cli.records import MODEL_PREFIX, Scale
@@ -60,7 +60,7 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
         (
             "error bound",
             f"± {facts['error_bound']:.2f}",
-            "no score is further from the judge's mean, with 95 % confidence for all at once",
+            f"no score is further from {whose(facts)} mean, with 95 % confidence for all at once",
         ),
         (
             "answers without a rating",
@@ -71,6 +71,9 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
     cost = facts["cost_usd"]
     tokens = f"{facts['prompt_tokens']:,} tokens in, {facts['completion_tokens']:,} out"
     lines.append(("cost", dollars(cost) if cost is not None else "unknown", tokens))
+    if facts["judge_spread"] is not None:
+        apart = "standard deviation of the judges' means of one pair, noise taken out"
+        lines.append(("between judges", f"{facts['judge_spread']:.2f}", apart))
     for attribute, found in facts["agreement"].items():
         each = found["spearman"]
         value = "–" if np.isnan(each["value"]) else f"{each['value']:.2f}"
@@ -100,7 +103,11 @@ def _warnings(facts: dict[str, Any]) -> list[str]:
 
 def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve) -> list[Picture]:
     scale = Scale(*run.manifest.scale)
-    counts, variances, means, human = (_column(scores, name) for name in ("n", "variance", "score", "human"))
+    several = len(run.index.judges) > 1
+    each = judge_scores(run) if several else scores
+    counts, variances = (_column(each, name) for name in ("n", "variance"))
+    names = [run.index.label(arm) for arm in range(len(each))]
+    means, human = (_column(scores, name) for name in ("score", "human"))
     attributes = list(scores.columns["attribute"])
     evenly = facts["ratings"] / max(1, facts["arms"])
     widest = np.nanmax(variances, initial=0.25)
@@ -109,8 +116,9 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     drawn = [
         picture(
             "Where the budget went",
-            f"Each mark is a pair. An even spread would have given each {evenly:.1f} ratings (dashed).",
-            pictures.allocation(counts, variances, attributes, evenly),
+            f"Each mark is a pair{' and a judge' * several}. An even spread would have given each {evenly:.1f} ratings "
+            "(dashed).",
+            pictures.allocation(counts, variances, names, evenly),
         )
     ]
     if len(curve.calls) > 1:
@@ -122,10 +130,14 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
         picture(
             "Variances",
             "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same.",
-            pictures.histogram(_split(variances, attributes), "variance of a pair's ratings", spread),
+            pictures.histogram(_split(variances, names), "variance of a pair's ratings", spread),
         ),
     ]
-    for attribute, found in facts["agreement"].items():
+    if several:
+        told = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
+        by_judge = pictures.histogram(_split(_column(each, "score"), names), "score", bins)
+        drawn.append(picture("Scores of each judge", told, by_judge))
+    for attribute, found in ((name, found) for name, found in facts["agreement"].items() if name in attributes):
         mine = np.array(attributes) == attribute
         said = ", ".join(f"{name} {each['value']:.2f} {_range(each)}" for name, each in found.items())
         drawn.append(
