@@ -24,8 +24,8 @@ _REMEDIES = {
     "empty": "they hold no text: is the model made for chat?",
 }
 _READ_THEM = (
-    "read some with robin export RUN --what judgments; a judge that keeps to the format helps, or a grammar in "
-    "--extra-body"
+    "read some with robin export RUN --what judgments; a judge that keeps to the format helps, or --answer-format "
+    "json_schema in a new run"
 )
 
 
