@@ -25,7 +25,7 @@ from robin_cli.judges import api_keys
 from robin_cli.output.export import scores_table
 from robin_cli.output.messages import Messages
 from robin_cli.output.progress import conclusion, shown
-from robin_cli.output.scores import score
+from robin_cli.output.scores import judge_scores, score
 from robin_cli.output.status import status_of
 from robin_cli.records import Pair
 from robin_cli.runs.connection import Connection, connection_of, last_connection
@@ -126,10 +126,15 @@ class Run:
         ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
 
         Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, n_unparsed, human,
-        given_up; NaN where there is no value.
+        given_up; of several judges also judges and judge_spread. NaN where there is no value.
         """
         data = read_run(self.path)
         return _frame(scores_table(score(data), data, with_text=with_text, wide=wide))
+
+    def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
+        """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
+        data = read_run(self.path)
+        return _frame(scores_table(judge_scores(data), data, with_text=with_text, wide=wide))
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import robin_cli
 from robin_cli.config import RunConfig
 from robin_cli.errors import InputError
 from robin_cli.judges import judges_of
@@ -112,6 +113,26 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
         done = robin(*again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys)
         assert done.returncode == 2
         assert "this run is judged by first, second, now first, third" in done.stderr
+
+
+def test_is_the_same_from_python(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+    run = robin_cli.judge(
+        data,
+        attribute="helpfulness",
+        budget=48,
+        model=[HARSH, MILD],
+        base_url=two_judges,
+        run=tmp_path / "r",
+        scheduler="uniform",
+        quiet=True,
+    )
+
+    each = run.judge_scores()
+    assert list(each["judge"]) == [HARSH, MILD] * 4
+    assert set(each["n"]) == {6}
+    np.testing.assert_allclose(run.scores()["score"], each["score"].to_numpy().reshape(4, 2).mean(axis=1))
+    assert run.resume(budget=56, quiet=True).status()["spent"] == 56
 
 
 @pytest.mark.parametrize(
