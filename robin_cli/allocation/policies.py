@@ -55,6 +55,18 @@ class Policy(Protocol):
 
 
 @runtime_checkable
+class Estimating(Policy, Protocol):
+    """A policy whose priority is :func:`urgency` of what it takes each arm's variance for."""
+
+    @property
+    def objective(self) -> str:
+        """One of OBJECTIVES."""
+
+    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+        """What stands for σ² after these ratings, n ≥ ``warm_up``; at least 0."""
+
+
+@runtime_checkable
 class PooledPolicy(Policy, Protocol):
     """A policy that learns from all arms together, and is fitted anew whenever the ratings have grown by ``GROWTH``."""
 
@@ -133,8 +145,11 @@ class RobinHood:
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """V̄ / (n + pending), for n > c."""
-        bound = empirical_variance(n, total, total_sq) / (1.0 - root(self.c / n))
-        return urgency(bound, n + pending, self.objective)
+        return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
+
+    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+        """V̄, for n > c."""
+        return empirical_variance(n, total, total_sq) / (1.0 - root(self.c / n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +168,11 @@ class Dirichlet:
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """E[σ²] / (n + pending)."""
-        return urgency(flat_variance(n, total, total_sq, self.low, self.high), n + pending, self.objective)
+        return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
+
+    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+        """E[σ²], see :func:`flat_variance`."""
+        return flat_variance(n, total, total_sq, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +206,20 @@ class TwoPriors:
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """((1 − h) √(E[σ²] · σ²_{0.9}) + h g) / (n + pending)."""
+        return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
+
+    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+        """(1 − h) √(E[σ²] · σ²_{0.9}) + h g."""
         even = ((self.high - self.low + 1) ** 2 - 1) / 12
-        pooled = _per_arm(even if self.pooled is None else self.pooled, n)
-        alike = _per_arm(self.alike, n)
+        pooled = per_arm(even if self.pooled is None else self.pooled, n)
+        alike = per_arm(self.alike, n)
         freedom = n - 1.0 + _PRIOR_WEIGHT
         spread = 2.0 / (9.0 * freedom)
         cube = 1.0 - spread - _UPPER_TENTH * root(spread)
         squares = total_sq - total * total / n
         usual = (squares + _PRIOR_WEIGHT * pooled) / (freedom * (cube * cube * cube))
         both = root(flat_variance(n, total, total_sq, self.low, self.high) * usual)
-        return urgency((1.0 - alike) * both + alike * pooled, n + pending, self.objective)
+        return (1.0 - alike) * both + alike * pooled
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> TwoPriors:
         """The same with g = Σ_i SS_i / Σ_i (n_i − 1), and h, from these ratings."""
@@ -216,7 +239,7 @@ class TwoPriors:
         return replace(self, pooled=pooled, alike=alike)
 
 
-def _per_arm(value: float | FloatArray, like: Number) -> Number:
+def per_arm(value: float | FloatArray, like: Number) -> Number:
     """A number of each run, laid along the arms of ``like``."""
     found: Any = value
     return cast("Number", found if np.ndim(found) in {0, np.ndim(like)} else found[:, None])

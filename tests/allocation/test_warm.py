@@ -1,0 +1,173 @@
+"""Which arm is asked next where an earlier run says how much each varies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robin_cli.allocation.arms import Arms, FloatArray
+from robin_cli.allocation.policies import OBJECTIVES, Policy, PooledPolicy, Setup, make_policy
+from robin_cli.allocation.scheduler import HeapScheduler, last_refit
+from robin_cli.allocation.warm import Warm, prior_variances, warm_policy
+from robin_cli.errors import InputError
+from robin_cli.records import Scale
+
+SCALE = Scale(0, 4)
+NAMES = ["robin-hood", "dirichlet", "two-priors"]
+
+some_ratings = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=2, max_size=8)
+
+
+def priors_for(ratings: list[list[int]]) -> st.SearchStrategy[FloatArray]:
+    return st.lists(st.floats(0, 4), min_size=len(ratings), max_size=len(ratings)).map(np.array)
+
+
+def fitted(policy: Policy, arms: Arms) -> Policy:
+    if not isinstance(policy, PooledPolicy):
+        return policy
+    return policy.fitted(arms.counts.astype(float), arms.totals, arms.totals_sq)
+
+
+def go_on(policy: Policy, arms: Arms, ratings: list[list[int]], calls: int) -> list[int]:
+    """The arms asked, one call after another; arm i's k-th answer is ratings[i][k], around and around."""
+    scheduler = HeapScheduler(arms, policy)
+    asked = []
+    for _ in range(calls):
+        arm = scheduler.ask()
+        assert isinstance(arm, int)
+        asked.append(arm)
+        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
+        scheduler.tell(arm)
+    return asked
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), ratings=some_ratings)
+@settings(max_examples=20)
+def test_a_prior_of_no_weight_changes_nothing(
+    name: str, objective: str, data: st.DataObject, ratings: list[list[int]]
+) -> None:
+    setup = Setup(len(ratings), 1000, SCALE, delta=0.3, objective=objective)
+    prior = data.draw(priors_for(ratings))
+
+    warm = warm_policy(name, setup, prior, weight=0.0)
+
+    assert isinstance(warm, Warm)
+    cold = make_policy(name, setup)
+    assert warm.warm_up == cold.warm_up
+    assert go_on(warm, Arms(len(ratings)), ratings, 150) == go_on(cold, Arms(len(ratings)), ratings, 150)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
+def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str, objective: str) -> None:
+    # bit for bit: or else a run that goes on after an interruption could break ties in another way
+    rng = np.random.default_rng(5)
+    arms = Arms(500)
+    for arm in range(500):
+        for rating in rng.integers(0, 5, rng.integers(0, 40)):
+            arms.add_rating(arm, int(rating))
+        arms.pending[arm] = int(rng.integers(0, 3))
+    policy = warm_policy(name, Setup(500, 50_000, SCALE, objective=objective), rng.random(500))
+    for each in (policy, fitted(policy, arms)):
+        scheduler = HeapScheduler(arms, each)
+        assert scheduler._key == [scheduler._key_of(arm) for arm in range(500)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), ratings=some_ratings, before=st.integers(0, 200))
+@settings(max_examples=20)
+def test_goes_on_after_an_interruption_as_if_there_was_none(
+    name: str, data: st.DataObject, ratings: list[list[int]], before: int
+) -> None:
+    policy = warm_policy(name, Setup(len(ratings), 1000, SCALE), data.draw(priors_for(ratings)))
+    whole = go_on(policy, Arms(len(ratings)), ratings, before + 60)
+
+    arms, at_refit = Arms(len(ratings)), policy
+    for calls, arm in enumerate(whole[:before], 1):
+        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
+        if calls == last_refit(before, len(ratings)):
+            at_refit = fitted(policy, arms)
+
+    assert go_on(at_refit, arms, ratings, 60) == whole[before:]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), ratings=some_ratings)
+@settings(max_examples=20)
+def test_starves_no_arm_whatever_the_prior_says(
+    name: str, objective: str, data: st.DataObject, ratings: list[list[int]]
+) -> None:
+    policy = warm_policy(
+        name, Setup(len(ratings), 1000, SCALE, objective=objective), data.draw(priors_for(ratings)), weight=None
+    )
+    arms = Arms(len(ratings))
+    go_on(policy, arms, ratings, 100 * len(ratings))
+    assert arms.counts.min() >= 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_learns_of_an_arm_that_the_prior_hid(name: str) -> None:
+    # the prior has it the wrong way round: the arm that varies most was said not to vary at all
+    steady = [[2], [3], [1, 2], [2, 2, 3], [4, 4, 4, 3]] * 4
+    ratings = [[0, 4], *steady]
+    prior = np.array([0.0, *(1.0 for _ in steady)])
+    policy = warm_policy(name, Setup(len(ratings), 2100, SCALE), prior)
+    arms = Arms(len(ratings))
+    go_on(policy, arms, ratings, 100 * len(ratings))
+    assert arms.counts.argmax() == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_asks_arms_that_vary_from_the_start(name: str) -> None:
+    ratings = [[0, 4, 1, 3]] * 10 + [[2]] * 40
+    prior = np.array([2.0] * 10 + [0.1] * 40)
+    arms = Arms(50)
+    go_on(warm_policy(name, Setup(50, 400, SCALE), prior), arms, ratings, 400)
+    assert arms.counts[10:].max() <= 8
+    assert arms.counts[:10].min() >= 15
+
+
+def test_trusts_a_prior_as_far_as_the_ratings_bear_it_out() -> None:
+    rng = np.random.default_rng(3)
+    true = rng.gamma(1.0, 1.0, 2000)
+    n = np.full(2000, 6.0)
+    x = rng.normal(0.0, np.sqrt(3.0 * true)[:, None], (2000, 6))  # on the whole it varies three times as much
+    setup = Setup(2000, 50_000, SCALE)
+
+    def fit(prior: FloatArray) -> Warm:
+        policy = warm_policy("two-priors", setup, prior)
+        assert isinstance(policy, Warm)
+        return policy.fitted(n, x.sum(axis=1), (x * x).sum(axis=1))
+
+    assert fit(true).trust > 0.8
+    assert 0.3 < float(fit(true + 2 * rng.permutation(true)).trust) < 0.8
+    assert fit(rng.permutation(true)).trust < 0.15
+    assert 2.5 < float(fit(true).level) < 3.5
+
+
+def test_a_few_equal_ratings_do_not_say_that_an_arm_never_varies() -> None:
+    n, total, total_sq = np.array([2.0, 40.0, 4.0]), np.array([4.0, 80.0, 8.0]), np.array([8.0, 160.0, 32.0])
+    few, many, varied = prior_variances(n, total, total_sq)
+    assert 0 < many < few < varied
+
+
+@pytest.mark.parametrize("name", ["uniform", "robin"])
+def test_leaves_alone_what_has_no_use_for_a_prior(name: str) -> None:
+    setup = Setup(3, 100, SCALE, variances=np.ones(3))
+    assert not isinstance(warm_policy(name, setup, np.ones(3)), Warm)
+
+
+def test_refuses_to_mix_a_prior_with_the_theorem() -> None:
+    with pytest.raises(InputError, match="use --mode practice"):
+        warm_policy("robin-hood", Setup(3, 10_000, SCALE, mode="theory"), np.ones(3))
+
+
+def test_shortens_robin_hoods_warm_up_by_what_the_prior_counts_for() -> None:
+    setup = Setup(3, 100, SCALE)
+    assert warm_policy("robin-hood", setup, np.ones(3)).warm_up == 1
+    assert warm_policy("robin-hood", setup, np.ones(3), weight=8.0).warm_up == 12
