@@ -204,7 +204,7 @@ Objective = Annotated[
 Variances = Annotated[
     str | None,
     _option(
-        help="Earlier run, or pool, to take known variances from (for robin).",
+        help="An earlier run on these pairs, or a pool, to begin with what varied there.",
         envvar="ROBIN_VARIANCES",
         metavar="RUN",
         rich_help_panel=_SPEND,

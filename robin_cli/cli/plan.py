@@ -58,7 +58,7 @@ def plan(*, pilot: int | None, json: bool, **given: Any) -> None:
         )
     )
     with messages.busy("simulating the run"):
-        facts = plan_of(config, dataset, pilot=run)
+        facts = plan_of(config, dataset, messages.note, pilot=run)
     print_plan(facts, as_json=json)
 
 

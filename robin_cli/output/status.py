@@ -22,6 +22,7 @@ from robin_cli.output.table import judged_by, print_facts
 from robin_cli.output.text import counted, dollars
 from robin_cli.records import Scale
 from robin_cli.runs.connection import addresses_of
+from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.opening import policy_of
 from robin_cli.runs.reading import RunData, is_locked, read_run
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
@@ -81,6 +82,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "max_cost_usd": last.get("max_cost"),
         "usage_estimated": pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
         "scheduler": manifest.settings["scheduler"],
+        "variances_from": _variances_from(manifest),
         "judge": judged_by(manifest),
         "model": ", ".join(manifest.judges),
         "base_url": list(dict.fromkeys(url for judge in addresses_of(manifest) for url in judge.base_urls)),
@@ -156,6 +158,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
         + (f" (of {facts['usage_estimated']:,} requests estimated)" if facts["usage_estimated"] else ""),
         "cost": _cost(facts["cost_usd"], facts["max_cost_usd"]),
+        **({} if facts["variances_from"] is None else {"warm start": _warm_line(facts)}),
         "judge": f"{facts['judge']}, at {', '.join(facts['base_url'])}",
         "data": facts["data"],
         "made": f"{facts['created_at']}, {facts['sessions']} session{'s' * (facts['sessions'] != 1)}",
@@ -227,6 +230,16 @@ def _worst_line(estimate: float | None) -> str:
     if estimate is None:
         return "not known: there are arms without a rating"
     return f"the score furthest from the judge's mean is off by about {estimate:.2f} (estimated)"
+
+
+def _variances_from(manifest: Manifest) -> str | None:
+    """The run or pool whose variances the scheduler began with; None for a run that began with none."""
+    return None if manifest.settings["scheduler"] == "uniform" else manifest.settings.get("variances")
+
+
+def _warm_line(facts: dict[str, Any]) -> str:
+    how = "taken for the true ones" if facts["scheduler"] == "robin" else "a prior, outvoted as ratings come in"
+    return f"{facts['scheduler']} began with the variances of {facts['variances_from']} ({how})"
 
 
 def _paper_line(bound: dict[str, Any]) -> str:

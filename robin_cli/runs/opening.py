@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from robin_cli.allocation.arms import FloatArray
-from robin_cli.allocation.policies import Policy, Setup, make_policy
+from robin_cli.allocation.policies import Policy, Setup
+from robin_cli.allocation.warm import warm_policy
 from robin_cli.config import OPENAI_URL, RunConfig
 from robin_cli.data.pairs import Dataset, load_pairs
 from robin_cli.errors import InputError, RunError
@@ -22,7 +23,7 @@ from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE, Manifest, differences
 from robin_cli.runs.store import RunStore
-from robin_cli.runs.variances import known_variances
+from robin_cli.runs.variances import earlier_variances
 
 Notify = Callable[[str], None]
 
@@ -44,12 +45,14 @@ def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) 
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
     wanted = manifest_of(config, dataset, prompts)
-    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges)
-    variances = known_variances(Path(config.variances), index, notify) if config.variances else None
-    policy_of(wanted, len(index), variances)  # refuses settings that cannot work, before anything is written
     path = Path(config.run) if config.run else _unused(Path("runs") / _run_name(prompts.attributes))
-    if (path / FILE).exists():
+    if (path / FILE).exists():  # it has the variances that it began with: the earlier run may be gone
         return _continue(path, wanted)
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges)
+    variances = None
+    if config.variances:
+        variances = earlier_variances(Path(config.variances), index, prompts.scale, config.scheduler, notify)
+    policy_of(wanted, len(index), variances)  # refuses settings that cannot work, before anything is written
     return RunStore.create(path, wanted, dataset.pairs, variances)
 
 
@@ -179,7 +182,7 @@ def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int)
 
 
 def policy_of(manifest: Manifest, arms: int, variances: FloatArray | None) -> Policy:
-    """The policy that ``manifest`` names; InputError if it does not fit."""
+    """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
     settings = manifest.settings
     setup = Setup(
         arms=arms,
@@ -190,7 +193,7 @@ def policy_of(manifest: Manifest, arms: int, variances: FloatArray | None) -> Po
         objective=settings["objective"],
         variances=variances,
     )
-    return make_policy(settings["scheduler"], setup)
+    return warm_policy(settings["scheduler"], setup, variances)
 
 
 def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, keyed_urls: Iterable[str]) -> Iterable[str]:

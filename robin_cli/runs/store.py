@@ -94,7 +94,7 @@ class RunStore:
     ) -> RunStore:
         """Make a new run at ``path``, a folder that does not exist or is empty.
 
-        ``variances``, shape (K,), are those known beforehand, for a scheduler that needs them.
+        ``variances``, shape (K,), are those that the scheduler begins with.
 
         The manifest is written last: a folder without one holds no answers and may be made anew.
 
@@ -149,7 +149,7 @@ class RunStore:
 
     @property
     def variances(self) -> FloatArray | None:
-        """The variances known beforehand, shape (K,); None for a run that has none."""
+        """The variances that the scheduler began with, shape (K,); None for a run that began with none."""
         path = self.path / _VARIANCES
         return pq.read_table(path, partitioning=None)["variance"].to_numpy() if path.exists() else None
 

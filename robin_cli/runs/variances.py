@@ -8,24 +8,37 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.allocation.arms import FloatArray, IntArray
+from robin_cli.allocation.policies import empirical_variance
+from robin_cli.allocation.warm import prior_variances
 from robin_cli.data.pools import Pool, load_pools, panel_pool
 from robin_cli.errors import InputError
 from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
+from robin_cli.runs.manifest import FILE as MANIFEST
+from robin_cli.runs.manifest import read_manifest
 
 
-def known_variances(source: Path, index: ArmIndex, notify: Callable[[str], None]) -> FloatArray:
-    """The 1/n variance of each arm's ratings at ``source``, a run or a pool; shape (K,).
+def earlier_variances(
+    source: Path, index: ArmIndex, scale: Scale, scheduler: str, notify: Callable[[str], None]
+) -> FloatArray | None:
+    """Each arm's variance by ``source``, a run or a pool, as ``scheduler`` takes it; shape (K,). None if it takes none.
 
-    An arm with fewer than two ratings there gets the mean of the others, and the user is told how many did.
+    ``robin`` takes the 1/n variance as it is, the others the estimate of
+    :func:`robin_cli.allocation.warm.prior_variances`. An arm with fewer than two ratings there gets the mean of the others,
+    and the user is told how many did. Of a judge that ``source`` does not know, the mean over the judges that it knows.
 
     Raises:
-        InputError: ``source`` cannot be read, or knows none of the arms.
+        InputError: ``source`` cannot be read, has another scale, or knows none of the arms.
     """
+    _check_scale(source, scale)
+    if scheduler == "uniform":
+        notify("--scheduler uniform asks every pair equally often, whatever --variances says")
+        return None
     variances = np.full(len(index), np.nan)
-    for position, pool in enumerate(_pools_of(source, index)):
-        known = _by_pair(pool)
-        variances[position :: index.arms_a_pair] = [known.get(pair_id, np.nan) for pair_id in index.pair_ids]
+    for position, pools in enumerate(_pools_of(source, index, scale)):
+        found = [_by_pair(pool, exact=scheduler == "robin") for pool in pools]
+        pair_means = [[each[pair_id] for each in found if pair_id in each] for pair_id in index.pair_ids]
+        variances[position :: index.arms_a_pair] = [np.mean(each) if each else np.nan for each in pair_means]
     unknown = int(np.isnan(variances).sum())
     if unknown == len(variances):
         raise InputError(
@@ -41,19 +54,20 @@ def known_variances(source: Path, index: ArmIndex, notify: Callable[[str], None]
 def known_counts(source: Path, index: ArmIndex, scale: Scale) -> list[IntArray]:
     """How often each pair got each rating at ``source``, a run or a pool: by attribute and judge, shape (pairs, levels) each.
 
+    Of a judge that ``source`` does not know, the ratings of its first one.
+
     Raises:
-        InputError: ``source`` cannot be read, knows none of the pairs, or holds ratings outside the scale.
+        InputError: ``source`` cannot be read, has another scale, or knows none of the pairs.
     """
+    _check_scale(source, scale)
     found = []
-    for pool in _pools_of(source, index):
+    for pool, *_ in _pools_of(source, index, scale):
         known = dict(zip(pool.pair_ids, pool.ratings, strict=True))
         counts = np.zeros((len(index.pair_ids), scale.levels), dtype=np.int64)
         for row, pair_id in enumerate(index.pair_ids):
             ratings = known.get(pair_id)
             if ratings is None:
                 continue
-            if ratings.min() < scale.low or ratings.max() > scale.high:
-                raise InputError(f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}")
             counts[row] = np.bincount(ratings - scale.low, minlength=scale.levels)
         if not counts.any():
             raise InputError(f"--variances {source}: has ratings of none of these pairs; are they the same pairs?")
@@ -61,23 +75,40 @@ def known_counts(source: Path, index: ArmIndex, scale: Scale) -> list[IntArray]:
     return found
 
 
-def _pools_of(source: Path, index: ArmIndex) -> list[Pool]:
-    """The pool of each attribute and judge: the judge's own, else that of the attribute; one pool alone serves for any."""
+def _check_scale(source: Path, scale: Scale) -> None:
+    """InputError if ``source`` was rated on another scale: its variances would be of other units, and of other shapes."""
+    if (source / MANIFEST).is_file():
+        theirs = Scale(*read_manifest(source).scale)
+        if theirs != scale:
+            raise InputError(
+                f"--variances {source}: was rated on the scale {theirs}, this is {scale}; name a run on the same scale"
+            )
+
+
+def _pools_of(source: Path, index: ArmIndex, scale: Scale) -> list[list[Pool]]:
+    """The pools of each attribute and judge: the judge's own, else that of the attribute, else those of its other judges.
+
+    One pool alone serves for any.
+    """
     pools = load_pools(source)
     found = []
     for arm in range(index.arms_a_pair):
         attribute = index.attribute(arm)
         names = (panel_pool(index.judges[index.judge(arm)], attribute), attribute, *(pools if len(pools) == 1 else ()))
-        pool = next((pools[name] for name in names if name in pools), None)
-        if pool is None:
+        own = [pools[name] for name in names if name in pools][:1]
+        chosen = own or [pool for name, pool in pools.items() if name.endswith(panel_pool("", attribute))]
+        if not chosen:
             raise InputError(f'--variances {source}: has no ratings of "{index.label(arm)}"; it has {", ".join(pools)}')
-        found.append(pool)
+        for pool in chosen:
+            if min(map(np.min, pool.ratings)) < scale.low or max(map(np.max, pool.ratings)) > scale.high:
+                raise InputError(f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}")
+        found.append(chosen)
     return found
 
 
-def _by_pair(pool: Pool) -> dict[str, float]:
-    return {
-        pair_id: float(np.var(ratings))
-        for pair_id, ratings in zip(pool.pair_ids, pool.ratings, strict=True)
-        if len(ratings) >= 2
-    }
+def _by_pair(pool: Pool, *, exact: bool) -> dict[str, float]:
+    """The variance of each pair with two ratings or more."""
+    n = np.array([len(each) for each in pool.ratings], dtype=np.float64)
+    total, total_sq = (np.array([np.sum(each**power) for each in pool.ratings], dtype=np.float64) for power in (1, 2))
+    found = empirical_variance(n, total, total_sq) if exact else prior_variances(n, total, total_sq)
+    return {pair_id: float(found[k]) for k, pair_id in enumerate(pool.pair_ids) if n[k] >= 2}

@@ -25,7 +25,8 @@ _STEPS_AT_MOST = 200_000
 _QUANTILES = 200
 
 PolicyAt = Callable[[int, FloatArray], Policy | None]
-"""The policy for a budget, given the true variances of the simulated arms; None for a budget that it refuses."""
+"""The policy for a budget, given the variances that it may know of the simulated arms: those that :class:`Known` has, else
+the true ones; None for a budget that it refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,12 @@ class Known:
     Attributes:
         counts: how often each arm got each rating, shape (arms, levels); zeros where nothing is known.
         weights: of the mixture they come from, see :func:`robin_cli.statistics.rating_model.fit_mixture`.
+        variances: those that the scheduler begins with, shape (arms,); None where it begins with none. All attributes or none.
     """
 
     counts: IntArray
     weights: FloatArray
+    variances: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,12 @@ def forecast(
     arms = sum(len(each.counts) for each in known)
     simulated = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, _STEPS_AT_MOST * arms // max(budgets)))
     grown = _largest_normal(arms) / _largest_normal(simulated)
-    worlds = np.concatenate([_world(known, simulated, rng) for _ in range(RUNS)])
-    ratings = _ratings(worlds, scale)
+    worlds = [_world(known, simulated, rng) for _ in range(RUNS)]
+    ratings = _ratings(np.concatenate([distributions for _, distributions in worlds]), scale)
+    begun = [each.variances for each in known if each.variances is not None]
+    told = np.concatenate(begun)[np.concatenate([chosen for chosen, _ in worlds])] if begun else ratings.variances
     expected = {}
-    for policy, group in _by_warm_up(policy_at, budgets, ratings.variances):
+    for policy, group in _by_warm_up(policy_at, budgets, told):
         shares = {budget: round(budget * simulated / arms) for budget in group}
         if not isinstance(policy, Uniform):  # which takes whole rounds at once
             shares = {
@@ -138,15 +143,15 @@ def _by_warm_up(
     yield from groups.values()
 
 
-def _world(known: Sequence[Known], size: int, rng: np.random.Generator) -> FloatArray:
-    """Distributions of the ratings of ``size`` arms, drawn from all, shape (size, levels)."""
+def _world(known: Sequence[Known], size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """``size`` of the arms, and distributions of their ratings, shape (size, levels)."""
     offsets = np.cumsum([0, *(len(each.counts) for each in known)])
     chosen = np.sort(rng.permutation(offsets[-1])[:size])
     drawn = [
         draw_distributions(each.counts[chosen[(chosen >= start) & (chosen < end)] - start], each.weights, rng)
         for each, start, end in zip(known, offsets[:-1], offsets[1:], strict=True)
     ]
-    return np.concatenate(drawn)
+    return chosen, np.concatenate(drawn)
 
 
 def _ratings(distributions: FloatArray, scale: Scale) -> Ratings:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from robin_cli.allocation.arms import FloatArray
 from robin_cli.allocation.policies import Policy, Setup, make_policy
+from robin_cli.allocation.warm import warm_policy
 from robin_cli.config import RunConfig
 from robin_cli.data.pairs import Dataset
 from robin_cli.data.pools import load_pools
@@ -23,7 +24,7 @@ from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE
 from robin_cli.runs.opening import check_reach, prompts_of
 from robin_cli.runs.reading import read_run
-from robin_cli.runs.variances import known_counts
+from robin_cli.runs.variances import earlier_variances, known_counts
 from robin_cli.shipped import shipped
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
 from robin_cli.statistics.forecast import RUNS, Expected, Known, calls_for, forecast
@@ -48,12 +49,20 @@ class _Prospect:
     scale: Scale
     known: Sequence[Known]
 
+    @property
+    def warm(self) -> bool:
+        """Whether the scheduler begins with variances of an earlier run."""
+        return self.known[0].variances is not None
+
     def policy(self, name: str, budget: int, variances: FloatArray | None) -> Policy | None:
-        """The policy for ``budget``; None where theory mode refuses a part of the budget that is planned for."""
+        """The policy for ``budget``; None where theory mode refuses a part of the budget that is planned for.
+
+        ``variances``: those it begins with, where it begins with any.
+        """
         config = self.config
         setup = Setup(self.arms, budget, self.scale, config.delta, config.mode, config.objective, variances)
         try:
-            return make_policy(name, setup)
+            return warm_policy(name, setup, variances if self.warm else None)
         except InputError:
             if budget >= (config.budget or 0):
                 raise
@@ -65,13 +74,16 @@ class _Prospect:
         return forecast(self.known, self.scale, lambda b, variances: self.policy(name, b, variances), budgets, rng)
 
 
-def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -> dict[str, Any]:
+def plan_of(
+    config: RunConfig, dataset: Dataset, notify: Callable[[str], None], *, pilot: Path | None = None
+) -> dict[str, Any]:
     """What ``config`` would do with its budget, as JSON values; asks nobody.
 
     Errors are forecast by simulating the scheduler, and an even spread, on pairs that vary like these: as the ratings of
     ``pilot`` or ``--variances`` say, see :mod:`robin_cli.statistics.rating_model`; else as the pairs of the paper did.
 
     Args:
+        notify: is told what to know of ``--variances``.
         pilot: a run on the same pairs by the same judge; its answers also tell tokens, money and time.
 
     Raises:
@@ -88,7 +100,8 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
     run = read_run(told_by) if told_by and (told_by / FILE).is_file() else None
     if config.scheduler == "robin" and not config.variances:
         make_policy("robin", Setup(len(index), config.budget, prompts.scale))  # says what it needs
-    prospect = _Prospect(config, len(index), prompts.scale, _known(told_by, index, prompts.scale))
+    known = _begun(_known(told_by, index, prompts.scale), config, index, prompts.scale, notify)
+    prospect = _Prospect(config, len(index), prompts.scale, known)
     budgets = sorted({max(len(index), round(config.budget * each)) for each in _MULTIPLES})
     expected = {name: prospect.expected(name, budgets) for name in dict.fromkeys((config.scheduler, _EVENLY))}
     calls = calls_of(config, dataset, prompts, pilot=run if pilot else None, earlier=run)
@@ -107,6 +120,7 @@ def plan_of(config: RunConfig, dataset: Dataset, *, pilot: Path | None = None) -
         "budget": config.budget,
         "calls_an_arm": config.budget / len(index),
         "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": run.fold().spent},
+        "variances_from": config.variances if prospect.warm else None,
         "ratings_vary_as": _vary_as(told_by, pilot, prompts.attributes),
         "tokens_from": calls.source,
         "price": calls.price,
@@ -127,6 +141,23 @@ def _known(told_by: Path | None, index: ArmIndex, scale: Scale) -> list[Known]:
         return [Known(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS])) for counts in counted]
     nothing = np.zeros((len(index.pair_ids), scale.levels), dtype=np.int64)
     return [Known(nothing, _assumed_mixture(attribute)) for attribute in index.attributes for _ in index.judges]
+
+
+def _begun(
+    known: Sequence[Known], config: RunConfig, index: ArmIndex, scale: Scale, notify: Callable[[str], None]
+) -> Sequence[Known]:
+    """``known`` with the variances that the scheduler would begin with.
+
+    In theory mode there are none, and robin judge refuses them; but a plan may still be made by the ratings there.
+    """
+    if not config.variances or config.scheduler == "uniform":
+        return known
+    if (config.scheduler, config.mode) == ("robin-hood", "theory"):
+        notify("--variances: only planned by; leave it out of robin judge, where theory mode refuses it")
+        return known
+    variances = earlier_variances(Path(config.variances), index, scale, config.scheduler, notify)
+    assert variances is not None  # noqa: S101  # only uniform has no use for them
+    return [replace(each, variances=variances[place :: len(known)]) for place, each in enumerate(known)]
 
 
 def _assumed_mixture(attribute: str) -> FloatArray:
@@ -173,7 +204,8 @@ def _warm_up(prospect: _Prospect) -> int:
     """Calls an arm before ROBIN-HOOD adapts; 0 for others."""
     if prospect.config.scheduler != "robin-hood":
         return 0
-    policy = prospect.policy("robin-hood", prospect.config.budget or 0, None)
+    any_will_do = np.ones(prospect.arms) if prospect.warm else None
+    policy = prospect.policy("robin-hood", prospect.config.budget or 0, any_will_do)
     return policy.warm_up if policy else 0
 
 

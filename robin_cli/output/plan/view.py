@@ -41,6 +41,7 @@ def _head(plan: dict[str, Any]) -> list[str]:
         f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
         f"Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
         f"How ratings vary: {plan['ratings_vary_as']}.",
+        *([f"The scheduler begins with the variances of {plan['variances_from']}."] if plan["variances_from"] else []),
         sent,
     ]
 
