@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.allocation.arms import Arms, FloatArray
+from robin_cli.allocation.budget import Budget
 from robin_cli.allocation.policies import OBJECTIVES, Policy, PooledPolicy, Setup, make_policy
 from robin_cli.allocation.scheduler import HeapScheduler, last_refit
 from robin_cli.allocation.warm import Warm, prior_variances, warm_policy
@@ -108,6 +109,28 @@ def test_starves_no_arm_whatever_the_prior_says(
     arms = Arms(len(ratings))
     go_on(policy, arms, ratings, 100 * len(ratings))
     assert arms.counts.min() >= 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), ratings=some_ratings, calls=st.integers(1, 120), places=st.integers(1, 40))
+@settings(max_examples=20)
+def test_spends_the_budget_and_no_more_at_any_number_of_calls_at_a_time(
+    name: str, data: st.DataObject, ratings: list[list[int]], calls: int, places: int
+) -> None:
+    total = max(calls, len(ratings))
+    policy = warm_policy(name, Setup(len(ratings), total, SCALE), data.draw(priors_for(ratings)))
+    arms, budget, under_way = Arms(len(ratings)), Budget(total), list[int]()
+    scheduler = HeapScheduler(arms, policy, budget=total)
+    while not budget.exhausted:
+        while budget.available and len(under_way) < places and isinstance(arm := scheduler.ask(), int):
+            budget.reserve(1)
+            under_way.append(arm)
+        told = under_way.pop(data.draw(st.integers(0, len(under_way) - 1)))
+        arms.add_rating(told, ratings[told][arms.n[told] % len(ratings[told])])
+        scheduler.tell(told)
+        budget.settle(1, 1)
+    assert arms.counts.sum() == total
+    assert arms.counts.min() >= 1
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,190 @@
+"""--variances as a user has it: a second run that begins with what varied in an earlier one."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from robin_cli.errors import InputError
+from robin_cli.records import Scale
+from robin_cli.runs.fold import ArmIndex
+from robin_cli.runs.variances import earlier_variances
+from tests.conftest import environment, lines_of, replaying, robin, wait_until, write_pairs
+
+PAIRS = 40
+MODELS = ("--model", "replay:coins")
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Every fourth pair it knows gets 0 or 4 in turn, the others a 2."""
+    pool = tmp_path_factory.mktemp("pool") / "pool.csv"
+    rows = [("coins", f"q{k}", rating) for k in range(400) for rating in ((0, 4) if k % 4 == 0 else (2, 2))]
+    pd.DataFrame(rows, columns=["attribute", "pair_id", "rating"]).to_csv(pool, index=False)
+    with replaying(pool) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def earlier(judge: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the pairs, and a run of ten calls a pair on them."""
+    folder = tmp_path_factory.mktemp("earlier")
+    write_pairs(folder / "pairs.jsonl", PAIRS)
+    done = robin(*asking(judge, 10 * PAIRS, "--run", "first", "--scheduler", "uniform", "--seed", "1"), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def place(earlier: Path, tmp_path: Path) -> Path:
+    shutil.copytree(earlier, tmp_path / "work")
+    return tmp_path / "work"
+
+
+def asking(url: str, budget: int, *more: str) -> list[str]:
+    return ["judge", "pairs.jsonl", "-a", "helpfulness", "--budget", str(budget), "--base-url", url, *MODELS, *more]
+
+
+def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
+    done = robin(*asking(judge, 400, "--run", "second", "--variances", "first"), cwd=place)
+
+    assert done.returncode == 0, done.stderr
+    assert "warm-up" not in done.stderr  # 400 calls are half of the 20 a pair that robin-hood wants without
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    assert scores["n"].sum() == 400
+    varied = pd.read_csv(io.StringIO(robin("export", "first", cwd=place).stdout))["variance"] > 0
+    assert 3 < varied.sum() < 20
+    assert scores["n"][~varied].max() <= 8
+    assert scores["n"][varied].min() >= 13
+
+    status = json.loads(robin("status", "second", "--json", cwd=place).stdout)
+    assert status["variances_from"] == "first"
+    assert status["paper_bound"]["value"] is None
+    assert "robin-hood began with the variances of first" in robin("status", "second", cwd=place).stdout
+
+
+def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
+    command = asking(judge, 100, "--run", "second", "--variances", "first", "--scheduler", "two-priors")
+    assert robin(*command, cwd=place).returncode == 0
+    (place / "first").rename(place / "gone")
+
+    again = robin(*(each if each != "100" else "120" for each in command), cwd=place)
+    resumed = robin("resume", "second", "--budget", "140", cwd=place)
+
+    assert again.returncode == 0, again.stderr
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(pd.read_parquet(place / "second" / "judgments")) == 140
+    other = robin(*asking(judge, 140, "--run", "second", "--scheduler", "two-priors"), cwd=place)
+    assert other.returncode == 2
+    assert "variances: the run has first, now None" in other.stderr
+
+
+@pytest.mark.parametrize("scheduler", ["robin-hood", "two-priors"])
+def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge: str, scheduler: str) -> None:
+    common = ("--variances", "first", "--seed", "3", "--concurrency", "1", "--quiet", "--scheduler", scheduler)
+    whole = robin(*asking(judge, 300, "--run", "whole", *common), cwd=place)
+    command = [sys.executable, "-m", "robin_cli", *asking(judge, 300, "--run", "cut", *common)]
+    with subprocess.Popen(command, cwd=place, env=environment(), stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: lines_of(place / "cut" / "journal.jsonl") > 150, process)
+        process.send_signal(signal.SIGKILL)
+
+    resumed = robin("resume", "cut", "--quiet", cwd=place)
+
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout == whole.stdout
+
+
+def test_plans_with_the_prior_that_the_run_will_have(place: Path, judge: str) -> None:
+    def plan(*more: str) -> dict[str, object]:
+        done = robin("plan", *asking(judge, 400, "--variances", "first", "--json", *more)[1:], cwd=place)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    warm, even = plan(), plan("--scheduler", "uniform")
+
+    assert warm["variances_from"] == "first"
+    assert warm["below_warm_up"] is False
+    assert even["variances_from"] is None
+    here = next(row for row in warm["forecast"] if row["budget"] == 400)  # type: ignore[attr-defined]
+    assert here["worst_error"] < 0.92 * here["even_worst_error"]  # without: its warm-up, and so as even
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--mode", "theory", "--budget", "20000"), "use --mode practice"),
+        (("--variances", "nowhere"), "nowhere"),
+    ],
+)
+def test_refuses_before_anything_is_made(place: Path, judge: str, more: tuple[str, ...], said: str) -> None:
+    refused = robin(*asking(judge, 400, "--run", "second", "--variances", "first", *more), cwd=place)
+    assert refused.returncode == 2
+    assert said in refused.stderr
+    assert not (place / "second").exists()
+
+
+def test_says_that_uniform_takes_no_variances(place: Path, judge: str) -> None:
+    done = robin(*asking(judge, 80, "--run", "second", "--variances", "first", "--scheduler", "uniform"), cwd=place)
+    assert done.returncode == 0
+    assert "whatever --variances says" in done.stderr
+    assert json.loads(robin("status", "second", "--json", cwd=place).stdout)["variances_from"] is None
+
+
+def write_pool(path: Path, ratings: dict[str, dict[str, list[int]]]) -> Path:
+    rows = [
+        (name, pair_id, rating)
+        for name, pairs in ratings.items()
+        for pair_id, listed in pairs.items()
+        for rating in listed
+    ]
+    pd.DataFrame(rows, columns=["attribute", "pair_id", "rating"]).to_csv(path, index=False)
+    return path
+
+
+def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Path) -> None:
+    source = write_pool(
+        tmp_path / "panel.csv",
+        {"A/clarity": {"p": [0, 4], "q": [2, 2]}, "B/clarity": {"p": [1, 1], "q": [1, 3]}, "A/tone": {"p": [3, 4]}},
+    )
+
+    def found(judges: list[str], attributes: list[str]) -> list[float]:
+        index = ArmIndex(["p", "q"], attributes, judges)
+        variances = earlier_variances(source, index, Scale(0, 4), "robin", notes.append)
+        assert variances is not None
+        return list(map(float, variances))
+
+    notes: list[str] = []
+    assert found(["A", "B"], ["clarity"]) == [4.0, 0.0, 0.0, 1.0]
+    assert found(["new"], ["clarity"]) == [2.0, 0.5]
+    assert not notes
+    assert found(["A"], ["clarity", "tone"]) == [4.0, 0.25, 0.0, (4.0 + 0.25 + 0.0) / 3]  # q was not rated for its tone
+    assert "1 of 4 arms" in notes[0]
+
+
+def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:
+    index = ArmIndex([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"])
+    with pytest.raises(InputError, match=r"was rated on the scale 0.4, this is 0.10; name a run on the same scale"):
+        earlier_variances(place / "first", index, Scale(0, 10), "two-priors", print)
+    pool = write_pool(tmp_path / "pool.csv", {"helpfulness": {"p0": [0, 9]}})
+    with pytest.raises(InputError, match="outside the scale"):
+        earlier_variances(pool, index, Scale(0, 4), "two-priors", print)
+
+
+def test_gives_a_prior_above_zero_to_pairs_that_did_not_vary(place: Path) -> None:
+    index = ArmIndex([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"])
+    prior = earlier_variances(place / "first", index, Scale(0, 4), "robin-hood", print)
+    exact = earlier_variances(place / "first", index, Scale(0, 4), "robin", print)
+    assert prior is not None
+    assert exact is not None
+    assert prior.min() > 0 == exact.min()
+    assert prior[exact > 0].min() > 3 * prior[exact == 0].max()
