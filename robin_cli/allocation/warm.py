@@ -49,8 +49,7 @@ class Warm:
     only those make the mean better. The prior variance is v = L (1 + b (r − 1)), r the arm's share of the earlier run, L the
     level and b the trust. With a = 0 it is the inner policy, bit for bit.
 
-    No arm starves that has v > 0: its estimate is at least of the order of a v / (n + a), and falls with every call only
-    as the calls' own n does.
+    No arm starves: v > 0, so every estimate is positive, and each call of the others brings theirs nearer to 0.
 
     Attributes:
         inner: what estimates a variance from ratings.
