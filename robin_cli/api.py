@@ -28,7 +28,7 @@ from robin_cli.output.progress import conclusion, shown
 from robin_cli.output.scores import judge_scores, score
 from robin_cli.output.status import status_of
 from robin_cli.records import Pair
-from robin_cli.runs.connection import Connection, connection_of, last_connection
+from robin_cli.runs.connection import Connection, connection_of, resumed
 from robin_cli.runs.engine import Stop
 from robin_cli.runs.manifest import read_manifest
 from robin_cli.runs.opening import open_run as open_configured
@@ -166,7 +166,7 @@ class Run:
         """
         _check_names(settings, {each.name for each in fields(Connection)} | {"quiet"})
         given = checked_flags(_as_flags({"budget": budget, **settings}))
-        chosen = RunConfig(**{**last_connection(read_manifest(self.path)), **given})
+        chosen = RunConfig(**resumed(read_manifest(self.path), given))
         messages = _messages(chosen)
         connection = connection_of(chosen)
         with reopen_run(self.path, budget=chosen.budget) as store:

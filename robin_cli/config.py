@@ -24,6 +24,8 @@ DEFAULT_FILE = "robin.toml"
 OPENAI_URL = "https://api.openai.com/v1"
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx", "table")
 AUTO = "auto"
+NO_KEY = "-"
+DEFAULT_KEY_ENV = "OPENAI_API_KEY"
 SIMULATE = "simulate"
 """The table of a TOML file that holds the settings of robin simulate."""
 
@@ -39,7 +41,7 @@ class RunConfig:
     template: str | None = None
     base_url: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
-    api_key_env: tuple[str, ...] = ("OPENAI_API_KEY",)
+    api_key_env: tuple[str, ...] = (DEFAULT_KEY_ENV,)
     scheduler: str = "robin-hood"
     delta: float = 0.007
     mode: str = "practice"
@@ -52,8 +54,8 @@ class RunConfig:
     rpm: float | None = None
     tpm: float | None = None
     max_cost: float | None = None
-    price_in: float | None = None
-    price_out: float | None = None
+    price_in: tuple[float, ...] = ()
+    price_out: tuple[float, ...] = ()
     temperature: float = 1.0
     top_p: float = 1.0
     max_tokens: int = 1024
@@ -95,9 +97,10 @@ class RunConfig:
 
 
 _PATHS = frozenset({"run", "output", "variances", "debug_http", "template"})
-SEVERAL = frozenset({"data", "base_url", "rubric", "model", "api_key_env"})
+SEVERAL = frozenset({"data", "base_url", "rubric", "model", "api_key_env", "price_in", "price_out"})
 """Settings that may be given more than once; in a file, as a list."""
 
+_NUMBERS = frozenset({"price_in", "price_out"})
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _Check = tuple[Callable[[Any], bool], str]
 _CHECKS: Mapping[str, _Check] = {
@@ -113,7 +116,8 @@ _CHECKS: Mapping[str, _Check] = {
     **dict.fromkeys(("rpm", "tpm"), (lambda v: 0 < v < math.inf, "a number a minute, above 0")),
     "max_cost": (lambda v: 0 < v < math.inf, "US dollars, above 0"),
     **dict.fromkeys(
-        ("price_in", "price_out"), (lambda v: 0 <= v < math.inf, "US dollars for a million tokens, at least 0")
+        ("price_in", "price_out"),
+        (lambda v: all(0 <= each < math.inf for each in v), "US dollars for a million tokens, at least 0"),
     ),
     "extra_body": (
         lambda v: not _TAKEN & v.keys(),
@@ -131,8 +135,8 @@ _CHECKS: Mapping[str, _Check] = {
     "format": (lambda v: v in FORMATS, "one of " + ", ".join(FORMATS)),
     "seed": (lambda v: 0 <= v < 2**31, "between 0 and 2147483647"),
     "api_key_env": (
-        lambda v: all(each.isidentifier() and not each.startswith("sk_") for each in v),
-        "the NAME of an environment variable that holds the key, never the key itself",
+        lambda v: all(each == NO_KEY or (each.isidentifier() and not each.startswith("sk_")) for each in v),
+        "the NAME of an environment variable that holds the key, never the key itself (- for none)",
     ),
 }
 
@@ -167,7 +171,7 @@ def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
         if not flags[name]:
             del flags[name]  # Typer's way to say that a flag of many values was not given
         else:
-            flags[name] = tuple(map(str, flags[name]))
+            flags[name] = tuple(map(float if name in _NUMBERS else str, flags[name]))
     for name, value in flags.items():
         _check(name, value, f"--{name.replace('_', '-')}")
     return flags | ({"base_url": checked_urls(flags["base_url"])} if "base_url" in flags else {})
@@ -198,7 +202,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         _check(name, value, f"{path}: {key}")
         if isinstance(value, list) and name in SEVERAL:
             here = name in {"data", "rubric"}
-            value = tuple(_from_folder_of(path, str(each)) if here else str(each) for each in value)
+            each_as = (lambda one: _from_folder_of(path, str(one))) if here else float if name in _NUMBERS else str
+            value = tuple(map(each_as, value))
         ready = name == "template" and not any(mark in str(value) for mark in "./\\")  # the name of a shipped one
         settings[name] = _from_folder_of(path, str(value)) if name in _PATHS and not ready else value
     return settings | ({"base_url": checked_urls(settings["base_url"])} if "base_url" in settings else {})
@@ -246,8 +251,11 @@ def of_its_type(name: str, value: object, place: object) -> object:
     declared = next(each.type for each in fields(RunConfig) if each.name == name)
     if name == "attribute" and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
-    if name in SEVERAL and (isinstance(value, str) or (isinstance(value, list) and value)):
-        return [value] if isinstance(value, str) else value
+    if name in SEVERAL:
+        listed = value if isinstance(value, list) else [value]
+        kinds = (int, float) if name in _NUMBERS else (str,)
+        if listed and all(type(each) in kinds for each in listed):
+            return listed
     if name == "concurrency" and type(value) is int:
         return str(value)
     if type(value) is int and "float" in str(declared):

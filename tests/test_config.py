@@ -97,8 +97,8 @@ def test_reads_every_setting_that_the_file_only_mentions(tmp_path: Path) -> None
 def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", " sk-other ")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert api_keys(RunConfig(api_key_env=("OTHER_KEY",))) == {"OTHER_KEY": "sk-other"}
-    assert api_keys(RunConfig(base_url=("http://localhost:1/v1",))) == {"OPENAI_API_KEY": "none"}
+    assert api_keys(RunConfig(api_key_env=("OTHER_KEY",))) == {"OTHER_KEY": "sk-other", "-": "none"}
+    assert api_keys(RunConfig(base_url=("http://localhost:1/v1",))) == {"OPENAI_API_KEY": "none", "-": "none"}
     monkeypatch.setenv("OTHER_KEY", "sk-a\nsk-b")
     with pytest.raises(InputError, match="OTHER_KEY") as refused:
         api_keys(RunConfig(api_key_env=("OTHER_KEY",)))

@@ -16,7 +16,7 @@ from robin_cli.config import RunConfig
 from robin_cli.errors import InputError
 from robin_cli.judges import judges_of
 from tests.conftest import replaying, robin, write_pairs
-from tests.judging.wire import completion, serving
+from tests.judging.wire import Answer, completion, error, serving
 
 HARSH, MILD = "replay:harsh", "replay:mild"
 
@@ -106,13 +106,92 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
 
     with serving(lambda *_: completion()) as one, serving(lambda *_: completion("Rating: 1")) as moved:
         keys = {"KEY_ONE": "sk-one-1111", "KEY_TWO": "sk-two-2222"}
-        again = ["resume", "r", "--budget", "30", "--base-url", one.url, "--model", "first"]
-        done = robin(*again, "--model", f"second@{moved.url}", cwd=tmp_path, **keys)
+        again = ["resume", "r", "--budget", "30", "--base-url", one.url]
+        done = robin(*again, "--model", f"second@{moved.url}", "--model", "first", cwd=tmp_path, **keys)
         assert done.returncode == 0, done.stderr
-        assert {body["model"] for body in moved.bodies} == {"second"}
+        for wire, name, key in ((one, "first", "sk-one-1111"), (moved, "second", "sk-two-2222")):
+            assert {body["model"] for body in wire.bodies} == {name}
+            assert {headers["Authorization"] for headers in wire.headers} == {f"Bearer {key}"}
         done = robin(*again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys)
         assert done.returncode == 2
         assert "this run is judged by first, second, now first, third" in done.stderr
+
+
+def test_sends_no_key_to_a_judge_elsewhere_that_none_was_named_for(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    with serving(lambda *_: completion()) as one, serving(lambda *_: completion()) as other:
+        where = ["--base-url", one.url, "--model", "first", "--model", f"second@{other.url}"]
+        done = robin(
+            *("judge", data, "-a", "helpfulness", "-b", "8", "--run", "r", *where),
+            cwd=tmp_path,
+            OPENAI_API_KEY="sk-one-1111",
+        )
+        assert done.returncode == 0, done.stderr
+        assert {headers["Authorization"] for headers in one.headers} == {"Bearer sk-one-1111"}
+        assert not [headers for headers in other.headers if "sk-one" in str(headers)]
+    assert "no key goes to second" in done.stderr
+
+
+def test_counts_each_judges_money_by_its_own_price(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    with serving(lambda *_: completion()) as wire:
+        done = robin(
+            *(
+                "judge",
+                data,
+                "-a",
+                "helpfulness",
+                "-b",
+                "24",
+                "--run",
+                "r",
+                "--base-url",
+                wire.url,
+                "--scheduler",
+                "uniform",
+            ),
+            *("--model", "dear", "--model", "free", "--max-cost", "5"),
+            *("--price-in", "100", "--price-in", "0", "--price-out", "200", "--price-out", "0"),
+            cwd=tmp_path,
+        )
+    assert done.returncode == 0, done.stderr
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    dear, free = (judge["cost_usd"] for judge in status["judges"])
+    assert free == 0
+    judgments = pd.read_parquet(tmp_path / "r" / "judgments")
+    tokens = judgments[judgments["judge"] == "dear"][["prompt_tokens", "completion_tokens"]].sum()
+    assert dear == pytest.approx(tokens.iloc[0] * 1e-4 + tokens.iloc[1] * 2e-4)
+
+
+def test_says_which_judge_is_not_known_and_lets_the_right_one_take_the_place(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+
+    def respond(_number: int, body: dict[str, object]) -> Answer:
+        return completion() if body["model"] in {"good", "better"} else error(404, f"no model {body['model']}")
+
+    with serving(respond) as wire:
+        judge: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "8", "--base-url", wire.url, "--run", "r"]
+        judge += ["--concurrency", "1"]
+        wrong = robin(*judge, "--model", "bad", "--model", "good", cwd=tmp_path)
+        right = robin(*judge, "--model", "better", "--model", "good", cwd=tmp_path)
+    assert wrong.returncode == 3
+    assert "bad: http" in wrong.stderr
+    assert right.returncode == 0, right.stderr  # nothing was answered before: the empty run made way
+
+
+def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    names = ["=x", 'say "y"', "z\u2028"[:1]]
+    with serving(lambda *_: completion()) as wire:
+        judge: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "12", "--base-url", wire.url, "--run", "r"]
+        done = robin(*judge, *(each for name in names for each in ("--model", name)), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = robin("export", "r", "--what", "judge-scores", "--wide", cwd=tmp_path).stdout
+    wide = pd.read_csv(io.StringIO(text))
+    assert [column for column in wide.columns if column.endswith("_n")] == [f"helpfulness_{name}_n" for name in names]
+    assert (wide[[f"helpfulness_{name}_score" for name in names]] == 3).all(axis=None)
+    shown = robin("export", "r", "--what", "judge-scores", "--format", "table", cwd=tmp_path).stdout
+    assert 'say "y"' in shown
 
 
 def test_is_the_same_from_python(tmp_path: Path, two_judges: str) -> None:

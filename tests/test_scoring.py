@@ -129,6 +129,18 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
     assert "answer_format: the run has json_schema, now None" in again.stderr
 
 
+@pytest.mark.parametrize("answer_format", ["json_schema", "grammar"])
+def test_says_where_an_answer_format_is_taken_and_ignored(tmp_path: Path, answer_format: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    with serving(lambda *_: completion("Well. Feedback: fine.\n\nRating: 3")) as wire:
+        done = robin(*judge(wire.url, data, "--answer-format", answer_format), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(f"not held to --answer-format {answer_format}") == 1
+    assert f"answer format {answer_format}" in " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
+    line = json.dumps({"text": '{"feedback": "x", "rating": 2}'})
+    assert '"rating":2' in robin("parse", "--answer-format", "json_schema", cwd=tmp_path, stdin=line).stdout
+
+
 def test_says_so_at_once_where_an_answer_format_is_not_enforced(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."

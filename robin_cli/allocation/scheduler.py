@@ -134,10 +134,10 @@ class HeapScheduler:
             arm = self._foremost()
         if arm is None:
             return Nothing.NOW if self._pending else Nothing.LEFT
+        if self._held and not self._pending and self._overtakes(arm):
+            arm = self._instead_of_failed(arm)
         warming_up = self._key[arm] < 0.5 * _WARM_UP
-        if not warming_up and 0 < self._left <= self._owed and self._pending:
-            return Nothing.NOW
-        if self._held and self._overtakes(arm):
+        if self._pending and self._must_wait(arm, warming_up=warming_up):
             return Nothing.NOW
         self.warming_up = warming_up
         self._owed -= warming_up
@@ -199,8 +199,10 @@ class HeapScheduler:
         """So many calls of ``arm`` failed: it is asked again after another arm was rated, or if no other is left."""
         self._take_back(arm, calls)
         self._deferred.add(arm)
-        self._held.pop(arm, None)
         self._key[arm] = _NEVER
+        self._held.pop(arm, None)
+        if self._judges > 1 and not self.arms.retired(arm):
+            self._held[arm] = self._open_key_of(arm)
 
     def _settle(self, arm: int, calls: int) -> None:
         if not 0 < calls <= self.arms.pending[arm]:
@@ -267,6 +269,25 @@ class HeapScheduler:
                 self._held[arm] = self._open_key_of(arm)
         return key
 
+    def _instead_of_failed(self, arm: int) -> int:
+        """An arm to ask where ``arm`` would overtake one that failed, and nothing under way could tell more of it.
+
+        Another arm of the same judge, the most urgent: whether that one is answered tells whose fault it was. If there is
+        none, those that failed are asked again.
+        """
+        judge = min(self._held, key=self._held.__getitem__) % self._judges
+        others = self._key[judge :: self._judges]
+        best = min(range(len(others)), key=others.__getitem__)
+        if others[best] != _NEVER:
+            return best * self._judges + judge
+        self._readmit()
+        first = self._foremost()
+        return arm if first is None else first
+
+    def _must_wait(self, arm: int, *, warming_up: bool) -> bool:
+        """Whether the calls that are left belong to others, whose calls under way are to be waited for."""
+        return (not warming_up and 0 < self._left <= self._owed) or (bool(self._held) and self._overtakes(arm))
+
     def _overtakes(self, arm: int) -> bool:
         """Whether asking ``arm`` now would take calls from arms that wait for another judge."""
         key, judge = self._key[arm], arm % self._judges
@@ -330,6 +351,10 @@ class HeapScheduler:
         if self._judges > 1:
             for arm in np.flatnonzero(pending > 0).tolist():
                 self._place(arm)
+            for arm in self._deferred:
+                self._key[arm] = _NEVER
+                if not self.arms.retired(arm):
+                    self._held[arm] = self._open_key_of(arm)
         self._heapify()
 
     def _heapify(self) -> None:

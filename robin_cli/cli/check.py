@@ -12,6 +12,7 @@ from robin_cli.cli import options as opt
 
 if TYPE_CHECKING:
     from robin_cli.config import RunConfig
+    from robin_cli.judges import JudgeAddress
     from robin_cli.judging.capabilities import Capabilities
     from robin_cli.judging.judge import Failure
     from robin_cli.judging.metering import Price
@@ -62,7 +63,7 @@ def check(
     judges = judges_of(settings)
     keys = api_keys(settings)
     for judge, url in ((each, url) for each in judges for url in each.base_urls):
-        found, price = asyncio.run(_look(settings, judge.name, url, keys[judge.api_key_env]))
+        found, price = asyncio.run(_look(settings, judge, url, keys[judge.api_key_env]))
         if isinstance(found, Failure):
             raise EndpointError(f"{url}: the judgment of {judge.name} failed ({found.reason}: {found.detail})")
         if json:
@@ -72,7 +73,9 @@ def check(
             print_facts(Console(), {name.replace("_", " "): value for name, value in facts.items()})
 
 
-async def _look(config: RunConfig, model: str, base_url: str, key: str) -> tuple[Capabilities | Failure, Price | None]:
+async def _look(
+    config: RunConfig, asked: JudgeAddress, base_url: str, key: str
+) -> tuple[Capabilities | Failure, Price | None]:
     from robin_cli.judging.capabilities import capabilities_of
     from robin_cli.judging.metering import Meter, prices_of
     from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
@@ -82,10 +85,10 @@ async def _look(config: RunConfig, model: str, base_url: str, key: str) -> tuple
 
     named = config.attributes[:1] or (() if config.rubric else ("helpfulness",))
     prompts = load_prompts(named, config.rubric, config.template)
-    (price,) = prices_of(model, [base_url], price_in=config.price_in, price_out=config.price_out, max_cost=None)
+    (price,) = prices_of(asked.name, [base_url], price_in=asked.price_in, price_out=asked.price_out, max_cost=None)
     endpoint = Endpoint(
         base_url=base_url,
-        model=model,
+        model=asked.name,
         api_key=key,
         temperature=config.temperature,
         top_p=config.top_p,

@@ -78,8 +78,8 @@ def export(
         write(judgments_of(run), settings_of(run), fmt=format, output=output, excel=excel)
         return
     data = read_run(run)
-    if format == "table" and what is What.SCORES:
-        print_scores(Console(), score(data), data)
+    if format == "table" and what in {What.SCORES, What.JUDGE_SCORES}:
+        print_scores(Console(), (score if what is What.SCORES else judge_scores)(data), data)
         return
     tables = {
         What.SCORES: lambda: scores_table(score(data), data, with_text=with_text, wide=wide),
@@ -129,12 +129,13 @@ def render(
 def parse(
     file: Annotated[str, typer.Argument(help="JSON lines with a field text; - for standard input.")] = "-",
     scale: Annotated[str, typer.Option(help="The ratings allowed.")] = "0-4",
+    answer_format: Annotated[str, typer.Option(help="How the judge answered: text, json_schema or grammar.")] = "text",
 ) -> None:
     """Run the rating parser over judge outputs, a JSON object a line."""
     from robin_cli.output.parsing import parse_lines
 
     if file == "-":
-        parse_lines(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer)
+        parse_lines(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer, answer_format=answer_format)
         return
     from robin_cli.errors import InputError
 
@@ -143,4 +144,4 @@ def parse(
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     with stream:
-        parse_lines(stream, file, scale, sys.stdout.buffer)
+        parse_lines(stream, file, scale, sys.stdout.buffer, answer_format=answer_format)

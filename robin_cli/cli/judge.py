@@ -129,12 +129,11 @@ def _resume(run: Path, given: dict[str, Any]) -> None:
     from robin_cli.config import RunConfig, checked_flags
     from robin_cli.output.export import check_output
     from robin_cli.output.messages import messages_for
-    from robin_cli.runs.connection import connection_of, last_connection
+    from robin_cli.runs.connection import connection_of, resumed
     from robin_cli.runs.manifest import read_manifest
     from robin_cli.runs.opening import reopen_run
 
-    recorded = last_connection(read_manifest(run))
-    config = RunConfig(**{**recorded, **checked_flags(given)})  # a robin.toml here is not this run's
+    config = RunConfig(**resumed(read_manifest(run), checked_flags(given)))  # a robin.toml here is not this run's
     check_output(config.format, config.output)
     messages = messages_for(config)
     connection = connection_of(config)

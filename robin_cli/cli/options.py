@@ -264,16 +264,16 @@ MaxCost = Annotated[
     ),
 ]
 PriceIn = Annotated[
-    float | None,
+    list[float] | None,
     _option(
-        help="US dollars for a million tokens sent. (default: as genai-prices lists it)",
+        help="US dollars for a million tokens sent; given again, for each --model. (default: genai-prices')",
         envvar="ROBIN_PRICE_IN",
         metavar="USD",
         rich_help_panel=_SPEND,
     ),
 ]
 PriceOut = Annotated[
-    float | None,
+    list[float] | None,
     _option(
         help="US dollars for a million tokens answered.",
         envvar="ROBIN_PRICE_OUT",

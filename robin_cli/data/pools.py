@@ -140,7 +140,8 @@ def _judgments(run: Path) -> pa.Table:
         ],
         promote_options="default",
     )
-    if "judge" not in table.column_names or len(table["judge"].unique()) < 2:
+    # Judgments without the judge's name are from before there could be several.
+    if "judge" not in table.column_names or table["judge"].null_count or len(table["judge"].unique()) < 2:
         return table
     names = pc.binary_join_element_wise(table["judge"], table["attribute"], "/")
     return table.set_column(table.column_names.index("attribute"), "attribute", names)

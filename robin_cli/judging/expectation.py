@@ -59,7 +59,7 @@ def expected_rating(tokens: Sequence[Mapping[str, Any]] | None, text: str, at: i
     if not tokens:
         return Expectation(None, None, "no_logprobs")
     token = _token_at(tokens, text, at)
-    if token is None:
+    if token is None or re.match(r"0\d", text[at:]):  # of 03, the token of the 0 is no rating of its own
         return Expectation(None, None, "unaligned")
     return _expectation(_distribution(token), scale)
 

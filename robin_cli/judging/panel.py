@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
+from robin_cli.errors import EndpointError
 from robin_cli.judging.endpoints import Endpoints, Seat
 from robin_cli.judging.judge import Failure, Question, Reply
 
@@ -28,10 +29,12 @@ class Panel:
 
     Args:
         judges: at least one.
+        names: of each, for messages; empty where there is one.
     """
 
-    def __init__(self, judges: Sequence[Endpoints]) -> None:
+    def __init__(self, judges: Sequence[Endpoints], names: Sequence[str] = ("",)) -> None:
         self._judges = judges
+        self._said = {id(judge): f"{name}: " if name else "" for judge, name in zip(judges, names, strict=True)}
         self._placed = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -93,7 +96,11 @@ class Panel:
         """
         if place.seat is None:
             raise ValueError("a place without a seat asks nobody")
-        return await place.seat.home.ask(place.seat, question)
+        home = place.seat.home
+        try:
+            return await home.ask(place.seat, question)
+        except EndpointError as error:
+            raise EndpointError(f"{self._said[id(home)]}{error}") from error
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -19,6 +19,7 @@ JSON_REQUEST = (
 """What is added to the question where the answer is to be JSON: the question itself asks for two lines."""
 
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
+_TWO_LINES = re.compile(r"\s*Feedback: [^\n]+\nRating: -?\d+\s*")
 _RATING = re.compile(r'"rating"\s*:\s*"?(?=[-\d])')
 
 
@@ -67,6 +68,13 @@ def parse_answer(
     feedback = found.get("feedback")
     value, reason = _read(found.get("rating"), scale)
     return Rating(value, reason, feedback.strip() if isinstance(feedback, str) else "")
+
+
+def follows(text: str, answer_format: str) -> bool:
+    """Whether an answer has the structure that was asked for; if not, the endpoint takes the request and ignores it."""
+    if answer_format == "json_schema":
+        return _object(text) is not None
+    return answer_format == "text" or _TWO_LINES.fullmatch(without_reasoning(text)) is not None
 
 
 def place_of_rating(text: str, *, answer_format: str) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
 import shutil
 import sys
 import tempfile
@@ -201,13 +202,19 @@ def _write_tsv(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) 
 
 
 def _write_separated(results: Results, file: IO[bytes], separator: str) -> None:
-    file.write((separator.join(results.schema.names) + "\n").encode())
+    file.write((separator.join(_header(name, separator) for name in results.schema.names) + "\n").encode())
     options = pacsv.WriteOptions(include_header=False, delimiter=separator)
     for table in results.parts:
         for start in range(0, table.num_rows, _BATCH):
             lines = pa.BufferOutputStream()
             pacsv.write_csv(_without_formulas(table.slice(start, _BATCH)), lines, options)
             file.write(lines.getvalue())
+
+
+def _header(name: str, separator: str) -> str:
+    """A column's name as it stands in the first line; those of judges may hold anything."""
+    safe = "'" + name if re.match(_FORMULA_LEAD, name) else name
+    return '"' + safe.replace('"', '""') + '"' if re.search(rf'[{separator}"\r\n]', safe) else safe
 
 
 def _write_jsonl(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:

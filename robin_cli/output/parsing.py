@@ -8,23 +8,29 @@ from typing import IO, Any
 import orjson
 
 from robin_cli.errors import InputError
-from robin_cli.judging.ratings import parse_rating
+from robin_cli.judging.structured import ANSWER_FORMATS, parse_answer
 from robin_cli.records import Scale
 
 
-def parse_lines(lines: IO[bytes], name: str, scale: str, out: IO[bytes]) -> None:
+def parse_lines(lines: IO[bytes], name: str, scale: str, out: IO[bytes], *, answer_format: str = "text") -> None:
     """Parse each line's ``text`` (and ``finish_reason``, ``refusal``, where given) and write one JSON object for it.
 
     Raises:
-        InputError: a scale that is none, or a line that is no object with a text.
+        InputError: a scale or an answer format that is none, or a line that is no object with a text.
     """
     allowed = read_scale(scale)
+    if answer_format not in ANSWER_FORMATS:
+        raise InputError(f'--answer-format "{answer_format}": must be one of {", ".join(ANSWER_FORMATS)}')
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         answer = _answer(line, f"{name}:{number}")
-        rating = parse_rating(
-            answer["text"], allowed, finish_reason=answer.get("finish_reason"), refusal=answer.get("refusal")
+        rating = parse_answer(
+            answer["text"] or "",
+            allowed,
+            answer_format=answer_format,
+            finish_reason=answer.get("finish_reason"),
+            refusal=answer.get("refusal"),
         )
         found: dict[str, Any] = {"rating": rating.value, "status": "ok" if rating.reason is None else "unparsed"}
         if rating.reason is not None:

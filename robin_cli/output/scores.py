@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
     judges = len(run.index.judges)
     each = judge_scores(run, alpha=alpha / judges)
     if judges == 1:
-        return each
+        return replace(each, columns={name: each.columns[name] for name in COLUMNS}, facets=run.index.attributes)
     rows = len(each) // judges
     means, variance, n, low, high, unparsed = (
         np.asarray(each.columns[name]).reshape(rows, judges)
@@ -106,7 +106,7 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
 
 
 def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
-    """The scores of ``run``, a row a pair, attribute and judge; the column ``judge`` is there where there are several.
+    """The scores of ``run``, a row a pair, attribute and judge.
 
     Args:
         alpha: as for :func:`score`.
@@ -129,11 +129,10 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
     human = np.array(
         [pair.human.get(name, np.nan) for pair, name in zip(pairs, attributes, strict=True)], dtype=np.float64
     )
-    several = len(index.judges) > 1
     columns: Columns = {
         "pair_id": [pair.pair_id for pair in pairs],
         "attribute": attributes,
-        **({"judge": [index.judges[index.judge(each)] for each in every]} if several else {}),
+        "judge": [index.judges[index.judge(each)] for each in every],
         "score": means,
         "n": n,
         "variance": variance,
@@ -144,10 +143,13 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
         "human": human,
         "given_up": [reasons.get(each, "") for each in every],
     }
-    facets = [
-        f"{attribute}_{judge}" if several else attribute for attribute in index.attributes for judge in index.judges
-    ]
+    facets = _told_apart([f"{attribute}_{judge}" for attribute in index.attributes for judge in index.judges])
     return Scores(columns, facets, arms.retired_mask, largest_reach(counts, scale.low, scale.high))
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names, those that are equal with their place behind them: "a_b" and "c" make the same as "a" and "b_c"."""
+    return [name if names.count(name) == 1 else f"{name}_{place}" for place, name in enumerate(names, 1)]
 
 
 def all_agreements(run: RunData) -> dict[str, list[Agreement]]:

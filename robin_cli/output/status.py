@@ -57,6 +57,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "ratings": int(arms.counts.sum()),
         "unparsed": _reasons(run, "unparsed"),
         "scoring": manifest.scoring,
+        "answer_format": manifest.answer_format,
         "rated_by_text": _counted(run.judgments["text_because"]),
         "failed": _reasons(run, "failed"),
         "in_flight_at_stop": None if working else last.get("in_flight"),
@@ -98,11 +99,12 @@ def _product(facts: dict[str, Any]) -> str:
 
 
 def _scoring_line(facts: dict[str, Any]) -> dict[str, str]:
+    asked = {} if facts["answer_format"] == "text" else {"answer format": f"{facts['answer_format']}, as was asked for"}
     if facts["scoring"] == "text":
-        return {}
+        return asked
     by_text = sum(facts["rated_by_text"].values())
     why = f"; {by_text:,} by their text: {counted(facts['rated_by_text'])}" if by_text else ""
-    return {"scoring": f"{facts['ratings'] - by_text:,} by log probabilities{why}"}
+    return asked | {"scoring": f"{facts['ratings'] - by_text:,} by log probabilities{why}"}
 
 
 def whose(facts: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from robin_cli.config import RunConfig
 from robin_cli.errors import InputError
-from robin_cli.judges import JudgeAddress, judges_of
+from robin_cli.judges import JudgeAddress, judge_name, judges_of
 from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.metering import Meter, Price, prices_of
 from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
@@ -19,6 +19,8 @@ from robin_cli.records import Scale
 from robin_cli.runs.manifest import Manifest
 
 AUTO_CEILING = 256
+_OF_JUDGES = ("model", "base_url", "api_key_env", "price_in", "price_out")
+"""The settings that say who judges, where, and for what price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class Connection:
     rpm: float | None
     tpm: float | None
     max_cost: float | None
-    price_in: float | None
-    price_out: float | None
+    price_in: tuple[float, ...]
+    price_out: tuple[float, ...]
     timeout: float
     max_retries: int
     debug_http: str | None = None
@@ -47,12 +49,12 @@ class Connection:
     @property
     def judges(self) -> tuple[JudgeAddress, ...]:
         """The judges and where they are."""
-        return judges_of(RunConfig(model=self.model, base_url=self.base_url, api_key_env=self.api_key_env))
+        return judges_of(RunConfig(**{name: getattr(self, name) for name in _OF_JUDGES}))
 
     def prices(self, judge: JudgeAddress) -> list[Price | None]:
         """The price of ``judge`` at each of its addresses; InputError if money is limited and one has none."""
         return prices_of(
-            judge.name, judge.base_urls, price_in=self.price_in, price_out=self.price_out, max_cost=self.max_cost
+            judge.name, judge.base_urls, price_in=judge.price_in, price_out=judge.price_out, max_cost=self.max_cost
         )
 
 
@@ -76,18 +78,51 @@ def last_connection(manifest: Manifest) -> dict[str, Any]:
     several = {"base_url": manifest.settings["base_url"], "model": manifest.models} | recorded
     return {
         **recorded,
-        **{name: _tuple(several[name]) for name in ("base_url", "model", "api_key_env") if name in several},
+        **{name: _tuple(several[name]) for name in _OF_JUDGES if name in several},
     }
+
+
+def resumed(manifest: Manifest, given: Mapping[str, Any]) -> dict[str, Any]:
+    """How a further session reaches the judges, by names of RunConfig: as the last one did, but for what is ``given``.
+
+    A ``model`` in ``given`` moves a judge to the address behind its name; a judge that is named without one, or not at all,
+    stays where it was. Variables and prices for each judge go by the order in which ``given`` names them, never by chance.
+
+    Raises:
+        InputError: other judges than the run's; variables or prices that cannot be told apart.
+    """
+    recorded = last_connection(manifest)
+    settings = {**recorded, **given}
+    names = manifest.judges
+    order = [judge_name(model) for model in given.get("model", ())] or list(names)
+    if not set(order) <= set(names):
+        raise InputError(
+            f"--model: this run is judged by {', '.join(names)}, now {', '.join(order)}; only their addresses may change "
+            "(NAME@https://…). For other judges start a new run"
+        )
+    moved = {name: model for name, model in zip(order, given.get("model", ()), strict=False) if model != name}
+    settings["model"] = tuple(moved.get(judge_name(model), model) for model in recorded["model"])
+    for name in ("api_key_env", "price_in", "price_out"):
+        values = given.get(name, ())
+        if len(values) > 1:
+            if len(values) != len(order) or set(order) != set(names):
+                raise InputError(
+                    f"--{name.replace('_', '-')}: {len(values)} for {len(names)} judges; give one for each, and each judge's "
+                    "--model in the same order"
+                )
+            settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
+    return settings
 
 
 def addresses_of(manifest: Manifest) -> tuple[JudgeAddress, ...]:
     """Where the judges of a run were reached last."""
     known = last_connection(manifest)
-    return judges_of(RunConfig(**{name: known[name] for name in ("model", "base_url", "api_key_env") if name in known}))
+    return judges_of(RunConfig(**{name: known[name] for name in _OF_JUDGES if name in known}))
 
 
-def _tuple(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)  # text in runs from before there could be several
+def _tuple(value: Any) -> tuple[Any, ...]:
+    """What a session recorded: one value, or none, in runs from before there could be several."""
+    return tuple(value) if isinstance(value, list | tuple) else () if value is None else (value,)
 
 
 def endpoints_of(
@@ -96,17 +131,10 @@ def endpoints_of(
     """Each judge of a run behind one door, in the run's order, and the price of each at its first address.
 
     Args:
+        connection: names the run's judges, see :func:`resumed`.
         keys: by the variable that holds it; goes to the addresses of the judges that name it.
-
-    Raises:
-        InputError: ``connection`` names other judges.
     """
     reached = {judge.name: judge for judge in connection.judges}
-    if reached.keys() != set(manifest.judges):
-        raise InputError(
-            f"--model: this run is judged by {', '.join(manifest.judges)}, now {', '.join(reached)}; only their addresses may "
-            "change (NAME@https://…). For other judges start a new run"
-        )
     judges = [reached[name] for name in manifest.judges]
     endpoints = [_endpoints(manifest, connection, judge, keys[judge.api_key_env], notify) for judge in judges]
     return endpoints, [connection.prices(judge)[0] for judge in judges]

@@ -24,8 +24,6 @@ from robin_cli.runs.health import Health
 GRACE_S = 10.0
 """How long calls under way may still take after the run was asked to stop."""
 
-_LONGEST_PAUSE_S = 30.0
-
 
 @dataclass(slots=True)
 class Stats:
@@ -266,22 +264,21 @@ class Engine:
         self.stats.in_flight += 1
         self.stats.calls += 1
         try:
-            while True:
-                health.begins()
-                try:
-                    outcome = await self._panel.ask(call.place, call.question)
-                finally:
-                    health.ends()
-                if not isinstance(outcome, Failure):
-                    return outcome
-                self.stats.last_failure = f"{outcome.reason}: {outcome.detail}"
-                if health.blames_the_arm(outcome):
-                    return outcome
-                self.stats.failed[outcome.reason] += 1
-                if self._over or not self._panel.several:
-                    break
-                # The other judges must not spend what belongs to this one's arms while it is away: its calls wait for it.
-                await self._pause(min(_LONGEST_PAUSE_S, float(health.failures_in_a_row)))
+            health.begins()
+            try:
+                outcome = await self._panel.ask(call.place, call.question)
+            finally:
+                health.ends()
+            if not isinstance(outcome, Failure):
+                health.answered()
+                return outcome
+            self.stats.last_failure = f"{outcome.reason}: {outcome.detail}"
+            if health.blames_the_arm(outcome):
+                return outcome
+            self.stats.failed[outcome.reason] += 1
+            if self._panel.several and not self._over:
+                # Others of this judge's arms are asked next, and no other judge runs ahead: then there is nothing to hurry for.
+                await self._pause(health.pause_s())
         except BaseException as error:
             self.stats.dropped += isinstance(error, asyncio.CancelledError)
             self._settle(call, 0, 0.0)
@@ -358,10 +355,7 @@ class Engine:
             self.stats.cost_usd += judgment.cost_usd or 0.0
             self.stats.estimated += judgment.usage_estimated
             self._watch(arm, judgment)
-        units = sum(judgment.counts for judgment in judgments)
-        if units:
-            self._health[self._judge_of(arm)].answered()
-        return units
+        return sum(judgment.counts for judgment in judgments)
 
     def _wake_one(self) -> None:
         while self._idle:

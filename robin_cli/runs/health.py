@@ -11,6 +11,7 @@ from robin_cli.records import PERMANENT_FAILURES
 STALL_S = 600.0
 """A run in which nothing of a judge's succeeds for so long is stopped."""
 
+LONGEST_PAUSE_S = 30.0
 _HOPELESS_FAILURES = 3
 _HOPELESS_REFUSALS = 25
 """Failures (refusals of single pairs) in a row without a single answer, after which a session is stopped: then it is the
@@ -31,6 +32,8 @@ class Health:
         self._quiet_since = clock()
         self._answered = False
         self._under_way = 0
+        self._rounds = 0
+        self._pause_until = float("-inf")
         self.failures_in_a_row = 0
 
     def begins(self) -> None:
@@ -44,10 +47,19 @@ class Health:
         self._under_way -= 1
 
     def answered(self) -> None:
-        """A call was answered, and the answer is kept."""
+        """A call was answered."""
         self._answered = True
+        self._rounds = 0
         self._quiet_since = self._clock()
         self.failures_in_a_row = 0
+
+    def pause_s(self) -> float:
+        """How long to wait after a failure that is not its arm's: 1 s, then 2, up to LONGEST_PAUSE_S, all calls together."""
+        now = self._clock()
+        if now >= self._pause_until:
+            self._rounds += 1
+            self._pause_until = now + min(LONGEST_PAUSE_S, float(self._rounds))
+        return self._pause_until - now
 
     def blames_the_arm(self, failure: Failure) -> bool:
         """Whether a failure says something of its arm, rather than of an endpoint that is away for everyone.

@@ -46,8 +46,8 @@ def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) 
     dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
     wanted = manifest_of(config, dataset, prompts)
     path = Path(config.run) if config.run else _unused(Path("runs") / _run_name(prompts.attributes))
-    if (path / FILE).exists():  # it has the variances that it began with: the earlier run may be gone
-        return _continue(path, wanted)
+    if (path / FILE).exists() and (store := _continued(path, wanted)) is not None:
+        return store  # with the variances that it began with: the earlier run may be gone
     index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges)
     variances = None
     if config.variances:
@@ -140,9 +140,10 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
     for name in ("scoring", "answer_format"):
         if (value := getattr(config, name)) != "text":  # not in the runs from before there was a choice
             settings[name] = value
-    if config.scoring == "logprobs" and (config.temperature, config.top_p) != (1.0, 1.0):
+    sampling: dict[str, Any] = {"temperature": config.temperature, "top_p": config.top_p, **config.extra_body}
+    if config.scoring == "logprobs" and (sampling["temperature"], sampling["top_p"]) != (1, 1):
         raise InputError(
-            f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {config.temperature:g} and {config.top_p:g}: "
+            f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
             "endpoints tell probabilities from before these change them, so the scores would be those of another judge"
         )
     check_reach(config.budget or 0, len(dataset.pairs), prompts.attributes, len(judges))
@@ -202,7 +203,7 @@ def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, keyed_
     if manifest.settings["scheduler"] == "robin-hood" and manifest.budget < arms * policy.warm_up:
         yield (
             f"the budget of {manifest.budget} is below ROBIN-HOOD's warm-up of {policy.warm_up} calls for each of {arms} "
-            f"arms: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up} up; "
+            f"arms: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} up; "
             "--scheduler two-priors adapts from the second call a pair on, and is the better choice here"
         )
     if manifest.settings["temperature"] == 0:
@@ -217,10 +218,16 @@ def is_loopback(host: str) -> bool:
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-def _continue(path: Path, wanted: Manifest) -> RunStore:
+def _continued(path: Path, wanted: Manifest) -> RunStore | None:
+    """The run at ``path``, open to go on with; None if it was made with other settings, has no answers, and made way."""
     store = RunStore.open(path)
     try:
-        if differing := differences(store.manifest, wanted):
+        differing = differences(store.manifest, wanted)
+        if differing and not store.has_answers:
+            store.close()
+            store.path.joinpath(FILE).unlink()  # a folder without it may be made anew
+            return None
+        if differing:
             raise InputError(
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
                 f"Go on with its own settings, robin resume {path}, or name another --run"

@@ -20,7 +20,7 @@ from robin_cli.judging.expectation import Expectation, expected_rating
 from robin_cli.judging.judge import Answer, Failure, Question, Reply
 from robin_cli.judging.metering import Price
 from robin_cli.judging.panel import Panel
-from robin_cli.judging.structured import parse_answer, place_of_rating
+from robin_cli.judging.structured import follows, parse_answer, place_of_rating
 from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
 from robin_cli.runs.fold import ArmIndex, retirement_reasons
@@ -88,7 +88,9 @@ class Session:
         policy = _fitted(policy_of(manifest, len(self.arms), store.variances), run)
         self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget, judges=len(self.index.judges))
         judges = self.index.judges
-        said = [f"{name}: " if len(judges) > 1 else "" for name in judges]
+        self._notify = notify
+        self._ignoring: set[int] = set()  # judges whose answers do not have the format that was asked for
+        self._said = said = [f"{name}: " if len(judges) > 1 else "" for name in judges]
         self._suspicions = [
             Suspicion(
                 temperature=manifest.settings["temperature"],
@@ -99,7 +101,8 @@ class Session:
         ]
         self._store = store
         self._stop = stop
-        self._panel = Panel(endpoints)
+        names = list(judges) if len(judges) > 1 else [""]
+        self._panel = Panel(endpoints, names)
         self._engine = Engine(
             arms=self.arms,
             scheduler=self.scheduler,
@@ -107,7 +110,7 @@ class Session:
             purse=self.purse,
             panel=self._panel,
             judge_of=self.index.judge,
-            judges=judges if len(judges) > 1 else [""],
+            judges=names,
             question=self._question,
             read=self._read,
             write=store.append,
@@ -188,6 +191,8 @@ class Session:
                 finish_reason=answer.finish_reason,
                 refusal=answer.refusal,
             )
+            if answer.finish_reason in {None, "stop"} and not follows(answer.text, self._answer_format):
+                self._unstructured(self.index.judge(arm))
             expected = self._expected(answer) if rating.value is not None and self._by_logprobs else _BY_TEXT
             first = position == 0
             judgments.append(
@@ -213,6 +218,14 @@ class Session:
                 )
             )
         return judgments
+
+    def _unstructured(self, judge: int) -> None:
+        if judge not in self._ignoring:
+            self._ignoring.add(judge)
+            self._notify(
+                f"{self._said[judge]}answers are not held to --answer-format {self._answer_format}: the endpoint takes it and "
+                "ignores it; they are read as they are"
+            )
 
     def _expected(self, answer: Answer) -> Expectation:
         at = place_of_rating(answer.text, answer_format=self._answer_format)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from robin_cli.errors import EndpointError, StorageError
+from robin_cli.judges import keyless
 from robin_cli.runs.connection import Connection, endpoints_of
 from robin_cli.runs.engine import Stop
 from robin_cli.runs.opening import cautions
@@ -49,6 +50,8 @@ async def work(
             await judge.aclose()
         return None
     if cautious:
+        for name in keyless(connection.judges, keys, connection.api_key_env):
+            note(f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)")
         keyed = [url for judge in connection.judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
         for caution in cautions(store.manifest, len(session.arms), store.variances, keyed):
             note(caution)

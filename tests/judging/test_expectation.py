@@ -104,6 +104,10 @@ def test_takes_negative_ratings_of_one_token_and_refuses_a_sign_alone() -> None:
     assert rated({"-": 0.6, "2": 0.4}, "-", scale, "1").why == "off_scale"
 
 
+def test_leaves_numbers_with_leading_zeros_to_the_text() -> None:
+    assert rated({"0": 0.99, "3": 0.01}, "0", FIVE, "3").why == "unaligned"
+
+
 def test_says_where_there_are_no_log_probabilities_or_tokens_of_another_text() -> None:
     assert expected_rating(None, "Rating: 3", 8, FIVE).why == "no_logprobs"
     assert expected_rating([], "Rating: 3", 8, FIVE).why == "no_logprobs"

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from robin_cli.allocation.arms import Arms
@@ -18,7 +19,7 @@ from robin_cli.judging.judge import Answer, Failure, Question, Reply
 from robin_cli.judging.pacing import Pacer
 from robin_cli.judging.panel import Panel
 from robin_cli.records import Judgment, Scale, Usage
-from robin_cli.runs import engine as engine_module
+from robin_cli.runs import health
 from robin_cli.runs.engine import Engine, Stop
 from tests.runs.test_engine import MemoryJudge, Outcome
 from tests.runs.test_store import judgment
@@ -29,7 +30,10 @@ PAIRS = 8
 class Room:
     """An engine over two judges, and what it kept."""
 
-    def __init__(self, judges: Sequence[MemoryJudge], *, budget: int = 400, samples: int = 1) -> None:
+    def __init__(
+        self, judges: Sequence[MemoryJudge], *, budget: int = 400, samples: int = 1, concurrency: int = 8
+    ) -> None:
+        self._concurrency = concurrency
         self.judges = judges
         self.arms = Arms(PAIRS * len(judges))
         self.budget = Budget(budget)
@@ -39,7 +43,7 @@ class Room:
         self.stop: Stop
 
     def run(self, stop_after_s: float | None = None) -> None:
-        asyncio.run(asyncio.wait_for(self._run(stop_after_s), 60))
+        asyncio.run(asyncio.wait_for(self._run(stop_after_s), 20))
 
     async def _run(self, stop_after_s: float | None) -> None:
         self.stop = Stop()
@@ -49,7 +53,8 @@ class Room:
             [
                 Endpoints([Member("m", each, self._pacer())], clock=lambda: 0.0, notify=lambda _: None)
                 for each in self.judges
-            ]
+            ],
+            [f"judge {number}" for number in range(count)],
         )
         engine = Engine(
             arms=self.arms,
@@ -70,9 +75,8 @@ class Room:
             asyncio.get_running_loop().call_later(stop_after_s, self.stop.request)
         await engine.run()
 
-    @staticmethod
-    def _pacer() -> Pacer:
-        return Pacer(8, ceiling=8, clock=lambda: 0.0)
+    def _pacer(self) -> Pacer:
+        return Pacer(self._concurrency, ceiling=self._concurrency, clock=lambda: 0.0)
 
     @staticmethod
     def _read(arm: int, draw: int, outcome: Outcome) -> list[Judgment]:
@@ -107,7 +111,7 @@ def test_a_slow_judge_gets_its_share_and_the_budget_is_spent_exactly() -> None:
 
 
 def test_waits_for_a_judge_that_is_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "_LONGEST_PAUSE_S", 0.002)
+    monkeypatch.setattr(health, "LONGEST_PAUSE_S", 0.002)
 
     def away(_arm: int, number: int) -> Outcome:
         return Failure("connection", "away", 0.0) if 20 <= number < 120 else reply()
@@ -123,8 +127,27 @@ def test_waits_for_a_judge_that_is_away_for_a_while(monkeypatch: pytest.MonkeyPa
     assert room.stats.failed["connection"] >= 90
 
 
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_gives_up_pairs_that_one_judge_always_fails_and_rates_all_others(
+    monkeypatch: pytest.MonkeyPatch, concurrency: int
+) -> None:
+    monkeypatch.setattr(health, "LONGEST_PAUSE_S", 0.001)
+    bad = {3, 7}  # of judge 1
+
+    def some(arm: int, _number: int) -> Outcome:
+        return Failure("http_500", "oops", 0.0) if arm in bad else reply()
+
+    room = Room([MemoryJudge(some), MemoryJudge(some)], concurrency=concurrency)
+    room.run()
+
+    assert room.budget.spent == 400
+    assert set(np.flatnonzero(room.arms.retired_mask).tolist()) == bad
+    others = np.delete(room.arms.counts, sorted(bad))
+    assert others.min() > 0.5 * others.max()
+
+
 def test_says_which_judge_never_answers_and_keeps_what_the_other_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "_LONGEST_PAUSE_S", 0.001)
+    monkeypatch.setattr(health, "LONGEST_PAUSE_S", 0.001)
     room = Room([MemoryJudge(good), MemoryJudge(lambda *_: Failure("connection", "nobody there", 0.0))])
     with pytest.raises(EndpointError, match=r"judge 1: the endpoint has not answered a single call .*nobody there"):
         room.run()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
 
-from robin_cli.config import OPENAI_URL, RunConfig
+from robin_cli.config import RunConfig
 from robin_cli.data.pairs import Dataset
 from robin_cli.judges import judge_name, judges_of
 from robin_cli.judging.metering import CHARACTERS_PER_TOKEN, Price, prices_of
@@ -86,11 +86,16 @@ def calls_of(
 
 def _prices(config: RunConfig) -> list[Price | None]:
     """The price of each judge at its first address."""
-    given = {"price_in": config.price_in, "price_out": config.price_out, "max_cost": config.max_cost}
-    if not config.model:
-        stated = config.price_in is not None or config.price_out is not None
-        return [prices_of("", config.base_url or (OPENAI_URL,), **given)[0]] if stated else [None]
-    return [prices_of(judge.name, judge.base_urls, **given)[0] for judge in judges_of(config)]
+    stated = bool(config.price_in or config.price_out)
+    if not config.model and not stated:
+        return [None]
+    judges = judges_of(config if config.model else replace(config, model=("any",)))
+    return [
+        prices_of(
+            judge.name, judge.base_urls, price_in=judge.price_in, price_out=judge.price_out, max_cost=config.max_cost
+        )[0]
+        for judge in judges
+    ]
 
 
 def _dollars(prices: Sequence[Price | None], prompt: float, completion: float) -> float | None:

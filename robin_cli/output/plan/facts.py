@@ -36,6 +36,7 @@ _TARGETS = (0.125, 0.075, 0.05, 0.025)
 """Errors to find the budget for, as shares of the scale's width: 0.5, 0.3, 0.2 and 0.1 on 0 to 4."""
 
 _EVENLY = "uniform"
+_PAPER_RATED = ("helpfulness", "correctness", "complexity", "verbosity")
 _FIT_ROWS = 20_000
 _SEED = 0
 
@@ -128,6 +129,7 @@ def plan_of(
         "completion_tokens": None if calls.completion is None else round(calls.completion * config.budget),
         "completion_tokens_at_most": config.max_tokens * config.budget,
         "simulated_runs": RUNS,
+        "by_text": config.scoring == "text" and (run is None or run.manifest.scoring == "text"),
         "below_warm_up": _warm_up(prospect) * len(index) > config.budget,
         "forecast": rows,
         "calls_for": [_needed(share, prospect, expected) for share in _TARGETS],
@@ -169,7 +171,9 @@ def _assumed_mixture(attribute: str) -> FloatArray:
 
 def _vary_as(told_by: Path | None, pilot: Path | None, attributes: Sequence[str]) -> str:
     if told_by is None:
-        return f"assumed: as with the two judges of the paper, at {', '.join(attributes)}"
+        rated = [attribute for attribute in attributes if attribute in _PAPER_RATED]
+        where = ", ".join(rated) if len(rated) == len(attributes) else f"all of {', '.join(_PAPER_RATED)}"
+        return f"assumed: as with the two judges of the paper, at {where}"
     return f"as in the {'pilot' if pilot else 'ratings of'} {told_by}"
 
 

@@ -96,6 +96,8 @@ def _tail(plan: dict[str, Any]) -> list[str]:
         "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
         f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
     ]
+    if not plan["by_text"]:
+        lines.append("These are errors of scores by the text; by log probabilities they are smaller.")
     if len(plan["judges"]) > 1:
         lines.append("These are errors of each judge's scores; those of the panel are smaller.")
     if any(row["cost_usd_at_least"] != row["cost_usd_at_most"] for row in plan["forecast"]):

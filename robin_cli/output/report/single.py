@@ -122,7 +122,7 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
         )
     ]
     if len(curve.calls) > 1:
-        drawn += _courses(curve)
+        drawn += _courses(curve, several=several)
     drawn += [
         picture(
             "Scores", "How many pairs have which score.", pictures.histogram(_split(means, attributes), "score", bins)
@@ -159,20 +159,21 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     return drawn
 
 
-def _courses(curve: Curve) -> list[Picture]:
+def _courses(curve: Curve, *, several: bool) -> list[Picture]:
+    single = " of single judges" if several else ""
     even = "Dashed: an even spread of as many ratings, projected from this run's ratings."
     return [
         picture(
             "Largest standard error",
-            f"The least certain of {curve.arms:,} scores, by the spread of its ratings: an estimate, and what the calls are "
-            f"spent to lower. {even} At the end {curve.error[-1]:.2f} against {curve.even_error[-1]:.2f}.",
+            f"The least certain of {curve.arms:,} scores{single}, by the spread of its ratings: an estimate, and what the "
+            f"calls are spent to lower. {even} At the end {curve.error[-1]:.2f} against {curve.even_error[-1]:.2f}.",
             pictures.course(curve.calls, curve.error, curve.even_error, "largest standard error"),
         ),
         picture(
             "Guaranteed bound",
-            f"With 95 % confidence none of {curve.arms:,} scores is further off, whenever one looks. It also covers what "
-            f"ratings have not shown yet, so the pairs with the fewest set it. {even} At the end {curve.bound[-1]:.2f} against "
-            f"{curve.even_bound[-1]:.2f}.",
+            f"With 95 % confidence none of {curve.arms:,} scores{single} is further off, whenever one looks. It also covers "
+            f"what ratings have not shown yet, so the pairs with the fewest set it. {even} At the end {curve.bound[-1]:.2f} "
+            f"against {curve.even_bound[-1]:.2f}.",
             pictures.course(curve.calls, curve.bound, curve.even_bound, "error bound of all scores"),
         ),
     ]
