@@ -224,8 +224,7 @@ def _continued(path: Path, wanted: Manifest) -> RunStore | None:
     try:
         differing = differences(store.manifest, wanted)
         if differing and not store.has_answers:
-            store.close()
-            store.path.joinpath(FILE).unlink()  # a folder without it may be made anew
+            store.make_way()
             return None
         if differing:
             raise InputError(

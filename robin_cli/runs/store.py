@@ -200,6 +200,22 @@ class RunStore:
             self._journal.close()
             self._lock.release()
 
+    def make_way(self) -> None:
+        """Close a run without answers and leave its folder to be made anew.
+
+        Raises:
+            ValueError: it has answers.
+            StorageError: the disk refuses.
+        """
+        if self.has_answers:
+            raise ValueError("a run with answers stays")
+        self.close()
+        try:
+            for name in (_STATE, _VARIANCES, MANIFEST):  # the last one is what makes a folder a run
+                (self.path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"{self.path}: could not be written ({error.strerror})") from error
+
     def __enter__(self) -> RunStore:
         return self
 
