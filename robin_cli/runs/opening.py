@@ -16,7 +16,7 @@ from robin_cli.allocation.policies import Policy, Setup
 from robin_cli.allocation.warm import warm_policy
 from robin_cli.config import OPENAI_URL, RunConfig
 from robin_cli.data.pairs import Dataset, load_pairs
-from robin_cli.errors import InputError, RunError
+from robin_cli.errors import InputError, RunError, did_you_mean
 from robin_cli.judges import judges_of
 from robin_cli.judging.rubrics import PromptSet, known_templates, load_prompts
 from robin_cli.records import Scale
@@ -85,6 +85,10 @@ def pairs_of(config: RunConfig, prompts: PromptSet, notify: Notify) -> Dataset:
         skip_bad_rows=config.skip_bad_rows,
         limit=config.limit,
     )
+    ours = ("prompt", "response", "id", "reference", *prompts.human_ratings)
+    for name in (name for name in config.columns if name not in ours):
+        if near := did_you_mean(name, ours):
+            notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
     if dataset.skipped:
         notify(f"{dataset.source}: {dataset.skipped} bad rows left out (--skip-bad-rows)")
     if dataset.merged:
