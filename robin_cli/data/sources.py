@@ -103,7 +103,7 @@ def _reader(path: Path, source: str) -> Reader:
     if path.is_dir():
         inside = sorted(each.name for each in islice(path.iterdir(), 10_000) if reader_of(each.name))
         found = f" It holds {', '.join(shown(name) for name in inside[:3])}." if inside else ""
-        raise InputError(f"{source}: a folder, not a file.{found} Name a file, or several: '{source}/*.jsonl'.")
+        raise InputError(f"{source}: a folder, not a file.{found} Name a file, or several by a glob in quotes.")
     if not path.exists():
         _raise_missing(path, source)
     if not path.is_file():
