@@ -40,7 +40,10 @@ def test_says_that_a_link_leads_nowhere(tmp_path: Path) -> None:
 
 def test_refuses_a_folder_and_names_the_files_in_it(tmp_path: Path) -> None:
     written(tmp_path, "train.parquet", b"")
-    with pytest.raises(InputError, match=r"a folder, not a file\. It holds train\.parquet\. Name a file, or several by a glob in quotes\."):
+    with pytest.raises(
+        InputError,
+        match=r"a folder, not a file\. It holds train\.parquet\. Name a file, or several by a glob in quotes\.",
+    ):
         load_pairs(tmp_path)
 
 
