@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from robin_cli.runs.reading import read_run
-from tests.conftest import GRAMMAR, environment, llama_server, robin, write_pairs
+from tests.conftest import GRAMMAR, environment, llama_server, robin, wait_until, write_pairs
 from tests.servers_running import faults_made, faulty, litellm_proxy
 from tests.starting import Robin
 
@@ -69,6 +69,8 @@ def test_holds_still_when_litellm_names_a_time_and_says_so(tmp_path: Path, litel
             line = run.stderr.readline()
             assert line, said
             said += line
+        # one call may be told so while the answers to others are still under way
+        wait_until(lambda: len(read_run(tmp_path / "r").judgments) == 10, run)
         run.send_signal(signal.SIGINT)
         run.send_signal(signal.SIGINT)
         said += run.stderr.read()

@@ -63,8 +63,8 @@ def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
     assert scores["n"].sum() == 400
     varied = pd.read_csv(io.StringIO(robin("export", "first", cwd=place).stdout))["variance"] > 0
     assert 3 < varied.sum() < 20
-    assert scores["n"][~varied].max() <= 8
-    assert scores["n"][varied].min() >= 13
+    assert scores["n"][~varied].max() < 20  # the warm-up of a run that knows nothing
+    assert scores["n"][varied].mean() > 1.3 * scores["n"][~varied].mean()
 
     status = json.loads(robin("status", "second", "--json", cwd=place).stdout)
     assert status["variances_from"] == "first"

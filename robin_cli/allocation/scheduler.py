@@ -173,12 +173,14 @@ class HeapScheduler:
         self._settle(arm, calls)
         if rated == calls:  # as nearly always: its warm-up has what was under way
             self._left -= calls
+            if arm in self._given_up and not self.arms.retired(arm):  # a late answer: it is asked again
+                self._given_up.discard(arm)
+                self._owed += self._owed_to(arm, self.arms.n[arm])
         else:
             unparsed = self.arms.n_unparsed[arm] - self._known_unparsed[arm]
             self._known_unparsed[arm] += unparsed
             self._left -= rated + unparsed
-            if self.arms.retired(arm):
-                self._given_up.add(arm)
+            (self._given_up.add if self.arms.retired(arm) else self._given_up.discard)(arm)
             self._owed += self._owed_to(arm, self.arms.n[arm]) - owed
         self._deferred.discard(arm)
         self._known[arm] += rated
@@ -193,7 +195,8 @@ class HeapScheduler:
     def withdraw(self, arm: int, calls: int = 1) -> None:
         """So many pending calls of ``arm`` are not made after all."""
         self._take_back(arm, calls)
-        self._refresh(arm)
+        if arm not in self._deferred:
+            self._refresh(arm)
 
     def defer(self, arm: int, calls: int = 1) -> None:
         """So many calls of ``arm`` failed: it is asked again after another arm was rated, or if no other is left."""
@@ -214,6 +217,8 @@ class HeapScheduler:
     def _take_back(self, arm: int, calls: int) -> None:
         owed = self._owed_to(arm, self.arms.n[arm])
         self._settle(arm, calls)
+        if self.arms.retired(arm):
+            self._given_up.add(arm)
         self._owed += self._owed_to(arm, self.arms.n[arm]) - owed
 
     def _owed_to(self, arm: int, n: int) -> int:
@@ -275,7 +280,8 @@ class HeapScheduler:
         Another arm of the same judge, the most urgent: whether that one is answered tells whose fault it was. If there is
         none, those that failed are asked again.
         """
-        judge = min(self._held, key=self._held.__getitem__) % self._judges
+        failed = (other for other in self._held if (other - arm) % self._judges)
+        judge = min(failed, key=self._held.__getitem__) % self._judges
         others = self._key[judge :: self._judges]
         best = min(range(len(others)), key=others.__getitem__)
         if others[best] != _NEVER:

@@ -101,7 +101,9 @@ class Warm:
             (freedom * distance**2).sum(axis=-1) + _TRUST_EVIDENCE
         )
         rest = 1.0 - slope * (center - 1.0)
-        trust = np.where(rest > 0, np.clip(slope / np.where(rest > 0, rest, 1.0), 0.0, 1.0), 1.0)
+        trust = np.where(
+            rest > 0, np.clip(slope / np.where(rest > 0, rest, 1.0), 0.0, 1.0), np.where(slope > 0, 1.0, 0.0)
+        )
         level = pooled / (1.0 + trust * (center - 1.0))
         if pooled.ndim == 0:
             return replace(self, inner=inner, level=float(level), trust=float(trust))

@@ -93,8 +93,10 @@ def resumed(manifest: Manifest, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     recorded = last_connection(manifest)
     settings = {**recorded, **given}
-    names = manifest.judges
+    names = tuple(map(judge_name, recorded["model"]))
     order = [judge_name(model) for model in given.get("model", ())] or list(names)
+    if twice := next((name for name in order if order.count(name) > 1), None):
+        raise InputError(f'--model: "{twice}" is named twice; name it once, and each of its addresses with --base-url')
     if not set(order) <= set(names):
         raise InputError(
             f"--model: this run is judged by {', '.join(names)}, now {', '.join(order)}; only their addresses may change "

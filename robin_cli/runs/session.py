@@ -256,7 +256,12 @@ def _fitted(policy: Policy, run: RunData) -> Policy:
     last = last_refit(int(rated[-1]) if len(rated) else 0, len(run.index))
     if not last:
         return policy
-    arms = replace(run, judgments=run.judgments.slice(0, int(np.searchsorted(rated, last)) + 1)).fold()
+    until = int(np.searchsorted(rated, last)) + 1
+    at = run.judgments["received_at"].cast("int64").to_numpy()
+    arm = run.index.arms_of(run.judgments)
+    while until < len(at) and (at[until], arm[until]) == (at[until - 1], arm[until - 1]):
+        until += 1  # ratings of one request were told together
+    arms = replace(run, judgments=run.judgments.slice(0, until)).fold()
     return policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
 
 

@@ -451,3 +451,39 @@ def test_never_spends_more_than_the_budget(total: int, calls: list[tuple[int, in
             with pytest.raises(ValueError, match="cannot reserve"):
                 budget.reserve(reserve)
         assert 0 <= budget.spent + budget.reserved <= total
+
+
+def test_goes_on_at_full_breadth_after_arms_failed_for_good() -> None:
+    arms = Arms(20)
+    scheduler = HeapScheduler(arms, robin_hood(Setup(20, 800, SCALE)), budget=800)
+    bad, most = set(range(0, 20, 4)), 0
+    under_way: list[int] = []
+    left = 800
+    while left or under_way:
+        arm = scheduler.ask() if left and len(under_way) < 8 else Nothing.NOW
+        if isinstance(arm, int):
+            left -= 1
+            under_way.append(arm)
+            most = max(most, len(under_way)) if left < 200 else 0
+            continue
+        assert under_way, arm
+        told = under_way.pop(0)
+        if told in bad:
+            left += 1
+            arms.add_failure(told, permanent=False)
+            scheduler.defer(told)
+        else:
+            arms.add_rating(told, float(left % 5))
+            scheduler.tell(told)
+
+    assert arms.spent == 800
+    assert most == 8
+
+
+def test_leaves_a_failed_arm_alone_when_another_of_its_calls_is_not_made() -> None:
+    arms = Arms(2)
+    scheduler = HeapScheduler(arms, Uniform())
+    assert [scheduler.ask() for _ in range(4)] == [0, 1, 0, 1]
+    scheduler.defer(0)
+    scheduler.withdraw(0)
+    assert scheduler.ask() == 1
