@@ -34,7 +34,7 @@ class Panel:
 
     def __init__(self, judges: Sequence[Endpoints], names: Sequence[str] = ("",)) -> None:
         self._judges = judges
-        self._said = {id(judge): f"{name}: " if name else "" for judge, name in zip(judges, names, strict=True)}
+        self._said = [f"{name}: " if name else "" for name in names]
         self._placed = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -88,19 +88,18 @@ class Panel:
             self._placed -= 1
             self._admit()
 
-    async def ask(self, place: Place, question: Question) -> Reply | Failure:
-        """Ask the judge that the place is at.
+    async def ask(self, place: Place, judge: int, question: Question) -> Reply | Failure:
+        """Ask ``judge``, at whom the place is.
 
         Raises:
             EndpointError: it cannot be used.
         """
         if place.seat is None:
             raise ValueError("a place without a seat asks nobody")
-        home = place.seat.home
         try:
-            return await home.ask(place.seat, question)
+            return await self._judges[judge].ask(place.seat, question)
         except EndpointError as error:
-            raise EndpointError(f"{self._said[id(home)]}{error}") from error
+            raise EndpointError(f"{self._said[judge]}{error}") from error
 
     async def aclose(self) -> None:
         """Close all connections."""

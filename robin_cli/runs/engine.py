@@ -266,7 +266,7 @@ class Engine:
         try:
             health.begins()
             try:
-                outcome = await self._panel.ask(call.place, call.question)
+                outcome = await self._panel.ask(call.place, call.judge, call.question)
             finally:
                 health.ends()
             if not isinstance(outcome, Failure):

@@ -191,8 +191,7 @@ class Session:
                 finish_reason=answer.finish_reason,
                 refusal=answer.refusal,
             )
-            if answer.finish_reason in {None, "stop"} and not follows(answer.text, self._answer_format):
-                self._unstructured(self.index.judge(arm))
+            self._watch_structure(self.index.judge(arm), answer)
             expected = self._expected(answer) if rating.value is not None and self._by_logprobs else _BY_TEXT
             first = position == 0
             judgments.append(
@@ -219,8 +218,10 @@ class Session:
             )
         return judgments
 
-    def _unstructured(self, judge: int) -> None:
-        if judge not in self._ignoring:
+    def _watch_structure(self, judge: int, answer: Answer) -> None:
+        if judge in self._ignoring or answer.finish_reason not in {None, "stop"}:
+            return
+        if not follows(answer.text, self._answer_format):
             self._ignoring.add(judge)
             self._notify(
                 f"{self._said[judge]}answers are not held to --answer-format {self._answer_format}: the endpoint takes it and "

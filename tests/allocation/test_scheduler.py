@@ -34,9 +34,9 @@ from robin_cli.records import RETIRE_AFTER, Scale
 SCALE = Scale(0, 4)
 
 
-def play(policy: Policy, ratings: list[list[int]], calls: int) -> list[int]:
+def play(policy: Policy, ratings: list[list[int]], calls: int, arms: Arms | None = None) -> list[int]:
     """The arms asked, one call after another; arm i's k-th answer is ratings[i][k], around and around."""
-    arms = Arms(len(ratings))
+    arms = Arms(len(ratings)) if arms is None else arms
     scheduler = HeapScheduler(arms, policy)
     asked = []
     for _ in range(calls):

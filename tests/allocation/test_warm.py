@@ -14,6 +14,7 @@ from robin_cli.allocation.scheduler import HeapScheduler, last_refit
 from robin_cli.allocation.warm import Warm, prior_variances, warm_policy
 from robin_cli.errors import InputError
 from robin_cli.records import Scale
+from tests.allocation.test_scheduler import play
 
 SCALE = Scale(0, 4)
 NAMES = ["robin-hood", "dirichlet", "two-priors"]
@@ -31,19 +32,6 @@ def fitted(policy: Policy, arms: Arms) -> Policy:
     return policy.fitted(arms.counts.astype(float), arms.totals, arms.totals_sq)
 
 
-def go_on(policy: Policy, arms: Arms, ratings: list[list[int]], calls: int) -> list[int]:
-    """The arms asked, one call after another; arm i's k-th answer is ratings[i][k], around and around."""
-    scheduler = HeapScheduler(arms, policy)
-    asked = []
-    for _ in range(calls):
-        arm = scheduler.ask()
-        assert isinstance(arm, int)
-        asked.append(arm)
-        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
-        scheduler.tell(arm)
-    return asked
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data(), ratings=some_ratings)
@@ -59,7 +47,7 @@ def test_a_prior_of_no_weight_changes_nothing(
     assert isinstance(warm, Warm)
     cold = make_policy(name, setup)
     assert warm.warm_up == cold.warm_up
-    assert go_on(warm, Arms(len(ratings)), ratings, 150) == go_on(cold, Arms(len(ratings)), ratings, 150)
+    assert play(warm, ratings, 150) == play(cold, ratings, 150)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -85,7 +73,7 @@ def test_goes_on_after_an_interruption_as_if_there_was_none(
     name: str, data: st.DataObject, ratings: list[list[int]], before: int
 ) -> None:
     policy = warm_policy(name, Setup(len(ratings), 1000, SCALE), data.draw(priors_for(ratings)))
-    whole = go_on(policy, Arms(len(ratings)), ratings, before + 60)
+    whole = play(policy, ratings, before + 60)
 
     arms, at_refit = Arms(len(ratings)), policy
     for calls, arm in enumerate(whole[:before], 1):
@@ -93,7 +81,7 @@ def test_goes_on_after_an_interruption_as_if_there_was_none(
         if calls == last_refit(before, len(ratings)):
             at_refit = fitted(policy, arms)
 
-    assert go_on(at_refit, arms, ratings, 60) == whole[before:]
+    assert play(at_refit, ratings, 60, arms) == whole[before:]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -107,7 +95,7 @@ def test_starves_no_arm_whatever_the_prior_says(
         name, Setup(len(ratings), 1000, SCALE, objective=objective), data.draw(priors_for(ratings)), weight=None
     )
     arms = Arms(len(ratings))
-    go_on(policy, arms, ratings, 100 * len(ratings))
+    play(policy, ratings, 100 * len(ratings), arms)
     assert arms.counts.min() >= 5
 
 
@@ -141,7 +129,7 @@ def test_learns_of_an_arm_that_the_prior_hid(name: str) -> None:
     prior = np.array([0.0, *(1.0 for _ in steady)])
     policy = warm_policy(name, Setup(len(ratings), 2100, SCALE), prior)
     arms = Arms(len(ratings))
-    go_on(policy, arms, ratings, 100 * len(ratings))
+    play(policy, ratings, 100 * len(ratings), arms)
     assert arms.counts.argmax() == 0
 
 
@@ -150,7 +138,7 @@ def test_asks_arms_that_vary_from_the_start(name: str) -> None:
     ratings = [[0, 4, 1, 3]] * 10 + [[2]] * 40
     prior = np.array([2.0] * 10 + [0.1] * 40)
     arms = Arms(50)
-    go_on(warm_policy(name, Setup(50, 400, SCALE), prior), arms, ratings, 400)
+    play(warm_policy(name, Setup(50, 400, SCALE), prior), ratings, 400, arms)
     assert arms.counts[10:].max() <= 8
     assert arms.counts[:10].min() >= 15
 
