@@ -77,6 +77,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         },
         "judges": _judges(run, each),
         "judge_spread": None if scores.between is None else finite(spread_between(scores.between)),
+        "judge_spread_over": 0 if scores.between is None else int((~np.isnan(scores.between)).sum()),
         "prompt_tokens": pc.sum(run.judgments["prompt_tokens"]).as_py() or 0,
         "completion_tokens": pc.sum(run.judgments["completion_tokens"]).as_py() or 0,
         "cost_usd": pc.sum(run.judgments["cost_usd"]).as_py(),
@@ -119,13 +120,18 @@ def _judge_lines(facts: dict[str, Any]) -> dict[str, str]:
     spread = facts["judge_spread"]
     lines = {f"judge {number}": _judge_line(each) for number, each in enumerate(judges, 1)}
     known = "not known: a judge has fewer than two ratings of every pair" if spread is None else f"{spread:.2f}"
-    return {**lines, "between judges": f"{known} (standard deviation of their means of one pair, noise taken out)"}
+    over = f"over {facts['judge_spread_over']:,} scores"
+    return {
+        **lines,
+        "between judges": f"{known} (standard deviation of their means of one pair, noise taken out; {over})",
+    }
 
 
 def _judge_line(each: dict[str, Any]) -> str:
     mean = "–" if each["mean_score"] is None else f"{each['mean_score']:.2f}"
     cost = "" if each["cost_usd"] is None else f", {dollars(each['cost_usd'])}"
-    return f"{each['judge']}: {each['spent']:,} calls, {each['ratings']:,} ratings, mean score {mean}{cost}"
+    over = f"mean {mean} over {each['scores']:,} scores"
+    return f"{each['judge']}: {each['spent']:,} calls, {each['ratings']:,} ratings, {over}{cost}"
 
 
 def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
@@ -211,6 +217,7 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
                 "spent": pc.sum(pc.not_equal(rows["status"], "failed")).as_py() or 0,
                 "ratings": len(rows) - rows["rating"].null_count,
                 "mean_score": float(rated.mean()) if len(rated) else None,
+                "scores": len(rated),
                 "cost_usd": pc.sum(rows["cost_usd"]).as_py(),
             }
         )

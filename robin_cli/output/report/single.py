@@ -72,7 +72,8 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
     tokens = f"{facts['prompt_tokens']:,} tokens in, {facts['completion_tokens']:,} out"
     lines.append(("cost", dollars(cost) if cost is not None else "unknown", tokens))
     if facts["judge_spread"] is not None:
-        apart = "standard deviation of the judges' means of one pair, noise taken out"
+        over = f"over {facts['judge_spread_over']:,} scores"
+        apart = f"standard deviation of the judges' means of one pair, noise taken out; {over}"
         lines.append(("between judges", f"{facts['judge_spread']:.2f}", apart))
     for attribute, found in facts["agreement"].items():
         each = found["spearman"]
