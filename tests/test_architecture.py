@@ -107,7 +107,7 @@ def test_keeps_each_library_in_its_place(library: str) -> None:
 def test_keeps_files_and_functions_small() -> None:
     for file in FILES:
         text = file.read_text(encoding="utf-8")
-        assert text.count("\n") <= 400, file
+        assert text.count("\n") <= 600, file
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < 60, f"{file}: {node.name}"
