@@ -54,6 +54,7 @@ class RunConfig:
     rpm: float | None = None
     tpm: float | None = None
     max_cost: float | None = None
+    no_fuse: bool = False
     price_in: tuple[float, ...] = ()
     price_out: tuple[float, ...] = ()
     temperature: float = 1.0

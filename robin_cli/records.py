@@ -1,6 +1,6 @@
 """The glossary: what a pair, a judgment and a usage are, everywhere in robin.
 
-Nothing here does anything; every other module speaks in these words.
+Every other module speaks in these words.
 """
 
 from __future__ import annotations
@@ -24,6 +24,21 @@ UNPARSED_REASONS = (
     "filtered",
 )
 """Why an answer carries no rating (``Judgment.reason`` where the status is ``unparsed``)."""
+
+WORDS = {
+    "missing": "missing a rating line",
+    "out_of_range": "off the scale",
+    "not_an_integer": "no whole number",
+    "refused": "declined by the judge",
+    "filtered": "filtered by the endpoint",
+    "connection": "without a connection",
+    "timeout": "timed out",
+    "rate_limited": "told to wait for too long",
+    "malformed": "answered with no completion",
+    "context_length": "too long for the model",
+    "bad_request": "refused as they are",
+}
+"""Reasons as people read them behind a number, where the reason itself does not say it."""
 
 PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request"})
 """Reasons of a ``failed`` judgment after which asking the same pair again cannot help."""
@@ -146,3 +161,13 @@ class Judgment:
     def counts(self) -> bool:
         """Whether it spent a unit of the budget: it was answered, with a rating that could be read or not."""
         return self.status != "failed"
+
+
+def counted(reasons: Mapping[str, int]) -> str:
+    """Reasons and how often each, as people read them: "3 missing a rating line, 1 truncated"; empty for none."""
+    return ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in sorted(reasons.items()))
+
+
+def _in_words(reason: str) -> str:
+    code = reason.removeprefix("http_")
+    return f"answered with HTTP {code}" if code != reason else WORDS.get(reason, reason.replace("_", " "))

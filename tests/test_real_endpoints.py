@@ -302,8 +302,8 @@ def test_shows_why_a_pair_was_given_up(tmp_path: Path) -> None:
     frame = judgments(tmp_path / "r")
     assert (frame["pair_id"] == "p3").sum() <= 5  # as many as can be under way before the first comes back
     assert (frame["pair_id"] == "p4").sum() <= 8
-    assert "cannot be rated: 1 context_length, 1 missing" in done.stderr
-    assert "context_length" in robin("status", "r", cwd=tmp_path).stdout
+    assert "cannot be rated: 1 too long for the model, 1 missing a rating line" in done.stderr
+    assert "1 too long for the model" in robin("status", "r", cwd=tmp_path).stdout
 
 
 def test_checks_what_an_endpoint_supports(tmp_path: Path, replay_url: str) -> None:

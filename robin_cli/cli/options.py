@@ -263,6 +263,15 @@ MaxCost = Annotated[
         rich_help_panel=_SPEND,
     ),
 ]
+NoFuse = Annotated[
+    bool | None,
+    _option(
+        "--no-fuse",
+        help="Go on although the first 50 answers of a judge hold no rating.",
+        envvar="ROBIN_NO_FUSE",
+        rich_help_panel=_SPEND,
+    ),
+]
 PriceIn = Annotated[
     list[float] | None,
     _option(

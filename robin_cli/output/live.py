@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.allocation.arms import Arms, FloatArray, IntArray
-from robin_cli.output.text import counted, dollars, duration, plain
+from robin_cli.output.text import dollars, duration, plain
+from robin_cli.records import counted
 from robin_cli.runs.session import Session
 from robin_cli.statistics.worst_error import import_special_functions, likely_worst_error
 

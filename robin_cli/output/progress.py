@@ -12,7 +12,8 @@ from rich.live import Live
 
 from robin_cli.output.live import REFRESH_HZ, LiveView, Pace, standing_of
 from robin_cli.output.messages import Messages
-from robin_cli.output.text import counted, dollars, duration
+from robin_cli.output.text import dollars, duration
+from robin_cli.records import counted
 from robin_cli.runs.engine import Stats
 from robin_cli.runs.session import Outcome, Session
 

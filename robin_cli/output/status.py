@@ -19,8 +19,8 @@ from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.policies import empirical_variance
 from robin_cli.output.scores import Scores, agreements, judge_scores, score
 from robin_cli.output.table import judged_by, print_facts
-from robin_cli.output.text import counted, dollars
-from robin_cli.records import Scale
+from robin_cli.output.text import dollars
+from robin_cli.records import Scale, counted
 from robin_cli.runs.connection import addresses_of
 from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.opening import policy_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 
 
 def plain(text: str, *, keep: str = "\n\t") -> str:
@@ -38,8 +37,3 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def counted(counts: Mapping[str, int]) -> str:
-    """Counts by name, in one line: "3 missing, 1 truncated"; empty for none."""
-    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))

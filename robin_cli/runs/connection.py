@@ -39,6 +39,7 @@ class Connection:
     price_out: tuple[float, ...]
     timeout: float
     max_retries: int
+    no_fuse: bool = False
     debug_http: str | None = None
 
     @property

@@ -85,7 +85,7 @@ class Engine:
         read: the judgments in a reply, or the one that records a failure; from the arm, its first draw and the outcome.
         write: keeps judgments durably; called in a thread.
         samples: ratings wanted of one request, at least 1.
-        watch: is shown every judgment that was kept.
+        watch: is shown the arm and the judgments of every request, once they are kept; what it raises ends the run.
         stop: see :class:`Stop`.
     """
 
@@ -104,7 +104,7 @@ class Engine:
         judge_of: Callable[[int], int] = lambda _arm: 0,
         judges: Sequence[str] = ("",),
         samples: int = 1,
-        watch: Callable[[int, Judgment], None] = lambda _arm, _judgment: None,
+        watch: Callable[[int, Sequence[Judgment]], None] = lambda _arm, _judgments: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stats = Stats()
@@ -322,6 +322,7 @@ class Engine:
             else:
                 self._scheduler.tell(call.arm, call.units)
             self._settle(call, units, sum(judgment.cost_usd or 0.0 for judgment in judgments))
+            self._watch(call.arm, judgments)
         except Exception as failed:  # noqa: BLE001  # whatever it is, it ends the run, and the committer must go on
             self._fail(failed)
         finally:
@@ -354,7 +355,6 @@ class Engine:
             self.stats.completion_tokens += judgment.completion_tokens or 0
             self.stats.cost_usd += judgment.cost_usd or 0.0
             self.stats.estimated += judgment.usage_estimated
-            self._watch(arm, judgment)
         return sum(judgment.counts for judgment in judgments)
 
     def _wake_one(self) -> None:

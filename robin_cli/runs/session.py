@@ -24,6 +24,7 @@ from robin_cli.judging.structured import follows, parse_answer, place_of_rating
 from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
 from robin_cli.runs.fold import ArmIndex, retirement_reasons
+from robin_cli.runs.fuse import Fuse
 from robin_cli.runs.opening import policy_of, recorded_prompts
 from robin_cli.runs.reading import RunData, read_run
 from robin_cli.runs.store import RunStore
@@ -34,10 +35,13 @@ _BY_TEXT = Expectation(None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a session may spend beside its budget, and how: money in US dollars, None for no limit; ratings a request."""
+    """What a session may spend beside its budget, and how: money in US dollars, None for no limit; ratings a request; whether
+    it ends where a judge's answers never hold a rating.
+    """
 
     max_cost: float | None = None
     samples: int = 1
+    fuse: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ class Session:
             )
             for who in said
         ]
+        self._fuses = [Fuse(name if len(judges) > 1 else "") for name in judges] if limits.fuse else []
         self._store = store
         self._stop = stop
         names = list(judges) if len(judges) > 1 else [""]
@@ -116,7 +121,7 @@ class Session:
             write=store.append,
             stop=stop,
             samples=limits.samples,
-            watch=lambda arm, judgment: self._suspicions[self.index.judge(arm)].look(arm, judgment),
+            watch=self._watch,
         )
 
     @property
@@ -217,6 +222,13 @@ class Session:
                 )
             )
         return judgments
+
+    def _watch(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        judge = self.index.judge(arm)
+        for judgment in judgments:
+            self._suspicions[judge].look(arm, judgment)
+        if self._fuses:
+            self._fuses[judge].look(judgments)
 
     def _watch_structure(self, judge: int, answer: Answer) -> None:
         if judge in self._ignoring or answer.finish_reason not in {None, "stop"}:

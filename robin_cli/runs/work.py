@@ -43,7 +43,7 @@ async def work(
 
     stop = Stop()
     endpoints, prices = endpoints_of(store.manifest, connection, keys, note)
-    limits = Limits(connection.max_cost, connection.samples_per_request)
+    limits = Limits(connection.max_cost, connection.samples_per_request, fuse=not connection.no_fuse)
     session = Session(store, endpoints, stop, limits=limits, prices=prices, notify=note)
     if session.budget.exhausted:
         for judge in endpoints:

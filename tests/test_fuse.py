@@ -1,0 +1,104 @@
+"""A judge whose answers never hold a rating is not asked on and on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robin_cli.errors import EndpointError
+from robin_cli.records import Judgment
+from robin_cli.runs.fuse import ANSWERS, Fuse
+from tests.conftest import judging, robin, write_pairs
+from tests.judging.wire import completion, serving
+from tests.runs.test_store import judgment
+
+TALK = "Let me think\x1b[2J about it,\nstep by step: " + "hm, " * 100
+AT_A_TIME = 8
+
+
+def unparsed(reason: str = "missing", text: str = TALK) -> Judgment:
+    return replace(judgment(1), status="unparsed", rating=None, reason=reason, text=text, completion_tokens=1024)
+
+
+def rated() -> Judgment:
+    return replace(judgment(1), status="ok", rating=3, reason=None)
+
+
+def message(*judgments: Judgment) -> str:
+    with pytest.raises(EndpointError) as caught:
+        Fuse("a-judge").look(judgments)
+    return str(caught.value)
+
+
+def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_is_mended(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 40)
+    mended: list[bool] = []
+
+    def answer(*_: Any) -> dict[str, Any]:
+        return completion() if mended else completion(TALK)
+
+    with serving(answer) as wire:
+        stopped = robin(*judging(wire.url, data, 400, "--run", "r", "--concurrency", str(AT_A_TIME)), cwd=tmp_path)
+        asked = len(wire.bodies)
+        facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+        mended.append(True)
+        resumed = robin("resume", "r", "-o", "scores.csv", cwd=tmp_path)
+
+    assert stopped.returncode == 3, stopped.stderr
+    assert ANSWERS <= asked < ANSWERS + 2 * AT_A_TIME
+    assert (facts["spent"], facts["in_flight_at_stop"]) == (asked, 0)  # what was under way came, and is kept
+    said = stopped.stderr.replace("\n", " ")
+    assert "the first 50 answers hold not one rating: 50 missing a rating line" in said
+    assert 'One of them: "Let me think [2J about it, step by step: hm, ' in said
+    assert all(way in said for way in ("--answer-format json_schema", "robin resume r", "--no-fuse", "is kept in r"))
+    assert "\x1b" not in said
+    assert resumed.returncode == 0, resumed.stderr
+    assert "400 of 400 calls spent" in resumed.stderr
+
+
+@pytest.mark.parametrize("how", ["flag", "variable", "file"])
+def test_goes_on_without_a_rating_where_it_is_told_to(tmp_path: Path, how: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 12)
+    (tmp_path / "robin.toml").write_text("no_fuse = true\n" if how == "file" else "", encoding="utf-8")
+    with serving(lambda *_: completion("No.")) as wire:
+        more = {"flag": ["--no-fuse"]}.get(how, [])
+        env = {"ROBIN_NO_FUSE": "1"} if how == "variable" else {}
+        done = robin(*judging(wire.url, data, 400, "--concurrency", "4", *more), cwd=tmp_path, **env)
+
+    assert done.returncode == 3
+    assert len(wire.bodies) >= 5 * 12  # every pair is given up after five
+    assert "no call was answered with a rating" in done.stderr
+
+
+def test_names_the_judge_of_a_panel_that_never_rates(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 60)
+    with serving(lambda _, body: completion("No." if body["model"] == "mute" else "Rating: 2")) as wire:
+        judges = ("--base-url", wire.url, "--model", "talks", "--model", "mute", "--concurrency", "4")
+        done = robin("judge", data, "-b", "900", "-a", "helpfulness", *judges, cwd=tmp_path)
+
+    assert done.returncode == 3
+    assert "mute: the first 50 answers hold not one rating" in done.stderr.replace("\n", " ")
+    assert sum(body["model"] == "mute" for body in wire.bodies) < ANSWERS + 8
+
+
+def test_says_what_helps_by_what_the_answers_looked_like() -> None:
+    cut = message(*[unparsed("truncated", "")] * 48, *[unparsed("empty", "")] * 2)
+
+    assert "a-judge: the first 50 answers hold not one rating: 2 empty, 48 truncated" in cut
+    assert "None holds any text, after up to 1,024 tokens" in cut
+    assert "raise --max-tokens, in a new run" in cut
+    assert "another --model" in message(*[unparsed("refused")] * 50)
+
+
+def test_a_single_rating_keeps_the_fuse_whole() -> None:
+    fuse = Fuse()
+    for _ in range(ANSWERS - 1):
+        fuse.look([unparsed()])
+        fuse.look([replace(unparsed("connection"), status="failed")])  # no answer: that is not its business
+    fuse.look([unparsed(), unparsed(), rated()])  # of one request
+    for _ in range(ANSWERS):
+        fuse.look([unparsed()])
