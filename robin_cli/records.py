@@ -121,8 +121,8 @@ class Judgment:
 
     ``draw`` numbers the calls of an arm from 0, so that no two calls of an arm are made with the same seed, before and
     after an interruption. Where one request brought several answers, the first of them carries the tokens and the cost
-    of the request and the others 0, so that sums over judgments are right. ``usage_estimated``: tokens and cost are not (all)
-    the endpoint's own figures. ``received_at`` is UTC, seconds since 1970.
+    of the request and the others 0, so that sums over judgments are right; a cost that is not known is None in all of them.
+    ``usage_estimated``: tokens and cost are not (all) the endpoint's own figures. ``received_at`` is UTC, seconds since 1970.
 
     ``rating`` is what the text says. ``scoring`` "logprobs": what counts is ``expected_rating``, see
     :mod:`robin_cli.judging.expectation`; with it comes ``off_scale_mass``. Where log probabilities were asked for and the text

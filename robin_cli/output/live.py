@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.allocation.arms import Arms, FloatArray, IntArray
-from robin_cli.output.text import dollars, duration, plain
+from robin_cli.output.text import cost, dollars, duration, plain
 from robin_cli.records import counted
 from robin_cli.runs.session import Session
 from robin_cli.statistics.worst_error import import_special_functions, likely_worst_error
@@ -141,9 +141,9 @@ class LiveView:
 def _rows(
     session: Session, rate: float, standing: Standing, unparsed: dict[str, int], failed: dict[str, int]
 ) -> list[tuple[str, str, str, str]]:
-    stats, budget, purse = session.stats, session.budget, session.purse
+    stats, budget, purse, total = session.stats, session.budget, session.purse, session.total
     left = f"{duration(budget.left / rate)} left" if rate else "no answer in the last minute"
-    money = dollars(purse.spent) if purse.spent or purse.limit else "–"
+    money = cost(total.cost_usd, complete=total.complete, unknown="–" if purse.limit is None else dollars(0))
     if purse.limit is not None:
         money += f" of {dollars(purse.limit)}"
     if standing.unrated:
@@ -155,7 +155,7 @@ def _rows(
     return [
         ("spent", f"{budget.spent:,} calls", "phase", "warm-up" if session.scheduler.warming_up else "adaptive"),
         ("rate", f"{rate:,.1f}/s, {left}", "in flight", f"{stats.in_flight}"),
-        ("tokens", f"{stats.prompt_tokens:,} in, {stats.completion_tokens:,} out", "money", money),
+        ("tokens", f"{total.prompt_tokens:,} in, {total.completion_tokens:,} out", "money", money),
         ("worst error", worst, "no rating", counted(unparsed) or "none"),
         ("failed calls", counted(failed) or "none", "given up", f"{int(session.arms.retired_mask.sum()):,}"),
     ]

@@ -12,9 +12,10 @@ from rich.live import Live
 
 from robin_cli.output.live import REFRESH_HZ, LiveView, Pace, standing_of
 from robin_cli.output.messages import Messages
-from robin_cli.output.text import dollars, duration
+from robin_cli.output.text import cost, dollars, duration
 from robin_cli.records import counted
 from robin_cli.runs.engine import Stats
+from robin_cli.runs.fold import Spending
 from robin_cli.runs.session import Outcome, Session
 
 _PLAIN_INTERVAL_S = 30.0
@@ -59,9 +60,10 @@ def progress_line(session: Session, pace: Pace) -> str:
         f"{stats.in_flight} in flight",
         "warm-up" if session.scheduler.warming_up else "adaptive",
     ]
-    if session.purse.spent:
+    total = session.total
+    if total.cost_usd:
         of = "" if session.purse.limit is None else f" of {dollars(session.purse.limit)}"
-        parts.append(f"{dollars(session.purse.spent)}{of}")
+        parts.append(cost(total.cost_usd, complete=total.complete) + of)
     worst = standing_of(session).worst_error
     if not math.isnan(worst):
         parts.append(f"worst error about {worst:.2f}")
@@ -82,14 +84,20 @@ def conclusion(outcome: Outcome) -> list[str]:
     return [
         f"{outcome.spent:,} of {outcome.budget:,} calls spent, {stats.ratings:,} ratings in this session ({took})",
         *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
-        spent_line(stats, outcome.cost_usd),
+        spent_line(stats, outcome.total),
     ]
 
 
-def spent_line(stats: Stats, cost_usd: float) -> str:
-    """Tokens and money of a session, in one line; ``cost_usd``: of all sessions of the run."""
+def spent_line(stats: Stats, total: Spending) -> str:
+    """Tokens and money of a session, in one line, and those of all sessions of the run, where there were others."""
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
-    money = f", {dollars(stats.cost_usd)}" if stats.cost_usd else ""
-    if cost_usd > 1.0001 * stats.cost_usd:
-        money += f" ({dollars(cost_usd)} in all sessions of this run)"
-    return f"{stats.prompt_tokens:,} tokens in, {stats.completion_tokens:,} out{money}{marked}"
+    line = _taken(stats.prompt_tokens, stats.completion_tokens, stats.cost_usd or None, complete=not stats.unpriced)
+    if (total.prompt_tokens, total.completion_tokens) == (stats.prompt_tokens, stats.completion_tokens):
+        return line + marked
+    of_all = _taken(total.prompt_tokens, total.completion_tokens, total.cost_usd or None, complete=total.complete)
+    return f"{line} in this session{marked}; {of_all} in all sessions of this run"
+
+
+def _taken(prompt: int, completion: int, cost_usd: float | None, *, complete: bool) -> str:
+    money = "" if cost_usd is None else f", {cost(cost_usd, complete=complete)}"
+    return f"{prompt:,} tokens in, {completion:,} out{money}"

@@ -19,9 +19,10 @@ from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.policies import empirical_variance
 from robin_cli.output.scores import Scores, agreements, judge_scores, score
 from robin_cli.output.table import judged_by, print_facts
-from robin_cli.output.text import dollars
+from robin_cli.output.text import cost, dollars
 from robin_cli.records import Scale, counted
 from robin_cli.runs.connection import addresses_of
+from robin_cli.runs.fold import spending_of
 from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.opening import policy_of
 from robin_cli.runs.reading import RunData, is_locked, read_run
@@ -44,7 +45,7 @@ def status_of(path: Path) -> dict[str, Any]:
 
 def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
     """The facts of :func:`status_of`, of a run that was read already; ``working``: a process is at work on it."""
-    arms = run.fold()
+    arms, spent = run.fold(), spending_of(run.judgments)
     manifest = run.manifest
     several = len(manifest.judges) > 1
     each = judge_scores(run) if several else scores
@@ -78,9 +79,10 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "judges": _judges(run, each),
         "judge_spread": None if scores.between is None else finite(spread_between(scores.between)),
         "judge_spread_over": 0 if scores.between is None else int((~np.isnan(scores.between)).sum()),
-        "prompt_tokens": pc.sum(run.judgments["prompt_tokens"]).as_py() or 0,
-        "completion_tokens": pc.sum(run.judgments["completion_tokens"]).as_py() or 0,
-        "cost_usd": pc.sum(run.judgments["cost_usd"]).as_py(),
+        "prompt_tokens": spent.prompt_tokens,
+        "completion_tokens": spent.completion_tokens,
+        "cost_usd": spent.exact_usd,
+        "cost_usd_at_least": spent.cost_usd,
         "max_cost_usd": last.get("max_cost"),
         "usage_estimated": pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
         "scheduler": manifest.settings["scheduler"],
@@ -129,9 +131,9 @@ def _judge_lines(facts: dict[str, Any]) -> dict[str, str]:
 
 def _judge_line(each: dict[str, Any]) -> str:
     mean = "–" if each["mean_score"] is None else f"{each['mean_score']:.2f}"
-    cost = "" if each["cost_usd"] is None else f", {dollars(each['cost_usd'])}"
+    money = "" if each["cost_usd_at_least"] is None else f", {cost_of(each)}"
     over = f"mean {mean} over {each['scores']:,} scores"
-    return f"{each['judge']}: {each['spent']:,} calls, {each['ratings']:,} ratings, {over}{cost}"
+    return f"{each['judge']}: {each['spent']:,} calls, {each['ratings']:,} ratings, {over}{money}"
 
 
 def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
@@ -165,7 +167,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "given up": counted(facts["retired_reasons"]) or "none",
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
         + (f" (of {facts['usage_estimated']:,} requests estimated)" if facts["usage_estimated"] else ""),
-        "cost": _cost(facts["cost_usd"], facts["max_cost_usd"]),
+        "cost": _cost_line(facts),
         **({} if facts["variances_from"] is None else {"warm start": _warm_line(facts)}),
         "judge": f"{facts['judge']}, at {', '.join(facts['base_url'])}",
         "data": facts["data"],
@@ -174,8 +176,8 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     if facts["state"] == "working":
         del lines["in flight at stop"]
     if facts["state"] == "stopped":
-        limit, cost = facts["max_cost_usd"], facts["cost_usd"]
-        more = " --max-cost MORE" if limit and cost and cost > 0.9 * limit else ""
+        limit, known = facts["max_cost_usd"], facts["cost_usd_at_least"]
+        more = " --max-cost MORE" if limit and known and known > 0.9 * limit else ""
         lines["to go on"] = f"robin resume {facts['run']}{more}"
     return lines
 
@@ -210,6 +212,7 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
     found = []
     for number, name in enumerate(names):
         rows = run.judgments if len(names) == 1 else run.judgments.filter(pc.equal(run.judgments["judge"], name))
+        spent = spending_of(rows)
         rated = means[:, number][~np.isnan(means[:, number])]
         found.append(
             {
@@ -218,7 +221,8 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
                 "ratings": len(rows) - rows["rating"].null_count,
                 "mean_score": float(rated.mean()) if len(rated) else None,
                 "scores": len(rated),
-                "cost_usd": pc.sum(rows["cost_usd"]).as_py(),
+                "cost_usd": spent.exact_usd,
+                "cost_usd_at_least": spent.cost_usd,
             }
         )
     return found
@@ -276,7 +280,14 @@ def _counted(reasons: pa.ChunkedArray) -> dict[str, int]:
     return {each["values"]: each["counts"] for each in sorted(reasons.drop_null().value_counts().to_pylist(), key=str)}
 
 
-def _cost(cost_usd: float | None, limit_usd: float | None) -> str:
-    if cost_usd is None:
-        return "unknown: no price (--price-in, --price-out)"
-    return dollars(cost_usd) + (f" of {dollars(limit_usd)} (--max-cost)" if limit_usd else "")
+def cost_of(facts: dict[str, Any]) -> str:
+    """The money of :func:`status_of`, or of one of its judges, in words."""
+    return cost(facts["cost_usd_at_least"], complete=facts["cost_usd"] is not None)
+
+
+def _cost_line(facts: dict[str, Any]) -> str:
+    limit = facts["max_cost_usd"]
+    of = f" of {dollars(limit)} (--max-cost)" if limit else ""
+    if facts["cost_usd_at_least"] is None:
+        return "unknown: no price (--price-in, --price-out)" if facts["spent"] else f"no answer yet{of}"
+    return cost_of(facts) + of + ("" if facts["cost_usd"] is not None else "; of some answers no price is known")

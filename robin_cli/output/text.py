@@ -31,6 +31,13 @@ def dollars(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
 
 
+def cost(known_usd: float | None, *, complete: bool, unknown: str = "unknown") -> str:
+    """What something cost, of which ``known_usd`` is known; ``complete``: that is all of it."""
+    if known_usd is None:
+        return unknown
+    return dollars(known_usd) if complete else f"at least {dollars(known_usd)}"
+
+
 def duration(seconds: float) -> str:
     """``seconds`` as people say it: 42 s, 3 min, 2 h 05 min."""
     if seconds < 90:

@@ -31,7 +31,8 @@ class Stats:
 
     ``calls`` are requests begun and ``in_flight`` those under way; ``by_text`` counts, by reason, ratings that were to go by
     log probabilities and went by the text; ``estimated`` counts judgments whose tokens are
-    estimates, ``dropped`` requests that were not waited for.
+    estimates, ``priced`` and ``unpriced`` answers whose cost is known and those whose cost is not, ``dropped`` requests that
+    were not waited for.
     """
 
     started_at: float = field(default_factory=time.monotonic)
@@ -42,6 +43,8 @@ class Stats:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0
+    priced: int = 0
+    unpriced: int = 0
     estimated: int = 0
     by_text: Counter[str] = field(default_factory=Counter)
     in_flight: int = 0
@@ -354,6 +357,9 @@ class Engine:
             self.stats.prompt_tokens += judgment.prompt_tokens or 0
             self.stats.completion_tokens += judgment.completion_tokens or 0
             self.stats.cost_usd += judgment.cost_usd or 0.0
+            if judgment.counts:
+                self.stats.priced += judgment.cost_usd is not None
+                self.stats.unpriced += judgment.cost_usd is None
             self.stats.estimated += judgment.usage_estimated
         return sum(judgment.counts for judgment in judgments)
 

@@ -130,6 +130,40 @@ def retirement_reasons(arm: IntArray, judgments: pa.Table, arms: Arms) -> dict[i
     return dict(zip(arm[rows].tolist(), (str(reason) for reason in reasons), strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Tokens and US dollars of some judgments.
+
+    Attributes:
+        cost_usd: as far as it is known; None where that of no answer is.
+        complete: the cost of every answer is known.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    complete: bool
+
+    @property
+    def exact_usd(self) -> float | None:
+        """What all answers cost together; None where that of one is not known."""
+        return self.cost_usd if self.complete else None
+
+
+def spending_of(judgments: pa.Table) -> Spending:
+    """What ``judgments`` took.
+
+    robin 0.1.0 recorded 0 for all but the first answer of a request, also where the first had no cost: 0 beside an answer
+    without a cost tells nothing.
+    """
+    prompt, completion, cost = (
+        pc.sum(judgments[name]).as_py() for name in ("prompt_tokens", "completion_tokens", "cost_usd")
+    )
+    answered = pc.not_equal(judgments["status"], "failed")
+    complete = not pc.any(pc.and_(answered, pc.is_null(judgments["cost_usd"]))).as_py()
+    return Spending(prompt or 0, completion or 0, cost if complete else cost or None, complete)
+
+
 def values_of(judgments: pa.Table) -> FloatArray:
     """What each judgment adds to the score: the expected rating where there is one, else the rating; 0 where there is none."""
     return np.asarray(

@@ -23,7 +23,7 @@ from robin_cli.judging.panel import Panel
 from robin_cli.judging.structured import follows, parse_answer, place_of_rating
 from robin_cli.records import Judgment
 from robin_cli.runs.engine import Engine, Stats, Stop
-from robin_cli.runs.fold import ArmIndex, retirement_reasons
+from robin_cli.runs.fold import ArmIndex, Spending, retirement_reasons, spending_of
 from robin_cli.runs.fuse import Fuse
 from robin_cli.runs.opening import policy_of, recorded_prompts
 from robin_cli.runs.reading import RunData, read_run
@@ -50,7 +50,7 @@ class Outcome:
 
     Attributes:
         spent, budget: units of the budget, over all sessions.
-        cost_usd: over all sessions, as far as prices are known.
+        total: tokens and money over all sessions.
         retired: arms that are asked no more because they cannot be rated, counted by reason.
         interrupted: it was asked to stop before the budget was spent.
         stats: of this session.
@@ -58,7 +58,7 @@ class Outcome:
 
     spent: int
     budget: int
-    cost_usd: float
+    total: Spending
     retired: Mapping[str, int]
     interrupted: bool
     stats: Stats
@@ -88,7 +88,8 @@ class Session:
         self._by_logprobs = manifest.scoring == "logprobs"
         self.arms = run.fold()
         self.budget = Budget(manifest.budget, self.arms.spent)
-        self.purse = Purse(limits.max_cost, money_spent(run, prices))
+        self._before = spent_before(run, prices)
+        self.purse = Purse(limits.max_cost, self._before.cost_usd or 0.0)
         policy = _fitted(policy_of(manifest, len(self.arms), store.variances), run)
         self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget, judges=len(self.index.judges))
         judges = self.index.judges
@@ -130,6 +131,17 @@ class Session:
         return self._engine.stats
 
     @property
+    def total(self) -> Spending:
+        """Tokens and money of the run, over all of its sessions."""
+        before, stats = self._before, self.stats
+        return Spending(
+            before.prompt_tokens + stats.prompt_tokens,
+            before.completion_tokens + stats.completion_tokens,
+            self.purse.spent if self.purse.spent or stats.priced or before.cost_usd is not None else None,
+            before.complete and not stats.unpriced,
+        )
+
+    @property
     def dropped(self) -> int:
         """Calls whose answers were not waited for, because the session ended before they came."""
         return self._engine.stats.dropped
@@ -147,7 +159,7 @@ class Session:
         return Outcome(
             spent=self.budget.spent,
             budget=self.budget.total,
-            cost_usd=self.purse.spent,
+            total=self.total,
             retired=self._retired(),
             interrupted=self._stop.requested.is_set() and not self.budget.exhausted,
             stats=self.stats,
@@ -212,7 +224,7 @@ class Session:
                     finish_reason=answer.finish_reason,
                     prompt_tokens=outcome.usage.prompt_tokens if first else 0,
                     completion_tokens=outcome.usage.completion_tokens if first else 0,
-                    cost_usd=outcome.usage.cost_usd if first else 0.0,
+                    cost_usd=outcome.usage.cost_usd if first or outcome.usage.cost_usd is None else 0.0,
                     request_id=outcome.request_id,
                     usage_estimated=first and outcome.usage.estimated,
                     scoring="text" if expected.value is None else "logprobs",
@@ -247,18 +259,24 @@ class Session:
         return expected_rating(answer.tokens, answer.text, at, self.scale)
 
 
-def money_spent(run: RunData, prices: Sequence[Price | None]) -> float:
-    """US dollars that the run's answers cost; those from before a price was known, at that of their judge."""
+def spent_before(run: RunData, prices: Sequence[Price | None]) -> Spending:
+    """What the run's answers took; those from before a price was known count at that of their judge."""
     rows = run.judgments
-    spent = float(pc.sum(rows["cost_usd"]).as_py() or 0.0)
-    unpriced = rows.filter(pc.is_null(rows["cost_usd"]))
+    spent = spending_of(rows)
+    if spent.complete:
+        return spent
+    cost, complete = spent.cost_usd, True
+    unpriced = rows.filter(pc.and_(pc.is_null(rows["cost_usd"]), pc.not_equal(rows["status"], "failed")))
     judge = run.index.arms_of(unpriced) % len(prices)
     for number, price in enumerate(prices):
-        if price is not None and len(mine := unpriced.filter(pa.array(judge == number))):
-            spent += price.cost(
-                *(int(pc.sum(mine[name]).as_py() or 0) for name in ("prompt_tokens", "completion_tokens"))
-            )
-    return spent
+        if not len(mine := unpriced.filter(pa.array(judge == number))):
+            continue
+        if price is None:
+            complete = False
+        else:
+            tokens = spending_of(mine)
+            cost = (cost or 0.0) + price.cost(tokens.prompt_tokens, tokens.completion_tokens)
+    return replace(spent, cost_usd=cost, complete=complete)
 
 
 def _fitted(policy: Policy, run: RunData) -> Policy:

@@ -13,9 +13,8 @@ from robin_cli.output.report.page import Column, Page, View
 from robin_cli.output.report.pictures import Picture, picture
 from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.scores import Scores, judge_scores, score
-from robin_cli.output.status import facts_of, lines_of, whose
+from robin_cli.output.status import cost_of, facts_of, lines_of, whose
 from robin_cli.output.table import judged_by
-from robin_cli.output.text import dollars
 from robin_cli.records import MODEL_PREFIX, Scale
 from robin_cli.runs.reading import RunData
 
@@ -68,9 +67,8 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
             f"and {sum(facts['failed'].values()):,} failed calls kept",
         ),
     ]
-    cost = facts["cost_usd"]
     tokens = f"{facts['prompt_tokens']:,} tokens in, {facts['completion_tokens']:,} out"
-    lines.append(("cost", dollars(cost) if cost is not None else "unknown", tokens))
+    lines.append(("cost", cost_of(facts), tokens))
     if facts["judge_spread"] is not None:
         over = f"over {facts['judge_spread_over']:,} scores"
         apart = f"standard deviation of the judges' means of one pair, noise taken out; {over}"
