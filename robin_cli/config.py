@@ -19,6 +19,7 @@ import orjson
 
 from robin_cli.errors import InputError, did_you_mean
 from robin_cli.shipped import shipped
+from robin_cli.small_files import read_small_file
 
 DEFAULT_FILE = "robin.toml"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -185,10 +186,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         InputError: no such file, not TOML, an unknown name, a wrong type or a value out of range.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = tomllib.loads(read_small_file(path, str(path)))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not TOML ({error})") from None
     known = {each.name for each in fields(RunConfig)} - {"source"}
     settings: dict[str, Any] = {}
@@ -224,7 +225,7 @@ def find_config(file: str) -> Path:
         InputError: there is neither.
     """
     path = Path(file)
-    if path.is_file():
+    if path.is_file() or path.is_fifo():
         return path
     ready = shipped("configs") / f"{file}.toml"
     if "/" not in file and "\\" not in file and ready.is_file():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import yaml
 
 from robin_cli.errors import InputError, did_you_mean
 from robin_cli.records import Scale
+from robin_cli.small_files import read_small_file
 
 MOST_LEVELS = 101
 """The widest scale: 0 to 100."""
@@ -21,7 +23,9 @@ _KEYS = ("attribute", "title", "scale", "human", "levels", "examples")
 _EXAMPLE_KEYS = ("prompt", "response", "feedback", "rating")
 _SUFFIXES = (".toml", ".yaml", ".yml")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_LEVEL = re.compile(r"(-?\d+)(?:\s*-\s*(-?\d+))?")
+_LEVEL = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?")
+_TOML = re.compile(r"""^\s*[\w"'-]+\s*=|^\s*\[""", re.MULTILINE)
+"""What a line of TOML begins with, and no line of a rubric in YAML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class Rubric:
     Attributes:
         attribute, title: its name in files and flags, and in the prompt.
         scale: the ratings there are.
-        levels: a label ("3", or "21-40" on a wide scale) and a text each, from low to high, the whole scale covered once.
+        levels: a label ("3", or "21-40" on a wide scale) and a text each, from low to high, none covered twice; both ends of
+            the scale have one, those between need not.
         human: whose human ratings its scores are compared with, where that is another attribute of the data; else "".
         examples: may be none.
     """
@@ -62,7 +67,7 @@ class Rubric:
     @property
     def text(self) -> str:
         """The rubric as the judge reads it, in the paper's form: a title line, then a line a level; then the examples."""
-        levels = "\n".join((f"{self.title}:", *(f"Score {label}: {text}" for label, text in self.levels)))
+        levels = "\n".join((f"{self.title}:", *(f"Score {label}: {text}" for label, text in _with_gaps(self.levels))))
         return "\n\n".join((levels, *(example.text for example in self.examples)))
 
 
@@ -72,19 +77,57 @@ def read_rubric(path: Path) -> Rubric:
     Raises:
         InputError: it cannot be read, or is no rubric: an unknown or missing key, or levels that do not match the scale.
     """
+    called = f"--rubric {path}"
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"--rubric {path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError:
-        raise InputError(f"--rubric {path}: is not UTF-8; save it as UTF-8") from None
-    if path.suffix.lower() not in _SUFFIXES:
-        raise InputError(f"--rubric {path}: a rubric is a .toml or a .yaml file")
+        text = read_small_file(path, called)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(f"{called}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES and path.is_file():
+        raise InputError(f"{called}: a rubric is a .toml or a .yaml file")
+    # A pipe's name has no such end: its text tells.
+    is_toml = suffix == ".toml" or (suffix not in _SUFFIXES and bool(_TOML.search(text)))
     try:
-        content = tomllib.loads(text) if path.suffix.lower() == ".toml" else yaml.safe_load(text)
-    except (tomllib.TOMLDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"--rubric {path}: cannot be read: {' '.join(str(error).split())}") from None
-    return _Reader(str(path), text).rubric(content)
+        content = tomllib.loads(text) if is_toml else yaml.load(text, _NoAliases)  # noqa: S506  # a SafeLoader
+    except RecursionError:
+        raise InputError(f"{called}: cannot be read: it is nested too deeply; a rubric has two levels") from None
+    except (ValueError, TypeError, OverflowError, yaml.YAMLError) as error:  # TOMLDecodeError is a ValueError
+        raise InputError(f"{called}: cannot be read: {' '.join(str(error).split())[:300]}") from None
+    try:
+        return _Reader(str(path), text).rubric(content)
+    except ValueError:  # an integer of thousands of digits has no text
+        raise InputError(f"{called}: a number in it is too long; ratings are small whole numbers") from None
+
+
+class _NoAliases(yaml.SafeLoader):
+    """YAML without aliases: a few lines of them expand to gigabytes, and a rubric needs none."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="an alias (*): write the text out again", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+
+def _with_gaps(levels: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The levels, and where ratings between two of them have no text, a line that says how to read these."""
+    last = ""
+    for label, text in levels:
+        if last:
+            low, high = _ends(last)[1] + 1, _ends(label)[0] - 1
+            if low <= high:
+                between = f"{low}" if low == high else f"{low} to {high}"
+                yield between, f"Between what stands at score {last} and what stands at score {label}."
+        yield label, text
+        last = label
+
+
+def _ends(label: str) -> tuple[int, int]:
+    """The ratings that a level's label begins and ends with. ValueError if it is none."""
+    match = _LEVEL.fullmatch(label)
+    if match is None:
+        raise ValueError(label)
+    return int(match[1]), int(match[2] or match[1])
 
 
 class _Reader:
@@ -135,24 +178,22 @@ class _Reader:
             raise self._wrong("levels", 'there are no "levels": a text for each rating of the scale')
         found: list[tuple[int, int, str, str]] = []
         for key, text in value.items():
-            match = _LEVEL.fullmatch(str(key).strip())
-            if match is None or not isinstance(text, str) or not text.strip():
+            label = str(key).strip()
+            if not _LEVEL.fullmatch(label) or not isinstance(text, str) or not text.strip():
                 raise self._wrong(key, f'level "{key}": write a rating (or a range, 0-20) and its text', level=True)
-            low = int(match[1])
-            high = low if match[2] is None else int(match[2])
+            low, high = _ends(label)
             if not scale.low <= low <= high <= scale.high:
                 raise self._wrong(key, f'level "{key}": not on the scale {scale}', level=True)
-            found.append((low, high, str(key).strip(), text.strip()))
+            found.append((low, high, label, text.strip()))
         found.sort()
-        expected = scale.low
-        for low, high, key, _ in found:
-            if low < expected:
+        for (_, before, _, _), (low, _, key, _) in pairwise(found):
+            if low <= before:
                 raise self._wrong(key, f'level "{key}": {low} has a text already', level=True)
-            if low > expected:
-                raise self._wrong("levels", f"the scale is {scale}, and level {expected} has no text")
-            expected = high + 1
-        if expected <= scale.high:
-            raise self._wrong("levels", f"the scale is {scale}, and level {expected} has no text")
+        for end, described in ((scale.low, found[0][0]), (scale.high, found[-1][1])):
+            if end != described:
+                raise self._wrong(
+                    "levels", f"the scale is {scale}, and level {end} has no text; the lowest and the highest need one"
+                )
         return tuple((key, text) for _, _, key, text in found)
 
     def _examples(self, value: object, scale: Scale) -> tuple[Example, ...]:

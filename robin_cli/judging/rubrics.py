@@ -18,6 +18,7 @@ from robin_cli.judging.rubric_files import Example, Rubric, read_rubric
 from robin_cli.judging.structured import JSON_REQUEST
 from robin_cli.records import Pair, Scale
 from robin_cli.shipped import shipped
+from robin_cli.small_files import read_small_file
 
 DEFAULT_TEMPLATE = "absolute-judge"
 _TURN = "<extra_id_1>"
@@ -277,15 +278,13 @@ def _template_text(template: str | None) -> str:
     ready = shipped("prompts") / f"{name}{_SUFFIX}"
     path = ready if "/" not in name and "\\" not in name and ready.is_file() else Path(name)
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
+        return read_small_file(path, f"--template {name}")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         known = known_templates()
         raise InputError(
-            f"--template {name}: cannot be read ({error.strerror}); ready ones, by name, are {', '.join(known)}"
-            f"{did_you_mean(name, known)}"
+            f"--template {name}: cannot be read ({getattr(error, 'strerror', None) or error}); ready ones, by name, are "
+            f"{', '.join(known)}{did_you_mean(name, known)}"
         ) from None
-    except UnicodeDecodeError:
-        raise InputError(f"--template {name}: is not UTF-8; save it as UTF-8") from None
 
 
 def _rubrics() -> Path:

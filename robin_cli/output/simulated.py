@@ -20,6 +20,7 @@ from robin_cli.output.curves import check_suffix, draw, saved
 from robin_cli.output.parsing import read_scale
 from robin_cli.output.text import plain
 from robin_cli.records import Scale
+from robin_cli.small_files import read_small_file
 from robin_cli.statistics.experiment import Design, Row, Subject, conduct
 
 _CURVE_POINTS = 14
@@ -64,7 +65,7 @@ def load(given: Mapping[str, Any], file: str | None) -> SimulateConfig:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig")).get(SIMULATE, {})
+    table: dict[str, Any] = tomllib.loads(read_small_file(path, str(path))).get(SIMULATE, {})
     if unknown := sorted(table.keys() - {each.name for each in fields(SimulateConfig)}):
         raise InputError(f'{path}: [{SIMULATE}] has no setting "{unknown[0]}"')
     for name in ("pool", "plot"):

@@ -62,6 +62,21 @@ def test_a_wide_scale_has_ranges_for_levels(tmp_path: Path) -> None:
     assert rubric.scale.levels == 101
 
 
+@pytest.mark.parametrize("name", ["tone.toml", "tone.yaml"])
+def test_takes_a_scale_of_which_only_some_ratings_have_words(tmp_path: Path, name: str) -> None:
+    toml = 'attribute = "tone"\nscale = [1, 10]\n[levels]\n1 = "Rude."\n"6-8" = "Polite."\n10 = "Kind."\n'
+    yaml = "attribute: tone\nscale: [1, 10]\nlevels:\n  1: Rude.\n  6-8: Polite.\n  10: Kind.\n"
+
+    prompts = load_prompts((), [written(tmp_path, toml if name.endswith("toml") else yaml, name)])
+
+    user = prompts.messages(Pair("p", "Say hi.", "Hi."), "tone")[1]["content"]
+    assert (
+        "Tone:\nScore 1: Rude.\nScore 2 to 5: Between what stands at score 1 and what stands at score 6-8.\n"
+        "Score 6-8: Polite.\nScore 9: Between what stands at score 6-8 and what stands at score 10.\nScore 10: Kind.\n"
+    ) in user
+    assert PromptSet.from_record(prompts.record).sha256 == prompts.sha256
+
+
 def test_shows_examples_to_the_judge(tmp_path: Path) -> None:
     example = '[[examples]]\nresponse = "Go away."\nfeedback = "Rude indeed."\nrating = 1\n'
 
@@ -77,8 +92,9 @@ def test_shows_examples_to_the_judge(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("3 = ", "4 = ", ':8: level "4": not on the scale 1-3'),
-        ('2 = "Neutral."\n', "", ":5: the scale is 1-3, and level 2 has no text"),
-        ('3 = "Kind."', "", ":5: the scale is 1-3, and level 3 has no text"),
+        ('1 = "Rude."\n', "", ":5: the scale is 1-3, and level 1 has no text; the lowest and the highest need one"),
+        ('3 = "Kind."', "", ":5: the scale is 1-3, and level 3 has no text; the lowest and the highest need one"),
+        ("[1, 3]", "[1, 0x" + "f" * 9000 + "]", "a number in it is too long; ratings are small whole numbers"),
         ("3 = ", '"2-3" = ', ':8: level "2-3": 2 has a text already'),
         ("2 = ", "two = ", ':7: level "two": write a rating'),
         ('"Rude."', "0", ':6: level "1": write a rating'),
