@@ -44,7 +44,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Pair", "RobinError", "Run", "judge", "load_pairs", "open_run"]
 
-_NOT_HERE = frozenset({"data", "format", "output", "with_text", "wide", "source", "columns", "skip_bad_rows", "limit"})
+_NOT_HERE = frozenset(
+    {
+        "data",
+        "format",
+        "output",
+        "with_text",
+        "wide",
+        "sort",
+        "top",
+        "raw",
+        "source",
+        "columns",
+        "skip_bad_rows",
+        "limit",
+    }
+)
 """Settings of the command line that have another place in Python."""
 
 

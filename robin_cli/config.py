@@ -24,6 +24,10 @@ from robin_cli.small_files import read_small_file
 DEFAULT_FILE = "robin.toml"
 OPENAI_URL = "https://api.openai.com/v1"
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx", "table")
+SORTS = ("width", "score", "variance", "data")
+"""What can come first in the table of scores: the widest interval, the highest score, the largest variance, the first pair."""
+DEFAULT_SORT = "width"
+DEFAULT_TOP = 60
 AUTO = "auto"
 NO_KEY = "-"
 DEFAULT_KEY_ENV = "OPENAI_API_KEY"
@@ -75,6 +79,9 @@ class RunConfig:
     debug_http: str | None = None
     with_text: bool = False
     wide: bool = False
+    sort: str = DEFAULT_SORT
+    top: int = DEFAULT_TOP
+    raw: bool = False
     source: str = "the command line"
     """Where the settings that were not flags came from; for messages."""
 
@@ -135,6 +142,8 @@ _CHECKS: Mapping[str, _Check] = {
     "max_retries": (lambda v: v >= 0, "at least 0"),
     "limit": (lambda v: v >= 1, "a number of pairs, at least 1"),
     "format": (lambda v: v in FORMATS, "one of " + ", ".join(FORMATS)),
+    "sort": (lambda v: v in SORTS, "one of " + ", ".join(SORTS)),
+    "top": (lambda v: v >= 1, "a number of rows, at least 1"),
     "seed": (lambda v: 0 <= v < 2**31, "between 0 and 2147483647"),
     "api_key_env": (
         lambda v: all(each == NO_KEY or (each.isidentifier() and not each.startswith("sk_")) for each in v),

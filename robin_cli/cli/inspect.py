@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -63,30 +64,40 @@ def export(
     with_text: Annotated[bool, typer.Option("--with-text", help="Add prompt and response to the scores.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="A row a pair, each attribute in columns of its own.")] = False,
     excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
+    raw: opt.Raw = None,
+    sort: opt.Sort = None,
+    top: opt.Top = None,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
 
-    from robin_cli.output.export import Results, agreement_table, judgments_of, scores_table
-    from robin_cli.output.export import export as write
+    from robin_cli.config import checked_flags
+    from robin_cli.output.export import Results, agreement_table, check_output, judgments_of, scores_table
+    from robin_cli.output.export import export as write_file
+    from robin_cli.output.messages import Messages
     from robin_cli.output.scores import all_agreements, judge_scores, score
-    from robin_cli.output.table import print_scores
+    from robin_cli.output.table import View, print_scores
     from robin_cli.runs.manifest import settings_of
     from robin_cli.runs.reading import read_run
 
+    shown = checked_flags({"sort": sort, "top": top})
+    check_output(format, output)
+    notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
+    write = partial(write_file, fmt=format, output=output, excel=excel, raw=bool(raw), notify=notify)
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
-        write(judgments_of(run), settings_of(run), fmt=format, output=output, excel=excel)
+        write(judgments_of(run), settings_of(run))
         return
     data = read_run(run)
     if format == "table" and what in {What.SCORES, What.JUDGE_SCORES}:
-        print_scores(Console(), (score if what is What.SCORES else judge_scores)(data), data)
+        found = (score if what is What.SCORES else judge_scores)(data)
+        print_scores(Console(), found, data, View(wide=wide, **shown))
         return
     tables = {
         What.SCORES: lambda: scores_table(score(data), data, with_text=with_text, wide=wide),
         What.JUDGE_SCORES: lambda: scores_table(judge_scores(data), data, with_text=with_text, wide=wide),
         What.AGREEMENT: lambda: agreement_table(all_agreements(data)),
     }
-    write(Results.of(tables[what]()), settings_of(run), fmt=format, output=output, excel=excel)
+    write(Results.of(tables[what]()), settings_of(run))
 
 
 def render(

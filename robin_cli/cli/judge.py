@@ -65,6 +65,9 @@ def judge(
     output: opt.Output = None,
     with_text: opt.WithText = None,
     wide: opt.Wide = None,
+    sort: opt.Sort = None,
+    top: opt.Top = None,
+    raw: opt.Raw = None,
     quiet: opt.Quiet = None,
     debug_http: opt.DebugHttp = None,
 ) -> None:
@@ -99,6 +102,9 @@ def resume(
     output: opt.Output = None,
     with_text: opt.WithText = None,
     wide: opt.Wide = None,
+    sort: opt.Sort = None,
+    top: opt.Top = None,
+    raw: opt.Raw = None,
     quiet: opt.Quiet = None,
     debug_http: opt.DebugHttp = None,
 ) -> None:
@@ -162,16 +168,24 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
     from robin_cli.output.export import Results, export, scores_table
     from robin_cli.output.messages import messages_for
     from robin_cli.output.scores import score
-    from robin_cli.output.table import print_scores
+    from robin_cli.output.table import View, print_scores
     from robin_cli.runs.manifest import settings_of
     from robin_cli.runs.reading import read_run
 
     data = read_run(store.path)
     scores = score(data)
     if config.format == "table" or (config.output is None and config.format is None and sys.stdout.isatty()):
-        print_scores(Console(), scores, data)
+        print_scores(Console(), scores, data, View(config.sort, config.top, wide=config.wide))
         return
     table = scores_table(scores, data, with_text=config.with_text, wide=config.wide)
-    export(Results.of(table), settings_of(store.path), fmt=config.format, output=config.output)
+    messages = messages_for(config)
+    export(
+        Results.of(table),
+        settings_of(store.path),
+        fmt=config.format,
+        output=config.output,
+        raw=config.raw,
+        notify=messages.note,
+    )
     if config.output not in {None, "-"}:
-        messages_for(config).note(f"scores: {config.output}")
+        messages.note(f"scores: {config.output}")

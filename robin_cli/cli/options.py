@@ -371,6 +371,37 @@ Wide = Annotated[
         rich_help_panel=_OUT,
     ),
 ]
+Sort = Annotated[
+    str | None,
+    _option(
+        help="What comes first in the table: width (the widest interval), score (the highest), variance (the largest) or "
+        "data; files stay in the order of the data. (default: width)",
+        envvar="ROBIN_SORT",
+        metavar="width|score|variance|data",
+        autocompletion=_among("width", "score", "variance", "data"),
+        rich_help_panel=_OUT,
+    ),
+]
+Top = Annotated[
+    int | None,
+    _option(
+        help="Rows of the table; files have all. (default: 60)",
+        envvar="ROBIN_TOP",
+        metavar="N",
+        parser=_calls,
+        rich_help_panel=_OUT,
+    ),
+]
+Raw = Annotated[
+    bool | None,
+    _option(
+        "--raw",
+        help="CSV and TSV with ids and texts to the letter, for joins and programs. Else those that begin with = + - @ get an "
+        "apostrophe in front, or a spreadsheet would run them as formulas: never open raw files in one.",
+        envvar="ROBIN_RAW",
+        rich_help_panel=_OUT,
+    ),
+]
 DebugHttp = Annotated[
     str | None,
     _option(

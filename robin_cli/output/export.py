@@ -7,7 +7,6 @@ gets an apostrophe in front, which spreadsheets take as "this is text".
 from __future__ import annotations
 
 import codecs
-import math
 import re
 import shutil
 import sys
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 
 from robin_cli.errors import InputError, StorageError
 from robin_cli.output.scores import Scores
+from robin_cli.output.workbook import write_workbook
 from robin_cli.runs.manifest import read_manifest
 from robin_cli.runs.reading import RunData, read_judgments
 from robin_cli.runs.schema import JUDGMENTS
@@ -32,9 +32,8 @@ from robin_cli.statistics.agreement import Agreement
 
 _FORMULA_LEAD = r"^[=+\-@\t\r]"
 _BINARY = frozenset({"parquet", "xlsx"})
-_CELL_LIMIT = 32_767
-_SHEET_ROWS = 1_048_575
-_XLSX_SUFFIX = " … (cut: an Excel cell holds no more)"
+_KEYS = frozenset({"pair_id", "attribute", "judge", "model"})
+"""Columns by which tables are joined."""
 _BATCH = 20_000
 
 
@@ -106,7 +105,14 @@ def judgments_of(path: Path) -> Results:
 
 
 def export(
-    results: Results, settings: Mapping[str, Any], *, fmt: str | None, output: str | None, excel: bool = False
+    results: Results,
+    settings: Mapping[str, Any],
+    *,
+    fmt: str | None,
+    output: str | None,
+    excel: bool = False,
+    raw: bool = False,
+    notify: Callable[[str], None] = lambda _line: None,
 ) -> None:
     """Write ``results`` to the file ``output``, or to standard output for None and ``-``.
 
@@ -114,12 +120,18 @@ def export(
         settings: the run's, for formats that have a place for them (xlsx).
         fmt: one of FORMATS; None to go by the file's name, and csv where that says nothing.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
+        raw: CSV and TSV hold texts to the letter, also those that a spreadsheet would run.
+        notify: is told once if an id or a name in them is not what it was.
 
     Raises:
-        InputError: an unknown format, or ``excel`` with one that is no text.
+        InputError: an unknown format, ``excel`` with one that is no text, or with ``raw``.
         StorageError: the file could not be written.
     """
     write = _writer(fmt, output)
+    if excel and raw:
+        raise InputError("--raw: not with --excel, where texts such as =1+1 would run; leave one of the two out")
+    if write in {_write_csv, _write_tsv} and not raw:
+        results = _defused(results, notify)
     if excel:
         write = _marked(write)
     if output in {None, "-"}:
@@ -187,6 +199,8 @@ def check_output(fmt: str | None, output: str | None) -> None:
     Raises:
         InputError: an unknown format, or a folder that is not there.
     """
+    if fmt == "table" and output not in {None, "-"}:
+        raise InputError(f"-o {output}: --format table is for a terminal; leave --format out to write a file")
     if fmt != "table":
         _writer(fmt, output)
     if output not in {None, "-"} and not Path(str(output)).absolute().parent.is_dir():
@@ -207,14 +221,13 @@ def _write_separated(results: Results, file: IO[bytes], separator: str) -> None:
     for table in results.parts:
         for start in range(0, table.num_rows, _BATCH):
             lines = pa.BufferOutputStream()
-            pacsv.write_csv(_without_formulas(table.slice(start, _BATCH)), lines, options)
+            pacsv.write_csv(table.slice(start, _BATCH), lines, options)
             file.write(lines.getvalue())
 
 
 def _header(name: str, separator: str) -> str:
     """A column's name as it stands in the first line; those of judges may hold anything."""
-    safe = "'" + name if re.match(_FORMULA_LEAD, name) else name
-    return '"' + safe.replace('"', '""') + '"' if re.search(rf'[{separator}"\r\n]', safe) else safe
+    return '"' + name.replace('"', '""') + '"' if re.search(rf'[{separator}"\r\n]', name) else name
 
 
 def _write_jsonl(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
@@ -229,52 +242,40 @@ def _write_parquet(results: Results, _settings: Mapping[str, Any], file: IO[byte
 
 
 def _write_xlsx(results: Results, settings: Mapping[str, Any], file: IO[bytes]) -> None:
-    import xlsxwriter
-
-    with xlsxwriter.Workbook(file, {"constant_memory": True, "nan_inf_to_errors": False}) as book:
-        bold = book.add_format({"bold": True})
-        sheet = None
-        for number, row in enumerate(_rows(results)):
-            line = number % _SHEET_ROWS
-            if line == 0:
-                sheet = _new_sheet(book, results.schema, _sheet_name(number // _SHEET_ROWS), bold)
-            for column, value in enumerate(row.values()):
-                _write_cell(sheet, line + 1, column, value)
-        if sheet is None:
-            _new_sheet(book, results.schema, _sheet_name(0), bold)
-        about = book.add_worksheet("settings")
-        about.set_column(0, 0, 24)
-        about.set_column(1, 1, 80)
-        for line, (name, value) in enumerate(settings.items()):
-            about.write_string(line, 0, name)
-            about.write_string(line, 1, str(value)[:_CELL_LIMIT])
+    write_workbook(file, results.schema, _rows(results), settings)
 
 
-def _sheet_name(position: int) -> str:
-    return "results" if position == 0 else f"results {position + 1}"
+def _defused(results: Results, notify: Callable[[str], None]) -> Results:
+    """``results`` with an apostrophe in front of texts and names that a spreadsheet would run."""
+
+    def parts() -> Iterator[pa.Table]:
+        said = False
+        for table in results.parts:
+            for start in range(0, table.num_rows, _BATCH):
+                batch = table.slice(start, _BATCH)
+                said = said or _say_changed(batch, notify)
+                yield _without_formulas(batch)
+
+    names = ["'" + name if re.match(_FORMULA_LEAD, name) else name for name in results.schema.names]
+    return Results(
+        pa.schema([field.with_name(name) for field, name in zip(results.schema, names, strict=True)]), parts()
+    )
 
 
-def _new_sheet(book: Any, schema: pa.Schema, name: str, bold: Any) -> Any:
-    sheet = book.add_worksheet(name)
-    sheet.freeze_panes(1, 0)
-    for column, field in enumerate(schema):
-        sheet.set_column(
-            column, column, 24 if pa.types.is_large_string(field.type) or pa.types.is_string(field.type) else 12
-        )
-        sheet.write_string(0, column, field.name, bold)
-    return sheet
+def _say_changed(table: pa.Table, notify: Callable[[str], None]) -> bool:
+    for name in sorted(_KEYS & set(table.column_names)):
+        column = table.column(name)
+        if acting := column.filter(_acts(column)).slice(0, 1).to_pylist():
+            notify(
+                f'{name} "{acting[0]}" and others like it get an apostrophe in front, or a spreadsheet would run them as '
+                "formulas. To join by them, write them as they are: --raw, .jsonl or .parquet"
+            )
+            return True
+    return False
 
 
-def _write_cell(sheet: Any, line: int, column: int, value: Any) -> None:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        sheet.write_number(line, column, value)
-        return
-    text = str(value)
-    if len(text) > _CELL_LIMIT:
-        text = text[: _CELL_LIMIT - len(_XLSX_SUFFIX)] + _XLSX_SUFFIX
-    sheet.write_string(line, column, text)  # never write(): that would make a formula of "=…"
+def _acts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.fill_null(pc.match_substring_regex(column, _FORMULA_LEAD), fill_value=False)
 
 
 def _without_formulas(table: pa.Table) -> pa.Table:
@@ -282,9 +283,8 @@ def _without_formulas(table: pa.Table) -> pa.Table:
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
         column = table.column(position)
-        acts = pc.fill_null(pc.match_substring_regex(column, _FORMULA_LEAD), fill_value=False)
         marked = pc.binary_join_element_wise(pa.scalar("'", field.type), column, pa.scalar("", field.type))
-        table = table.set_column(position, field, pc.if_else(acts, marked, column))
+        table = table.set_column(position, field, pc.if_else(_acts(column), marked, column))
     return table
 
 

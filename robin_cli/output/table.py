@@ -3,79 +3,201 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from robin_cli.config import DEFAULT_SORT, DEFAULT_TOP
+from robin_cli.output.fitting import Column, Fitted, fit
 from robin_cli.output.scores import Scores
 from robin_cli.output.text import plain
 from robin_cli.records import MODEL_PREFIX
 from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.reading import RunData
 
-_ROWS = 60
 _BAR = 12
-_GAP = 3
-_NARROWEST = 12
+_SHORTEST_BAR = 4
+_GAP = 2
 _DASH = "–"
+_OPTIONAL = ("human", "n_unparsed")
+_LEAVES = ("n_unparsed", "variance", "judges ±", "ratings", "human", "given up", "95 % interval")
+"""Columns by what goes first where there is no room for all."""
+_SORTED_BY = {
+    "width": "widest interval first",
+    "score": "highest score first",
+    "variance": "largest variance first",
+    "data": "in the order of the data",
+}
+_SHOWN_FOR = {"width": "95 % interval", "variance": "variance"}
 
 
-def print_scores(console: Console, scores: Scores, run: RunData) -> None:
-    """Print the first rows of ``scores`` as a table, under it who judged, and where the other rows are."""
-    rows = range(min(len(scores), _ROWS))
-    shown = _cells(scores, run, rows)
-    calls = np.asarray(scores.columns["n"])
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the table shows the scores.
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    widths = {name: max(map(len, (name, *cells))) for name, cells in shown.items()}
-    texts = [name for name in shown if name in {"pair", "attribute", "judge"}]
-    bar_width = _BAR // 2 if "judge_spread" in scores.columns else _BAR
-    others = sum(width + _GAP for name, width in widths.items() if name not in texts) + bar_width + _GAP
-    for name, width in widths.items():
-        if name in texts:  # gives way where the terminal is narrow
-            share = (console.width - others) // len(texts) - _GAP
-            table.add_column(name, no_wrap=True, width=max(_NARROWEST, min(width, share)))
-        else:
-            table.add_column(name, justify="right", no_wrap=True, width=width)
-    table.add_column("", no_wrap=True, min_width=bar_width)
-    for row in rows:
-        bar = "█" * round(bar_width * calls[row] / max(1, calls.max()))
-        table.add_row(
-            *(Text(values[row]) for values in shown.values()), Text(bar), style="dim" if scores.retired[row] else ""
-        )
-    console.print(table)
-    console.print(Text(plain(f"judge: {judged_by(run.manifest)}")), soft_wrap=True)
-    if len(scores) > _ROWS:
-        console.print(Text(f"{len(scores) - _ROWS:,} more rows: robin export {run.path}"), soft_wrap=True)
+    Attributes:
+        sort: what comes first, one of SORTS; rows that are equal in it stay in the order of the data.
+        top: rows shown.
+        wide: a row a pair, in which each attribute has columns of its own.
+    """
+
+    sort: str = DEFAULT_SORT
+    top: int = DEFAULT_TOP
+    wide: bool = False
 
 
-def _cells(scores: Scores, run: RunData, rows: range) -> dict[str, list[str]]:
-    """The cells of ``rows`` by column, as text."""
+def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> None:
+    """Print the rows of ``scores`` that come first as a table; under it what is not shown, how to see it, and who judged."""
+    shape = (-1, len(scores.facets) if view.wide else 1)
+    lines = _order(scores, view.sort, shape)
+    rows = np.arange(len(scores)).reshape(shape)[lines[: view.top]]
+    columns = _facet_columns(scores, rows, view) if view.wide else _row_columns(scores, run, rows, view)
+    fitted = fit(columns, console.width, _GAP)
+    counts = np.asarray(scores.columns["n"]).reshape(shape).sum(axis=1)
+    dim = np.asarray(scores.retired[rows].any(axis=1))
+    _print_table(console, fitted, counts[lines[: view.top]] / max(1, counts.max()), dim)
+    for note in _notes(scores, run, fitted, view, console.width, len(lines)):
+        console.print(Text(plain(note)), soft_wrap=True)
+
+
+def _order(scores: Scores, sort: str, shape: tuple[int, int]) -> NDArray[np.intp]:
+    """The lines of the table by what comes first; one of several rows stands where the first of them would."""
+    numbers = {name: np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "variance")}
+    low, high = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("ci_low", "ci_high"))
+    key = numbers | {"width": high - low, "data": -np.arange(float(len(scores)))}
+    return np.argsort(np.nan_to_num(-key[sort], nan=np.inf, posinf=np.inf).reshape(shape).min(axis=1), kind="stable")
+
+
+def _row_columns(scores: Scores, run: RunData, rows: NDArray[np.intp], view: View) -> list[Column]:
+    flat = rows[:, 0]
+    columns = [_pairs(scores, flat)]
+    for name in ("attribute", "judge"):
+        if name in scores.columns and (name == "judge" or len(run.manifest.attributes) > 1):
+            columns += [_names(name, scores, flat)]
+    values = _values(scores, flat, view.sort)
+    columns += [Column(name, cells, _rank(name, view.sort)) for name, cells in values.items()]
+    if any(scores.columns["given_up"]):
+        columns.insert(-1, _names("given_up", scores, flat))
+    return columns
+
+
+def _facet_columns(scores: Scores, rows: NDArray[np.intp], view: View) -> list[Column]:
+    columns = [_pairs(scores, rows[:, 0])]
+    last = len(scores.facets) - 1
+    for place, facet in enumerate(map(_text, scores.facets)):
+        for name, cells in _values(scores, rows[:, place], view.sort).items():
+            rank = place if name == "score" else last + _rank(name, view.sort)
+            columns.append(Column(name, cells, rank, group=facet))
+        if any(scores.columns["given_up"]):
+            given_up = _names("given_up", scores, rows[:, place])
+            columns.insert(-1, replace(given_up, rank=last + given_up.rank, group=facet))
+    return columns
+
+
+def _pairs(scores: Scores, rows: NDArray[np.intp]) -> Column:
+    cells = [_text(scores.columns["pair_id"][row]) for row in rows]
+    return Column("pair", cells, numbers=[scores.pair(row) + 1 for row in rows])
+
+
+def _names(column: str, scores: Scores, rows: NDArray[np.intp]) -> Column:
+    """A column of few names, each many times."""
+    values = scores.columns[column]
+    place = {name: number for number, name in enumerate(dict.fromkeys(values), 1)}
+    shown = column.replace("_", " ")
+    return Column(shown, [_text(values[row]) for row in rows], _rank(shown, ""), [place[values[row]] for row in rows])
+
+
+def _rank(name: str, sort: str) -> int:
+    if name not in _LEAVES:
+        return 0
+    return 1 if name == _SHOWN_FOR.get(sort) else len(_LEAVES) + 1 - _LEAVES.index(name)
+
+
+def _values(scores: Scores, rows: NDArray[np.intp], sort: str) -> dict[str, list[str]]:
+    """The cells of ``rows`` by column, as text, without those that say which row it is."""
     columns = scores.columns
-    shown: dict[str, list[str]] = {"pair": [_text(columns["pair_id"][row]) for row in rows]}
-    if len(run.manifest.attributes) > 1:
-        shown["attribute"] = [_text(columns["attribute"][row]) for row in rows]
-    if "judge" in columns:
-        shown["judge"] = [_text(columns["judge"][row]) for row in rows]
-    shown["score"] = [_number(columns["score"][row]) for row in rows]
-    shown["95 % interval"] = [f"{_number(columns['ci_low'][row])} – {_number(columns['ci_high'][row])}" for row in rows]
+
+    def numbers(name: str) -> list[str]:
+        return [_number(columns[name][row]) for row in rows]
+
+    shown = {"score": numbers("score")}
+    shown["95 % interval"] = [
+        f"{low} – {high}" for low, high in zip(numbers("ci_low"), numbers("ci_high"), strict=True)
+    ]
     if "judge_spread" in columns:
-        shown["judges ±"] = [_number(columns["judge_spread"][row]) for row in rows]
-    else:
-        shown["variance"] = [_number(columns["variance"][row]) for row in rows]
-    for name in ("human", "n_unparsed"):  # only where there are any
+        shown["judges ±"] = numbers("judge_spread")
+    if "judge_spread" not in columns or sort == "variance":
+        shown["variance"] = numbers("variance")
+    for name in _OPTIONAL:  # only where there are any
         values = np.asarray(columns[name], dtype=np.float64)
         if np.any(values > 0) or (name == "human" and not np.all(np.isnan(values))):
-            shown[name] = [_number(columns[name][row]) for row in rows]
-    if any(columns["given_up"]):
-        shown["given up"] = [_text(columns["given_up"][row]) for row in rows]
-    shown["ratings"] = [f"{count:,}" for count in np.asarray(columns["n"])[rows.start : rows.stop]]
+            shown[name] = numbers(name)
+    shown["ratings"] = [f"{columns['n'][row]:,}" for row in rows]
     return shown
+
+
+def _print_table(console: Console, fitted: Fitted, shares: NDArray[np.float64], dim: NDArray[np.bool_]) -> None:
+    """Print ``fitted``, with bars of ``shares`` where there is room for them."""
+    taken = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
+    bar = min(_BAR, console.width - fitted.whole - _GAP)
+    has_bar = bar >= _SHORTEST_BAR
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),
+        width=taken + (bar + _GAP) * has_bar,
+    )
+    for column, width in zip(fitted.columns, fitted.widths, strict=True):
+        table.add_column(
+            Text(column.name), justify="right" if column.numbers is None else "left", no_wrap=True, width=width
+        )
+    if has_bar:
+        table.add_column("", no_wrap=True, width=bar)
+    for row, share in enumerate(shares):
+        cells = [Text(column.cells[row]) for column in fitted.columns]
+        bars = [Text("█" * round(bar * share))] if has_bar else []
+        table.add_row(*cells, *bars, style="dim" if dim[row] else "")
+    if any(name for name, _ in fitted.groups):
+        console.print(Text(" " * _GAP).join(_over(name, span) for name, span in fitted.groups), soft_wrap=True)
+    console.print(table, crop=False)
+
+
+def _over(group: str, span: int) -> Text:
+    """The name of a group over its columns."""
+    head = Text(f" {group} " if cell_len(group) + 2 <= span else group, style="bold")
+    head.align("center", span, "─" if group else " ")
+    return head
+
+
+def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int, lines: int) -> list[str]:
+    """What is not in the table and how to see it, and who judged."""
+    notes = []
+    if fitted.left_out:
+        names = ", ".join(map(_text, fitted.left_out))
+        notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.whole}")
+    pairs = fitted.columns[0]
+    if any(cell.endswith(f"#{number}") for cell, number in zip(pairs.cells, pairs.numbers or (), strict=True)):
+        notes.append("#N: the Nth pair of the data, where ids look the same")
+    order = "" if view.sort == DEFAULT_SORT else f" --sort {view.sort}"
+    what = " --what judge-scores" if "judge" in scores.columns and len(run.index.judges) > 1 else ""
+    others = "|".join(name for name in _SORTED_BY if name != view.sort)
+    shown = min(view.top, lines)
+    rest = f"{shown:,} of {lines:,} rows, " if shown < lines else ""
+    notes.append(f"{rest}{_SORTED_BY[view.sort]} (another order: --sort {others})")
+    if shown < lines:
+        table = f"--format table{' --wide' * view.wide}{order} --top {lines}"
+        notes.append(f"all rows: robin export {shlex.quote(str(run.path))}{what} {table}")
+    return [*notes, f"judge: {judged_by(run.manifest)}"]
 
 
 def judged_by(manifest: Manifest) -> str:

@@ -20,7 +20,7 @@ from robin_cli.errors import StorageError
 from robin_cli.output.export import Results, export, scores_table
 from robin_cli.output.scores import Scores, score
 from robin_cli.output.status import print_status, status_of
-from robin_cli.output.table import print_scores
+from robin_cli.output.table import View, print_scores
 from robin_cli.output.text import plain
 from robin_cli.records import Judgment, Pair
 from robin_cli.runs.reading import RunData, read_run
@@ -99,7 +99,7 @@ def test_leaves_no_half_file_where_it_cannot_write(tmp_path: Path) -> None:
 def test_prints_nothing_that_a_terminal_acts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, scores = hostile(tmp_path)
     out = io.StringIO()
-    print_scores(Console(file=out, width=100, force_terminal=False), scores, run)
+    print_scores(Console(file=out, width=100, force_terminal=False), scores, run, View())
     print_status(status_of(run.path), as_json=False)
     shown = out.getvalue() + capsys.readouterr().out
     assert "\\x1b[31m" in shown
@@ -119,7 +119,7 @@ def test_keeps_ordinary_text_as_it_is() -> None:
 def test_shows_the_score_on_a_narrow_terminal(tmp_path: Path) -> None:
     run = rated(tmp_path, [Pair("a-very-long-pair-id-" * 5, "p", "r")], [[0, 4, 2]])
     out = io.StringIO()
-    print_scores(Console(file=out, width=80), score(run), run)
-    row = out.getvalue().split("\n")[3]
+    print_scores(Console(file=out, width=80), score(run), run, View())
+    row = out.getvalue().split("\n")[2]
     assert row.split()[1:5] == ["2", "0.10", "–", "3.90"]
     assert "95 % interval" in out.getvalue()

@@ -15,7 +15,7 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from robin_cli.output import export as export_module
+from robin_cli.output import workbook
 from robin_cli.output.export import Results, export, judgments_of, scores_table
 from robin_cli.output.scores import score
 from robin_cli.records import Pair
@@ -142,7 +142,7 @@ def test_a_workbook_tells_what_its_numbers_were_made_with(run: Path, tmp_path: P
 def test_a_workbook_goes_on_in_another_sheet_where_one_is_full(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_module, "_SHEET_ROWS", 4)
+    monkeypatch.setattr(workbook, "_SHEET_ROWS", 4)
     export(judgments_of(run), {}, fmt=None, output=str(tmp_path / "j.xlsx"))
     book = openpyxl.load_workbook(tmp_path / "j.xlsx")
     sheets = [name for name in book.sheetnames if name != "settings"]
