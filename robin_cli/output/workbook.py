@@ -93,17 +93,11 @@ def _write_settings(sheet: Worksheet, settings: Mapping[str, Any], formats: Mapp
 
 
 def _cell(value: Any) -> Any:
-    """A setting as a cell holds it: several values by commas, a table as JSON, a time as one."""
+    """A setting as a cell holds it: several values by commas, a table as JSON."""
     if isinstance(value, list | tuple):
         return ", ".join(str(_cell(each)) for each in value)
     if isinstance(value, Mapping):
         return orjson.dumps(value).decode() if value else None
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            return value
-        return moment if moment.tzinfo else value
     return value
 
 

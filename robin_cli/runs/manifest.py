@@ -139,9 +139,18 @@ def settings_of(run: Path) -> dict[str, Any]:
         "data": manifest.data["source"],
         "data (SHA-256)": manifest.data["sha256"],
         "prompt (SHA-256)": manifest.prompt["sha256"],
-        "made": manifest.created_at,
+        "made": _time(manifest.created_at),
         **{f"version of {name}": version for name, version in manifest.versions.items()},
     }
+
+
+def _time(text: str) -> datetime | str:
+    """The time that :func:`now` wrote; the text itself where something else stands."""
+    try:
+        time = datetime.fromisoformat(text)
+    except (ValueError, TypeError):
+        return text
+    return time if time.tzinfo else text
 
 
 def differences(recorded: Manifest, wanted: Manifest) -> list[str]:

@@ -7,14 +7,20 @@ import io
 import math
 import shutil
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from robin_cli.errors import InputError
+from robin_cli.output import export as export_module
 from robin_cli.output import workbook
 from robin_cli.output.export import Results, export, judgments_of, scores_table
 from robin_cli.output.scores import score
@@ -149,3 +155,91 @@ def test_a_workbook_goes_on_in_another_sheet_where_one_is_full(
     assert len(sheets) == math.ceil(3 * len(TEXTS) / 4)
     assert sum(sum(1 for _ in book[name].iter_rows()) - 1 for name in sheets) == 3 * len(TEXTS)
     assert all(book[name]["A1"].value == "pair_id" for name in sheets)
+
+
+FORMATTED = "<r></t></is></c><c r='B2'><f>1+1</f></c><c><is><t></r>"
+"""What xlsxwriter writes as it stands, when it is asked for a text."""
+
+
+def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(run: Path, tmp_path: Path) -> None:
+    moment = datetime(2026, 11, 20, 10, 15, 0, 250_000, UTC)
+    texts = pa.array([FORMATTED, "=1+1", "https://example.org", "🦊" * 20_000])
+    rows = {
+        "text": texts,
+        "rating": pa.array([3, None, 0, 1], pa.int32()),
+        "usage_estimated": pa.array([True, False, None, True]),
+        "received_at": pa.array([moment, moment - timedelta(days=90_000), None, moment], pa.timestamp("us", tz="UTC")),
+        FORMATTED: pa.array([0.1, 2.6, float("nan"), 1e300]),
+    }
+    settings = {
+        "budget": 3000,
+        "temperature": 0.5,
+        "strict": True,
+        "base_url": ["http://a/v1", "http://b/v1"],
+        "extra_body": {"top_k": 40},
+        "limit": None,
+        "made": moment,
+        "formula": "=1+1",
+    }
+    export(Results.of(pa.table(rows)), settings, fmt=None, output=str(tmp_path / "s.xlsx"))
+    book = openpyxl.load_workbook(tmp_path / "s.xlsx")
+    sheet = book["results"]
+    assert (sheet.auto_filter.ref, sheet.freeze_panes, sheet["E1"].value) == ("A1:E5", "A2", FORMATTED)
+    cells = [[cell.value for cell in row] for row in sheet.iter_rows(min_row=2)]
+    assert [row[0] for row in cells[:3]] == [FORMATTED, "=1+1", "https://example.org"]
+    assert {sheet.cell(line, 1).data_type for line in range(2, 6)} == {"s"}
+    assert sheet["A4"].hyperlink is None
+    assert len(str(cells[3][0]).encode("utf-16-le")) // 2 <= 32_767  # as Excel counts
+    assert str(cells[3][0]).endswith("(cut: an Excel cell holds no more)")
+    assert [row[1:] for row in cells[::3]] == [
+        [3, True, moment.replace(tzinfo=None), 0.1],
+        [1, True, cells[0][3], 1e300],
+    ]
+    assert cells[1][2:] == [False, "1780-06-22 10:15:00.250000+00:00", 2.6]  # before Excel's first day: as text
+    assert cells[2][1:] == [0, None, None, None]
+    assert {row[0].value: row[1].value for row in book["settings"].iter_rows()} == settings | {
+        "base_url": "http://a/v1, http://b/v1",
+        "extra_body": '{"top_k":40}',
+        "made": moment.replace(tzinfo=None),
+    }
+    assert book["settings"]["B8"].data_type == "s"
+
+
+def test_refuses_more_columns_than_a_sheet_holds(tmp_path: Path) -> None:
+    wide = pa.table({f"c{at}": pa.array([1]) for at in range(16_385)})
+    with pytest.raises(InputError, match="a sheet holds 16,384; write csv or parquet"):
+        export(Results.of(wide), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+    assert not list(tmp_path.iterdir())
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+@example([2.6, 0.1 + 0.2, 1 / 3, 5e-324, -0.0, 1e22])
+def test_writes_floats_in_the_shortest_form_that_reads_back(numbers: list[float]) -> None:
+    for fmt, separator in (("csv", ","), ("tsv", "\t")):
+        out = io.BytesIO()
+        table = pa.table(
+            {"score": pa.array([*numbers, float("nan")], from_pandas=True), "other": pa.array([1, *numbers])}
+        )
+        export_module._WRITERS[fmt](Results.of(table), {}, out)
+        written = [line.split(separator) for line in out.getvalue().decode().splitlines()[1:]]
+        assert [float(score) for score, _ in written[:-1]] == numbers
+        assert written[-1][0] == ""
+        for (text, _), number in zip(written, numbers, strict=False):
+            assert digits(text) == digits(repr(number))  # which is the shortest
+
+
+def digits(number: str) -> int:
+    return len(number.partition("e")[0].replace(".", "").strip("-0"))
+
+
+def test_leaves_ids_as_they_are_where_asked_and_says_once_where_it_does_not(run: Path, tmp_path: Path) -> None:
+    done = robin("export", run, cwd=tmp_path)
+    assert done.stderr.count("\n") == 1
+    assert 'pair_id "=1+1" and others like it get an apostrophe' in done.stderr
+    assert "--raw" in done.stderr
+    raw = robin("export", run, "--raw", "-o", "raw.csv", cwd=tmp_path)
+    assert raw.stderr == ""
+    with (tmp_path / "raw.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["pair_id"] for row in csv.DictReader(file)] == TEXTS
+    with pytest.raises(InputError, match="--raw: not with --excel"):
+        export(scores_of(run), {}, fmt="csv", output=None, excel=True, raw=True)
