@@ -163,7 +163,7 @@ class Run:
         """Write the HTML report to ``output``, or into the run; where it is."""
         from robin_cli.output.report.writing import write_report
 
-        written = write_report([self.path], str(output or self.path / "report.html"))
+        written = write_report([self.path], None if output is None else str(output))
         if written is None:
             raise InputError("report: name a file, not standard output")
         return written

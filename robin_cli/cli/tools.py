@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,17 +60,19 @@ def init(
     """Write a commented robin.toml into this folder."""
     from robin_cli.config import DEFAULT_FILE, ready_configs
     from robin_cli.errors import InputError
+    from robin_cli.files import whole_file
     from robin_cli.shipped import shipped
 
     names = [name for name in ready_configs() if name != "demo"]  # its paths hold only where it is
     if like not in names:
         raise InputError(f'--like "{like}": ready configs are {", ".join(names)}')
     target = Path(DEFAULT_FILE)
-    if target.exists() and not force:
+    if os.path.lexists(target) and not force:
         raise InputError(f"{target}: is there already; --force writes over it")
     text = (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
     try:
-        target.write_text(text, encoding="utf-8")
+        with whole_file(target, mode=0o666) as file:
+            file.write(text.encode())
     except OSError as error:
         raise InputError(f"{target}: could not be written ({error.strerror})") from error
     typer.echo(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robin_cli.errors import InputError, StorageError
+from robin_cli.files import check_output_file, output_file
 from robin_cli.output.text import plain
 from robin_cli.statistics.agreement import COEFFICIENTS
 from robin_cli.statistics.experiment import Row, Subject
@@ -49,24 +50,36 @@ def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
     """Draw a row of pictures for each subject: WCE against budget, the spread of variances and means, and the agreement.
 
     Raises:
-        InputError: the file's name ends in none of SUFFIXES.
-        StorageError: it cannot be written.
+        InputError: the file's name ends in none of SUFFIXES, or it cannot be written.
+        StorageError: the disk would not take it.
     """
-    check_suffix(path)
+    check_picture(path)
     figure = _figure(rows, subjects)
     try:
-        if path.suffix.lower() == ".html":
-            path.write_text(_html(figure), encoding="utf-8")
-        else:
-            figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        with output_file(path) as file:
+            file.write(_drawn(figure, path.suffix.lower()))
     except OSError as error:
         raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with --plot") from error
 
 
-def check_suffix(path: Path) -> None:
-    """InputError unless ``path`` ends in one of SUFFIXES."""
+def check_picture(path: Path) -> None:
+    """InputError unless ``path`` ends in one of SUFFIXES and can be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"--plot {path}: a picture ends in {', '.join(SUFFIXES)}")
+    try:
+        check_output_file(path)
+    except OSError as error:
+        raise InputError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
+
+
+def _drawn(figure: Figure, suffix: str) -> bytes:
+    if suffix == ".html":
+        return _html(figure).encode()
+    picture = io.BytesIO()
+    figure.savefig(
+        picture, format=suffix.removeprefix("."), dpi=130, metadata={"Date": None} if suffix == ".svg" else None
+    )
+    return picture.getvalue()
 
 
 def _figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figure:

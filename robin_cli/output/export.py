@@ -23,6 +23,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from robin_cli.errors import InputError, StorageError
+from robin_cli.files import check_output_file, output_file
 from robin_cli.output.scores import Scores
 from robin_cli.output.workbook import write_workbook
 from robin_cli.runs.manifest import read_manifest
@@ -137,18 +138,11 @@ def export(
     if output in {None, "-"}:
         _to_stdout(write, results, settings)
         return
-    path = Path(str(output))
-    temporary = path.with_name(path.name + ".tmp")
     try:
-        with temporary.open("wb") as file:
-            write(results, settings, file)
-        temporary.replace(path)
+        with output_file(str(output)) as file:
+            _write_in_order(write, results, settings, file)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with -o") from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        raise StorageError(f"{output}: could not be written ({error.strerror}); name another file with -o") from error
 
 
 def _marked(write: _Writer) -> _Writer:
@@ -166,18 +160,23 @@ def _marked(write: _Writer) -> _Writer:
 
 def _to_stdout(write: _Writer, results: Results, settings: Mapping[str, Any]) -> None:
     try:
-        if write is _write_xlsx:  # it wants a file that it can move about in
-            with tempfile.TemporaryFile() as file:
-                write(results, settings, file)
-                file.seek(0)
-                shutil.copyfileobj(file, sys.stdout.buffer)
-        else:
-            write(results, settings, sys.stdout.buffer)
+        _write_in_order(write, results, settings, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         raise StorageError(f"standard output: could not be written ({error.strerror})") from error
+
+
+def _write_in_order(write: _Writer, results: Results, settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    """Write to ``file`` from its first byte to its last: it may be a pipe, in which nothing moves about."""
+    if write is not _write_xlsx:
+        write(results, settings, file)
+        return
+    with tempfile.TemporaryFile() as whole:
+        write(results, settings, whole)
+        whole.seek(0)
+        shutil.copyfileobj(whole, file)
 
 
 _Writer = Callable[[Results, Mapping[str, Any], IO[bytes]], None]
@@ -197,14 +196,21 @@ def check_output(fmt: str | None, output: str | None) -> None:
     """Refuse, before anything is paid for, an output that could not be written.
 
     Raises:
-        InputError: an unknown format, or a folder that is not there.
+        InputError: an unknown format, a folder that is not there, or a file that cannot be written.
     """
     if fmt == "table" and output not in {None, "-"}:
         raise InputError(f"-o {output}: --format table is for a terminal; leave --format out to write a file")
     if fmt != "table":
         _writer(fmt, output)
-    if output not in {None, "-"} and not Path(str(output)).absolute().parent.is_dir():
-        raise InputError(f"-o {output}: there is no folder {Path(str(output)).parent}; make it, or name another file")
+    if output in {None, "-"}:
+        return
+    folder = Path(str(output)).parent
+    if not folder.is_dir():
+        raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
+    try:
+        check_output_file(str(output))
+    except OSError as error:
+        raise InputError(f"-o {output}: cannot be written ({error.strerror}); name another file") from error
 
 
 def _write_csv(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:

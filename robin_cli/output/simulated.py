@@ -16,7 +16,7 @@ from rich.text import Text
 from robin_cli.config import SIMULATE, find_config
 from robin_cli.data.pools import Pool, load_pools
 from robin_cli.errors import InputError
-from robin_cli.output.curves import check_suffix, draw, saved
+from robin_cli.output.curves import check_picture, draw, saved
 from robin_cli.output.parsing import read_scale
 from robin_cli.output.text import plain
 from robin_cli.records import Scale
@@ -60,7 +60,7 @@ def load(given: Mapping[str, Any], file: str | None) -> SimulateConfig:
         **{name: _READ[name](value, name) if name in _READ else value for name, value in merged.items()}
     )
     if settings.plot:
-        check_suffix(Path(settings.plot))
+        check_picture(Path(settings.plot))
     return settings
 
 

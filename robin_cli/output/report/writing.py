@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robin_cli.errors import InputError, StorageError
+from robin_cli.files import check_output_file, check_whole_file, output_file, whole_file
 from robin_cli.output.report.page import html
+from robin_cli.runs.manifest import read_manifest
 from robin_cli.runs.reading import is_locked, read_run
 
+_FILE = "report.html"
 _MOST_RUNS = 2
 
 
@@ -25,6 +28,10 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
     """
     if len(runs) > _MOST_RUNS:
         raise InputError(f"robin report takes one run, or two to compare; {len(runs)} were given")
+    own = output is None  # a place that nobody named: a link there is not followed
+    path = _place(runs) if output is None else Path(output)
+    if output != "-":
+        _check(path, runs, own=own)
     working = [is_locked(run) for run in runs]
     data = [read_run(run) for run in runs]
     if len(data) == 1:
@@ -35,17 +42,30 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
         from robin_cli.output.report.comparison import comparison_of
 
         page = comparison_of(data[0], data[1], working=(working[0], working[1]))
-    text = html(page)
+    text = html(page).encode()
     if output == "-":
-        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.write(text)
         return None
-    path = Path(output) if output else (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
-    temporary = path.with_name(path.name + ".tmp")
     try:
-        temporary.touch(mode=0o600)  # it holds prompts
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        with whole_file(path) if own else output_file(path, mode=0o600) as file:  # it holds prompts
+            file.write(text)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with -o") from error
     return path
+
+
+def _place(runs: Sequence[Path]) -> Path:
+    return runs[0] / _FILE if len(runs) == 1 else Path(_FILE)
+
+
+def _check(path: Path, runs: Sequence[Path], *, own: bool) -> None:
+    """StorageError if ``path`` cannot be written, before minutes go into a report."""
+    for run in runs:
+        read_manifest(run)  # no run is the first thing to say
+    try:
+        (check_whole_file if own else check_output_file)(path)
+    except OSError as error:
+        command = f"robin report {' '.join(map(str, runs))} -o {runs[0].absolute().name}.html"
+        raise StorageError(
+            f"{path}: cannot be written ({error.strerror}); write it to another place, as {command}"
+        ) from error

@@ -1,0 +1,204 @@
+"""Where results go: files, links to files, pipes, devices and descriptors, none of which is ever replaced by something else."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import openpyxl
+import pandas as pd
+import pytest
+
+from robin_cli.errors import InputError
+from robin_cli.files import output_file
+from robin_cli.output.export import Results, check_output, export, scores_table
+from robin_cli.output.report.writing import write_report
+from robin_cli.output.scores import score
+from robin_cli.runs.reading import read_run
+from robin_cli.runs.store import RunStore
+from tests.conftest import environment, robin
+from tests.runs.test_store import PAIRS, judgment, manifest
+from tests.starting import COMMAND
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run, r, of three pairs."""
+    folder = tmp_path_factory.mktemp("outputs")
+    made = manifest(budget=9, settings={"base_url": ["http://x/v1"], "temperature": 1.0, **manifest().settings})
+    with RunStore.create(folder / "r", made, PAIRS) as store:
+        store.append([judgment(number) for number in range(9)])
+    return folder
+
+
+def received(pipe: Path, into: list[bytes]) -> threading.Thread:
+    """A reader of ``pipe`` to its end."""
+    reader = threading.Thread(target=lambda: into.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    return reader
+
+
+def test_writes_through_a_pipe_that_somebody_reads_in_every_format(work: Path) -> None:
+    plain = robin("export", "r", "--format", "csv", cwd=work).stdout
+    read = {"csv": lambda data: len(pd.read_csv(io.BytesIO(data))), "jsonl": lambda data: data.count(b"\n")}
+    read |= {"parquet": lambda data: len(pd.read_parquet(io.BytesIO(data)))}
+    read |= {"xlsx": lambda data: openpyxl.load_workbook(io.BytesIO(data)).worksheets[0].max_row - 1}
+    read |= {"html": lambda data: 3 if data.startswith(b"<!doctype html>") else 0}
+    for fmt, rows in read.items():
+        pipe = work / f"pipe.{fmt}"
+        os.mkfifo(pipe)
+        into: list[bytes] = []
+        reader = received(pipe, into)
+        if fmt == "csv":
+            done = robin("export", "r", "-o", pipe, cwd=work)
+            assert done.returncode == 0, done.stderr
+        elif fmt == "html":
+            write_report([work / "r"], str(pipe))
+        else:
+            run = read_run(work / "r")
+            export(Results.of(scores_table(score(run), run)), {}, fmt=None, output=str(pipe))
+        assert stat.S_ISFIFO(pipe.lstat().st_mode), "the pipe was replaced by a file"
+        reader.join(timeout=20)
+        assert rows(into[0]) == 3, fmt
+        assert fmt != "csv" or into[0].decode() == plain
+
+
+def test_writes_through_a_device_and_leaves_it_one(work: Path) -> None:
+    ours, theirs = pty.openpty()
+    device = Path(os.ttyname(theirs))
+    (work / "link.jsonl").symlink_to(device)
+    done = robin("export", "r", "--format", "csv", "-o", "link.jsonl", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert (work / "link.jsonl").readlink() == device
+    assert stat.S_ISCHR(device.stat().st_mode)
+    plain = robin("export", "r", cwd=work).stdout.encode()
+    shown = b""
+    while len(shown.replace(b"\r\n", b"\n")) < len(plain):
+        shown += os.read(ours, 65536)
+    assert shown.replace(b"\r\n", b"\n") == plain
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_follows_a_link_that_was_named_to_its_file_and_keeps_permissions(work: Path) -> None:
+    (work / "kept.csv").write_text("earlier")
+    (work / "kept.csv").chmod(0o640)
+    (work / "link.csv").symlink_to("kept.csv")
+    (work / "new.csv").symlink_to("made.csv")
+    plain = robin("export", "r", cwd=work).stdout
+    for link, target in (("link.csv", "kept.csv"), ("new.csv", "made.csv")):
+        assert robin("export", "r", "-o", link, cwd=work).returncode == 0
+        assert (work / link).is_symlink()
+        assert (work / target).read_text() == plain
+    assert stat.S_IMODE((work / "kept.csv").stat().st_mode) == 0o640
+    assert not [path.name for path in work.iterdir() if path.name.endswith(".tmp")]
+
+
+def test_writes_to_descriptors_as_they_were_opened(work: Path) -> None:
+    plain = robin("export", "r", cwd=work).stdout
+    script = (
+        'echo first > out.csv; "$@" -o /dev/stdout >> out.csv && "$@" -o /dev/fd/3 3> three.csv && '
+        '"$@" -o >(cat > four.csv) && while [ "$(cat four.csv | wc -l)" != "$(wc -l < three.csv)" ]; do sleep 0.01; done; '
+        '"$@" -o /dev/fd/5'
+    )
+    command = ["bash", "-c", script, "bash", *COMMAND, "export", "r"]
+    done = subprocess.run(command, cwd=work, env=environment(), capture_output=True, text=True, timeout=120)
+    assert (work / "out.csv").read_text() == "first\n" + plain
+    assert (work / "three.csv").read_text() == (work / "four.csv").read_text() == plain
+    assert done.returncode == 1
+    assert "/dev/fd/5: could not be written (Bad file descriptor); name another file with -o" in done.stderr
+
+
+def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    (tmp_path / "there.csv").write_text("earlier")
+    os.mkfifo(tmp_path / "pipe.csv")
+    refused = {
+        "folder.csv": r"\(it is a folder\); name another file",
+        "loop.csv": "Too many levels of symbolic links",
+        "no/such.csv": "there is no folder .*; make it, or name another file",
+        "/proc/robin.csv": "cannot be written",
+        "/dev/fd/99": "cannot be written",
+    }
+    for name, says in refused.items():
+        with pytest.raises(InputError, match=says):
+            check_output("csv", str(tmp_path / name))
+    for name in (
+        "there.csv",
+        "new.csv",
+        "pipe.csv",
+    ):  # the pipe has no reader yet: to look must neither wait nor open it
+        check_output("csv", str(tmp_path / name))
+    assert (tmp_path / "there.csv").read_text() == "earlier"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "loop.csv", "pipe.csv", "there.csv"]
+
+
+def test_finds_as_anyone_where_it_may_not_write(work: Path, tmp_path: Path) -> None:
+    for path in (tmp_path, *tmp_path.parents[:3]):
+        path.chmod(0o755)
+    (tmp_path / "locked.csv").write_text("earlier")
+    (tmp_path / "locked.csv").chmod(0o444)
+    code = (
+        "import os, sys\n"
+        "from robin_cli.output.export import check_output\n"
+        "from robin_cli.errors import InputError\n"
+        "if not os.geteuid(): os.setuid(65534)\n"
+        "for name in sys.argv[1:]:\n"
+        "    try: check_output('csv', name)\n"
+        "    except InputError as error: print(error)\n"
+    )
+    names = [str(tmp_path / "locked.csv"), "/nobody.csv"]
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, env=environment())
+    assert done.stdout.count("cannot be written (Permission denied); name another file") == 2, done.stderr
+
+
+def test_leaves_no_half_of_a_file_and_what_killed_processes_left_goes(tmp_path: Path) -> None:
+    target = tmp_path / "scores.csv"
+    target.write_text("earlier")
+    with pytest.raises(TypeError), output_file(target) as file:
+        file.writelines([b"half", None])  # type: ignore[list-item]
+    assert target.read_text() == "earlier"
+    stale, fresh = (tmp_path / f".scores.csv.{letter * 16}.tmp" for letter in "ab")
+    other = tmp_path / f".mine.csv.{'a' * 16}.tmp"
+    for path in (stale, fresh, other):
+        path.write_text("half")
+    for path in (stale, other):
+        os.utime(path, (1e9, 1e9))
+    with output_file(target) as file:
+        file.write(b"whole")
+    assert target.read_text() == "whole"
+    assert sorted(tmp_path.iterdir()) == sorted([target, fresh, other])
+
+
+def test_makes_no_settings_through_a_link_that_lies_there(tmp_path: Path) -> None:
+    (tmp_path / "robin.toml").symlink_to(tmp_path / "bashrc")
+    refused = robin("init", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--force writes over it" in refused.stderr
+    assert robin("init", "--force", cwd=tmp_path).returncode == 0
+    assert not (tmp_path / "bashrc").exists()
+    assert not (tmp_path / "robin.toml").is_symlink()
+
+
+def test_draws_to_a_pipe_and_says_before_it_simulates_that_it_cannot(tmp_path: Path) -> None:
+    (tmp_path / "pool.csv").write_text("pair_id,rating\n" + "a,1\na,2\nb,3\nb,1\n" * 3)
+    simulate = ["simulate", "pool.csv", "--budget", "20", "--schedulers", "uniform", "--runs", "2"]
+    os.mkfifo(tmp_path / "pipe.png")
+    into: list[bytes] = []
+    reader = received(tmp_path / "pipe.png", into)
+    done = robin(*simulate, "--plot", "pipe.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_ISFIFO((tmp_path / "pipe.png").lstat().st_mode)
+    reader.join(timeout=20)
+    assert into[0].startswith(b"\x89PNG")
+    refused = robin(*simulate, "--plot", "no/such.png", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "name another file" in refused.stderr
+    assert not refused.stdout
