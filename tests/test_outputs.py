@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import openpyxl
@@ -46,10 +47,13 @@ def received(pipe: Path, into: list[bytes]) -> threading.Thread:
 
 def test_writes_through_a_pipe_that_somebody_reads_in_every_format(work: Path) -> None:
     plain = robin("export", "r", "--format", "csv", cwd=work).stdout
-    read = {"csv": lambda data: len(pd.read_csv(io.BytesIO(data))), "jsonl": lambda data: data.count(b"\n")}
-    read |= {"parquet": lambda data: len(pd.read_parquet(io.BytesIO(data)))}
-    read |= {"xlsx": lambda data: openpyxl.load_workbook(io.BytesIO(data)).worksheets[0].max_row - 1}
-    read |= {"html": lambda data: 3 if data.startswith(b"<!doctype html>") else 0}
+    read: dict[str, Callable[[bytes], int]] = {
+        "csv": lambda data: len(pd.read_csv(io.BytesIO(data))),
+        "jsonl": lambda data: data.count(b"\n"),
+        "parquet": lambda data: len(pd.read_parquet(io.BytesIO(data))),
+        "xlsx": lambda data: openpyxl.load_workbook(io.BytesIO(data)).worksheets[0].max_row - 1,
+        "html": lambda data: 3 if data.startswith(b"<!doctype html>") else 0,
+    }
     for fmt, rows in read.items():
         pipe = work / f"pipe.{fmt}"
         os.mkfifo(pipe)

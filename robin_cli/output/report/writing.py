@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,7 +66,6 @@ def _check(path: Path, runs: Sequence[Path], *, own: bool) -> None:
     try:
         (check_whole_file if own else check_output_file)(path)
     except OSError as error:
-        command = f"robin report {' '.join(map(str, runs))} -o {runs[0].absolute().name}.html"
-        raise StorageError(
-            f"{path}: cannot be written ({error.strerror}); write it to another place, as {command}"
-        ) from error
+        command = shlex.join(["robin", "report", *map(str, runs), "-o", f"{runs[0].absolute().name}.html"])
+        there = f"name another place: {command}" if own else "name another file with -o"
+        raise StorageError(f"{path}: cannot be written ({error.strerror}); {there}") from error
