@@ -115,8 +115,8 @@ def test_writes_to_descriptors_as_they_were_opened(work: Path) -> None:
     done = subprocess.run(command, cwd=work, env=environment(), capture_output=True, text=True, timeout=120)
     assert (work / "out.csv").read_text() == "first\n" + plain
     assert (work / "three.csv").read_text() == (work / "four.csv").read_text() == plain
-    assert done.returncode == 1
-    assert "/dev/fd/5: could not be written (Bad file descriptor); name another file with -o" in done.stderr
+    assert done.returncode == 2
+    assert "/dev/fd/5: cannot be written (Bad file descriptor); name another file" in done.stderr
 
 
 def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> None:
