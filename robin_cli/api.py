@@ -38,6 +38,7 @@ from robin_cli.runs.schema import JUDGMENTS
 from robin_cli.runs.session import Outcome, Session
 from robin_cli.runs.store import RunStore
 from robin_cli.runs.work import check_rated, work
+from robin_cli.trust import Source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +104,7 @@ def judge(data: str | Path | Sequence[Pair] | pd.DataFrame, *, config: str | Non
     """
     _check_names(settings, {each.name for each in fields(RunConfig)} - _NOT_HERE)
     from_file = read_toml(find_config(config)) if config is not None else {}
-    chosen = RunConfig(**{**from_file, **checked_flags(_as_flags(settings)), "source": config or "Python"})
+    chosen = RunConfig(**{**from_file, **checked_flags(_as_flags(settings)), "source": Source(config or "Python")})
     api_keys(chosen)
     connection = connection_of(chosen)
     messages = _messages(chosen)
@@ -181,7 +182,8 @@ class Run:
         """
         _check_names(settings, {each.name for each in fields(Connection)} | {"quiet"})
         given = checked_flags(_as_flags({"budget": budget, **settings}))
-        chosen = RunConfig(**resumed(read_manifest(self.path), given))
+        chosen = resumed(self.path, given, in_python=True)
+        api_keys(chosen)
         messages = _messages(chosen)
         connection = connection_of(chosen)
         with reopen_run(self.path, budget=chosen.budget) as store:

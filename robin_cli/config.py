@@ -20,17 +20,15 @@ import orjson
 from robin_cli.errors import InputError, did_you_mean
 from robin_cli.shipped import shipped
 from robin_cli.small_files import read_small_file
+from robin_cli.trust import DEFAULT_KEY_ENV, NO_KEY, Source, check_found_file, host_of, named_in
 
 DEFAULT_FILE = "robin.toml"
-OPENAI_URL = "https://api.openai.com/v1"
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx", "table")
 SORTS = ("width", "score", "variance", "data")
 """What can come first in the table of scores: the widest interval, the highest score, the largest variance, the first pair."""
 DEFAULT_SORT = "width"
 DEFAULT_TOP = 60
 AUTO = "auto"
-NO_KEY = "-"
-DEFAULT_KEY_ENV = "OPENAI_API_KEY"
 SIMULATE = "simulate"
 """The table of a TOML file that holds the settings of robin simulate."""
 
@@ -82,8 +80,8 @@ class RunConfig:
     sort: str = DEFAULT_SORT
     top: int = DEFAULT_TOP
     raw: bool = False
-    source: str = "the command line"
-    """Where the settings that were not flags came from; for messages."""
+    source: Source = field(default_factory=Source)
+    """Where the settings that were not flags came from, and whose word they are."""
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -160,11 +158,19 @@ def load_config(given: Mapping[str, Any], file: str | None) -> RunConfig:
         file: path of a TOML file, or the name of a shipped config; None for ./robin.toml where there is one.
 
     Raises:
-        InputError: an unknown name, a wrong type or a value out of range, with the place it stands.
+        InputError: an unknown name, a wrong type or a value out of range, with the place it stands; or what a ./robin.toml
+            that was found and not named may not say.
     """
-    path = _config_path(file)
-    from_file = read_toml(path) if path else {}
-    return RunConfig(**{**from_file, **checked_flags(given), "source": str(path) if path else "the command line"})
+    flags = checked_flags(given)
+    if file is not None:
+        path = find_config(file)
+        return RunConfig(**{**read_toml(path), **flags, "source": Source(str(path))})
+    path = Path(DEFAULT_FILE)
+    if not path.is_file():
+        return RunConfig(**flags)
+    found = read_toml(path)
+    check_found_file(path, found, flags)
+    return RunConfig(**{**found, **flags, "source": Source(str(path), "folder", named_in(flags))})
 
 
 def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,25 +226,18 @@ def read_toml(path: Path) -> dict[str, Any]:
     return settings | ({"base_url": checked_urls(settings["base_url"])} if "base_url" in settings else {})
 
 
-def _config_path(file: str | None) -> Path | None:
-    if file is not None:
-        return find_config(file)
-    path = Path(DEFAULT_FILE)
-    return path if path.is_file() else None
-
-
 def find_config(file: str) -> Path:
-    """The TOML file ``file``, or the one of that name that ships with robin.
+    """The file of that name that ships with robin, or the TOML file ``file``.
 
     Raises:
         InputError: there is neither.
     """
+    ready = shipped("configs") / f"{file}.toml"
+    if "/" not in file and "\\" not in file and ready.is_file():
+        return ready  # also where a file of its name lies in the working folder: ./NAME is that one
     path = Path(file)
     if path.is_file() or path.is_fifo():
         return path
-    ready = shipped("configs") / f"{file}.toml"
-    if "/" not in file and "\\" not in file and ready.is_file():
-        return ready
     ready_ones = ready_configs()
     raise InputError(
         f"--config {file}: no such file; ready ones, by name, are {', '.join(ready_ones)}{did_you_mean(file, ready_ones)}"
@@ -301,13 +300,15 @@ def checked_urls(urls: Sequence[object], flag: str = "--base-url") -> tuple[str,
     """Addresses, each once, without a stroke at the end. InputError, naming ``flag``, for what is none or would leak."""
     checked = []
     for url in urls:
-        parts = urlsplit(str(url))
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise InputError(f"{flag}: must be an address such as http://localhost:8000/v1")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise InputError(
-                f"{flag}: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
-            )
+        try:
+            parts = urlsplit(str(url))
+            if "@" in parts.netloc or parts.query or parts.fragment:
+                raise InputError(
+                    f"{flag}: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
+                )
+            host_of(str(url))
+        except ValueError:
+            raise InputError(f"{flag}: must be an address such as http://localhost:8000/v1, in ASCII") from None
         checked.append(str(url).rstrip("/"))
     return tuple(dict.fromkeys(checked))
 

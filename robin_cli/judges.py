@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from robin_cli.config import DEFAULT_KEY_ENV, NO_KEY, OPENAI_URL, RunConfig, checked_urls
+from robin_cli.config import RunConfig, checked_urls
 from robin_cli.errors import InputError
+from robin_cli.trust import DEFAULT_KEY_ENV, NAMING, NO_KEY, OPENAI_URL, Sending, doubts, refusal, split_model
 
-_WITH_ADDRESS = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
 _LIKE_AN_ADDRESS = re.compile(r".*@(?:\w+:/|localhost\b|[\w.-]+:\d+|[\w-]+(?:\.[\w-]+)+/).*", re.DOTALL | re.IGNORECASE)
 
 
@@ -34,7 +34,7 @@ class JudgeAddress:
 
 def judge_name(model: str) -> str:
     """The name in ``NAME`` or ``NAME@https://…``, as --model takes them."""
-    return _split(model)[0]
+    return split_model(model)[0]
 
 
 def judges_of(config: RunConfig) -> tuple[JudgeAddress, ...]:
@@ -49,7 +49,7 @@ def judges_of(config: RunConfig) -> tuple[JudgeAddress, ...]:
     common = config.base_url or (OPENAI_URL,)
     if not config.model:
         raise InputError(f"--model is missing: name the judge that {common[0]} should answer with")
-    named = [_split(model) for model in config.model]
+    named = [split_model(model) for model in config.model]
     _check_names([name for name, _ in named])
     count = len(named)
     if bool(config.price_in) != bool(config.price_out):
@@ -75,11 +75,32 @@ def api_keys(config: RunConfig) -> Mapping[str, str]:
     """The key in each variable that ``config`` names; "none" where none is set and the endpoint is one that was named.
 
     Raises:
-        InputError: no endpoint is configured, or a variable that was named is not set.
+        InputError: no endpoint is configured, a variable that was named is not set, or a host that the user did not name
+            would get something.
     """
-    own = all(_split(model)[1] for model in config.model) and bool(config.model)
-    found = {name: _api_key(name, named=bool(config.base_url) or own) for name in dict.fromkeys(config.api_key_env)}
-    return {**found, NO_KEY: "none"}
+    keys = _keys(config)
+    if doubtful := doubts(config.source, sendings(judges_of(config), keys) if config.model else ()):
+        raise InputError(refusal(config.source, doubtful, {name: getattr(config, name) for name in NAMING}))
+    return keys
+
+
+def doubtful_hosts(config: RunConfig) -> list[Sending]:
+    """The hosts that ``config`` would send to and the user did not name, and the variables whose keys they would get.
+
+    Raises:
+        InputError: as :func:`api_keys`, but for these hosts.
+    """
+    keys = _keys(config)
+    return doubts(config.source, sendings(judges_of(config), keys))
+
+
+def sendings(judges: Iterable[JudgeAddress], keys: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Each address of ``judges``, with the variable whose key goes there; NO_KEY where none does."""
+    return [
+        (url, judge.api_key_env if keys[judge.api_key_env] != "none" else NO_KEY)
+        for judge in judges
+        for url in judge.base_urls
+    ]
 
 
 def keyless(judges: Iterable[JudgeAddress], keys: Mapping[str, str], variables: Sequence[str]) -> list[str]:
@@ -102,6 +123,12 @@ def _check_names(names: Sequence[str]) -> None:
             raise InputError(
                 f'--model: "{name}" is named twice; name it once, and each of its addresses with --base-url'
             )
+
+
+def _keys(config: RunConfig) -> dict[str, str]:
+    own = all(split_model(model)[1] for model in config.model) and bool(config.model)
+    found = {name: _api_key(name, named=bool(config.base_url) or own) for name in dict.fromkeys(config.api_key_env)}
+    return {**found, NO_KEY: "none"}
 
 
 def _paired(flag: str, kind: str, given: Sequence[Value], judges: int) -> list[Value]:
@@ -129,9 +156,3 @@ def _api_key(variable: str, *, named: bool) -> str:
             f"--api-key-env {variable}: that variable is not set; set it, or write - where no key is needed"
         )
     return key or "none"
-
-
-def _split(model: str) -> tuple[str, str | None]:
-    """Name and address; a name may hold an @ itself."""
-    found = _WITH_ADDRESS.fullmatch(model.strip())
-    return (found[1].strip(), found[2]) if found else (model.strip(), None)

@@ -29,6 +29,15 @@ settings.register_profile("robin", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("robin")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def configuration_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where robin keeps what the user named, in place of the user's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("config")
+        patch.setenv("XDG_CONFIG_HOME", str(folder))
+        yield folder
+
+
 def environment(**extra: str) -> dict[str, str]:
     """The environment without anything that configures robin, and with ``extra``."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("ROBIN_", "OPENAI_"))}

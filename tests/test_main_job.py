@@ -207,6 +207,25 @@ def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(tmp_path
     assert "data (SHA-256)" in robin(*judging(replay_url, data, 60, "--run", "r"), cwd=tmp_path).stderr
 
 
+def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    command = ["judge", str(data), "-a", "helpfulness", "--run", "r"]
+    nowhere = f"http://127.0.0.1:{free_port()}/v1"
+    first = robin(*command, "-b", "50", "--base-url", replay_url, "--model", REPLAY_MODEL, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+
+    typo = robin(
+        *command, "-b", "60", "--base-url", nowhere, "--model", REPLAY_MODEL, "--max-retries", "0", cwd=tmp_path
+    )
+    assert (typo.returncode, "has not answered a single call" in typo.stderr) == (3, True)
+    mended = robin(*command, "-b", "60", "--model", f"{REPLAY_MODEL}@{replay_url}", cwd=tmp_path)
+    assert mended.returncode == 0, mended.stderr
+    assert sum(int(row["n"]) for row in rows(mended.stdout)) == 60
+    assert robin("resume", "r", "--budget", "65", cwd=tmp_path).returncode == 0  # at the address that answered last
+    other = robin(*command, "-b", "70", "--base-url", replay_url, "--model", "another", cwd=tmp_path)
+    assert (other.returncode, f"model: the run has {REPLAY_MODEL}, now another" in other.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("change", "status", "said"),
     [

@@ -52,6 +52,7 @@ def check(
     given = {name: value for name, value in locals().items() if name not in {"config", "json"}}
     from rich.console import Console
 
+    from robin_cli.cli.confirming import confirmed
     from robin_cli.config import load_config
     from robin_cli.errors import EndpointError
     from robin_cli.judges import api_keys, judges_of
@@ -59,7 +60,7 @@ def check(
     from robin_cli.output.capabilities import facts_of, print_json
     from robin_cli.output.table import print_facts
 
-    settings = load_config(given, config)
+    settings = confirmed(load_config(given, config))
     judges = judges_of(settings)
     keys = api_keys(settings)
     for judge, url in ((each, url) for each in judges for url in each.base_urls):

@@ -117,6 +117,7 @@ def resume(
 
 
 def _judge(config: RunConfig) -> None:
+    from robin_cli.cli.confirming import confirmed
     from robin_cli.cli.work import spend
     from robin_cli.judges import api_keys
     from robin_cli.output.export import check_output
@@ -124,6 +125,7 @@ def _judge(config: RunConfig) -> None:
     from robin_cli.runs.connection import connection_of
     from robin_cli.runs.opening import open_run
 
+    config = confirmed(config)
     api_keys(config)  # no endpoint is the first thing to say: before data is read or a folder made
     connection = connection_of(config)
     check_output(config.format, config.output)
@@ -133,15 +135,17 @@ def _judge(config: RunConfig) -> None:
 
 
 def _resume(run: Path, given: dict[str, Any]) -> None:
+    from robin_cli.cli.confirming import confirmed
     from robin_cli.cli.work import spend
-    from robin_cli.config import RunConfig, checked_flags
+    from robin_cli.config import checked_flags
+    from robin_cli.judges import api_keys
     from robin_cli.output.export import check_output
     from robin_cli.output.messages import messages_for
     from robin_cli.runs.connection import connection_of, resumed
-    from robin_cli.runs.manifest import read_manifest
     from robin_cli.runs.opening import reopen_run
 
-    config = RunConfig(**resumed(read_manifest(run), checked_flags(given)))  # a robin.toml here is not this run's
+    config = confirmed(resumed(run, checked_flags(given)))  # a robin.toml here is not this run's
+    api_keys(config)  # before the run is opened
     check_output(config.format, config.output)
     messages = messages_for(config)
     connection = connection_of(config)

@@ -76,6 +76,7 @@ plan.__signature__ = _signature()  # type: ignore[attr-defined]
 
 def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) -> Path:
     """Make a run of so many ``calls``; where it is."""
+    from robin_cli.cli.confirming import confirmed
     from robin_cli.cli.work import spend
     from robin_cli.errors import InputError
     from robin_cli.judges import api_keys
@@ -98,6 +99,7 @@ def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) 
     if config.run and (Path(config.run) / FILE).exists() and read_manifest(Path(config.run)).budget > calls:
         messages.note(f"{config.run} has had more than the pilot's {calls:,} calls already: it is taken as it is")
         return Path(config.run)
+    config = confirmed(config)
     api_keys(config)
     connection = connection_of(config)
     with open_run(replace(config, budget=calls), messages.note, dataset) as store:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
-from robin_cli.config import RunConfig
-from robin_cli.errors import InputError
+from robin_cli.config import RunConfig, checked_flags
+from robin_cli.errors import InputError, RunError
 from robin_cli.judges import JudgeAddress, judge_name, judges_of
 from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.metering import Meter, Price, prices_of
@@ -16,7 +17,8 @@ from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
 from robin_cli.judging.pacing import Caps, Pacer
 from robin_cli.judging.structured import request_of
 from robin_cli.records import Scale
-from robin_cli.runs.manifest import Manifest
+from robin_cli.runs.manifest import FILE, Manifest, read_manifest
+from robin_cli.trust import Source, named_in
 
 AUTO_CEILING = 256
 _OF_JUDGES = ("model", "base_url", "api_key_env", "price_in", "price_out")
@@ -83,16 +85,18 @@ def last_connection(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def resumed(manifest: Manifest, given: Mapping[str, Any]) -> dict[str, Any]:
-    """How a further session reaches the judges, by names of RunConfig: as the last one did, but for what is ``given``.
+def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> RunConfig:
+    """How a further session of the run at ``run`` reaches the judges: as the last one did, but for what is ``given``.
 
     A ``model`` in ``given`` moves a judge to the address behind its name; a judge that is named without one, or not at all,
     stays where it was. Variables and prices for each judge go by the order in which ``given`` names them, never by chance.
 
     Raises:
         InputError: other judges than the run's; variables or prices that cannot be told apart.
+        RunError: no run, or one whose last session recorded what is no address and no variable.
     """
-    recorded = last_connection(manifest)
+    recorded = last_connection(read_manifest(run))
+    _check_recorded(recorded, run)
     settings = {**recorded, **given}
     names = tuple(map(judge_name, recorded["model"]))
     order = [judge_name(model) for model in given.get("model", ())] or list(names)
@@ -114,7 +118,18 @@ def resumed(manifest: Manifest, given: Mapping[str, Any]) -> dict[str, Any]:
                     "--model in the same order"
                 )
             settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
-    return settings
+    return RunConfig(**settings, source=Source(str(run), "run", named_in(given), in_python=in_python))
+
+
+def _check_recorded(recorded: Mapping[str, Any], run: Path) -> None:
+    """Hold what a manifest says, which may be another's, to what flags are held to, before it decides where keys go."""
+    try:
+        for name in ("base_url", "model", "api_key_env"):
+            if not all(isinstance(value, str) for value in recorded.get(name, ())):
+                raise InputError(f"{name}: not text")
+        checked_flags({name: recorded[name] for name in ("base_url", "api_key_env") if name in recorded})
+    except InputError as error:
+        raise RunError(f"{run / FILE}: its last session is damaged ({error}); restore the file from a copy") from None
 
 
 def addresses_of(manifest: Manifest) -> tuple[JudgeAddress, ...]:

@@ -165,8 +165,9 @@ def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
 
 
 def _identity(manifest: Manifest) -> dict[str, Any]:
-    return {
-        **manifest.settings,
+    return {  # where the judges are reached may differ from session to session
+        **{name: value for name, value in manifest.settings.items() if name != "base_url"},
+        "model": ", ".join(manifest.judges),
         "attributes": ", ".join(manifest.attributes),
         "scale": "-".join(map(str, manifest.scale)),
         "seed": manifest.seed,

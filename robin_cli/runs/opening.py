@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from robin_cli.allocation.arms import FloatArray
 from robin_cli.allocation.policies import Policy, Setup
 from robin_cli.allocation.warm import warm_policy
-from robin_cli.config import OPENAI_URL, RunConfig
+from robin_cli.config import RunConfig
 from robin_cli.data.pairs import Dataset, load_pairs
 from robin_cli.errors import InputError, RunError, did_you_mean
 from robin_cli.judges import judges_of
@@ -24,6 +24,7 @@ from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE, Manifest, differences
 from robin_cli.runs.store import RunStore
 from robin_cli.runs.variances import earlier_variances
+from robin_cli.trust import OPENAI_URL, is_loopback
 
 Notify = Callable[[str], None]
 
@@ -215,11 +216,6 @@ def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, keyed_
     for url in map(urlsplit, keyed_urls):
         if url.scheme == "http" and not is_loopback(url.hostname or ""):
             yield f"the key goes unencrypted to {url.hostname}: use https"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` is this machine."""
-    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def _continued(path: Path, wanted: Manifest) -> RunStore | None:

@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from robin_cli.errors import EndpointError, StorageError
-from robin_cli.judges import keyless
+from robin_cli.judges import keyless, sendings
 from robin_cli.runs.connection import Connection, endpoints_of
 from robin_cli.runs.engine import Stop
 from robin_cli.runs.opening import cautions
 from robin_cli.runs.session import Limits, Outcome, Session
 from robin_cli.runs.store import RunStore
+from robin_cli.trust import remember
 
 Around = Callable[[Session, Stop], AbstractContextManager[None]]
 """What is around the work of a session: displays that read it, signals that stop it. Entered inside the event loop."""
@@ -55,6 +56,7 @@ async def work(
         keyed = [url for judge in connection.judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
         for caution in cautions(store.manifest, len(session.arms), store.variances, keyed):
             note(caution)
+    remember(sendings(connection.judges, keys))  # so that a resume by the run's name alone finds them named
     store.set_manifest(store.manifest.with_session(**connection.recorded))
     try:
         with around(session, stop):
