@@ -47,6 +47,7 @@ class Fitted:
         groups: a name, cut to its room, for each run of columns of one group, and the cells that they take together.
         left_out: names of columns that found no room.
         whole: cells that everything would take, nothing cut or left out.
+        all_columns: cells that all columns would take, texts cut as far as they may be before a column is left out.
     """
 
     columns: Sequence[Column]
@@ -54,6 +55,7 @@ class Fitted:
     groups: Sequence[tuple[str, int]]
     left_out: Sequence[str]
     whole: int
+    all_columns: int
 
 
 def fit(columns: Sequence[Column], width: int, gap: int) -> Fitted:
@@ -73,7 +75,7 @@ def fit(columns: Sequence[Column], width: int, gap: int) -> Fitted:
         return _under_groups([columns[at] for at in kept], [natural[at] for at in kept], gap)
 
     kept = list(range(len(columns)))
-    whole = _taken(wanted(kept), gap)
+    whole, all_columns = _taken(wanted(kept), gap), _taken(least(kept, _READABLE), gap)
     while _taken(least(kept, _READABLE), gap) > width and (worst := max(columns[at].rank for at in kept)) > 0:
         kept = [at for at in kept if columns[at].rank < worst]
     shortest = least(kept, _SHORTEST)
@@ -86,6 +88,7 @@ def fit(columns: Sequence[Column], width: int, gap: int) -> Fitted:
         _named_spans(shown, widths, gap),
         list(dict.fromkeys(_left_out_name(column, shown) for column in out)),
         whole,
+        all_columns,
     )
 
 

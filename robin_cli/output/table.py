@@ -28,6 +28,7 @@ _BAR = 12
 _SHORTEST_BAR = 4
 _GAP = 2
 _DASH = "–"
+_ALL_ROWS = "all rows:"
 _OPTIONAL = ("human", "n_unparsed")
 _LEAVES = ("n_unparsed", "variance", "judges ±", "ratings", "human", "given up", "95 % interval")
 """Columns by what goes first where there is no room for all."""
@@ -66,7 +67,8 @@ def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> 
     dim = np.asarray(scores.retired[rows].any(axis=1))
     _print_table(console, fitted, counts[lines[: view.top]] / max(1, counts.max()), dim)
     for note in _notes(scores, run, fitted, view, console.width, len(lines)):
-        console.print(Text(plain(note)), soft_wrap=True)
+        copied = not console.is_terminal or note.startswith(_ALL_ROWS)  # a command is broken by the terminal alone
+        console.print(Text(plain(note)), soft_wrap=copied)
 
 
 def _order(scores: Scores, sort: str, shape: tuple[int, int]) -> NDArray[np.intp]:
@@ -184,7 +186,7 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
     notes = []
     if fitted.left_out:
         names = ", ".join(map(_text, fitted.left_out))
-        notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.whole}")
+        notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
     pairs = fitted.columns[0]
     if any(cell.endswith(f"#{number}") for cell, number in zip(pairs.cells, pairs.numbers or (), strict=True)):
         notes.append("#N: the Nth pair of the data, where ids look the same")
@@ -196,7 +198,7 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
     notes.append(f"{rest}{_SORTED_BY[view.sort]} (another order: --sort {others})")
     if shown < lines:
         table = f"--format table{' --wide' * view.wide}{order} --top {lines}"
-        notes.append(f"all rows: robin export {shlex.quote(str(run.path))}{what} {table}")
+        notes.append(f"{_ALL_ROWS} robin export {shlex.quote(str(run.path))}{what} {table}")
     return [*notes, f"judge: {judged_by(run.manifest)}"]
 
 

@@ -77,8 +77,8 @@ def test_cuts_no_number_and_keeps_ids_apart_at_any_width(columns: list[Column], 
         else:
             assert len({_look(cell) for cell in column.cells}) == len(set(column.numbers))
     assert all(cell_len(name) <= span for name, span in fitted.groups)
-    if width >= fitted.whole:
-        assert not fitted.left_out
+    assert bool(fitted.left_out) == (width < fitted.all_columns)
+    assert not fit(columns, fitted.all_columns, 2).left_out
 
 
 @given(st.lists(ids, min_size=1, max_size=30, unique=True), st.integers(8, 40))
@@ -145,7 +145,9 @@ def test_says_what_is_left_out_and_how_to_see_it(tmp_path: Path) -> None:
     assert "left out at 40 columns: 95 % interval, variance, human, ratings; wider: -o FILE, or COLUMNS=" in text
     assert "60 of 280 rows, widest interval first (another order: --sort score|variance|data)" in text
     assert f"all rows: robin export {run.path} --format table --top 280" in text
-    assert "left out" not in "\n".join(shown_at(120, run, View()))
+    wide_enough = int(text.partition("COLUMNS=")[2].split()[0])
+    assert "left out" not in "\n".join(shown_at(wide_enough, run, View()))
+    assert "left out" in "\n".join(shown_at(wide_enough - 1, run, View()))
 
 
 def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data(tmp_path: Path) -> None:
