@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import io
 import threading
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -32,7 +33,7 @@ from robin_cli.runs.connection import Connection, connection_of, resumed
 from robin_cli.runs.engine import Stop
 from robin_cli.runs.manifest import read_manifest
 from robin_cli.runs.opening import open_run as open_configured
-from robin_cli.runs.opening import prompts_of, reopen_run
+from robin_cli.runs.opening import pairs_of, prompts_of, reopen_run
 from robin_cli.runs.reading import read_judgments, read_run
 from robin_cli.runs.schema import JUDGMENTS
 from robin_cli.runs.session import Outcome, Session
@@ -56,9 +57,6 @@ _NOT_HERE = frozenset(
         "top",
         "raw",
         "source",
-        "columns",
-        "skip_bad_rows",
-        "limit",
     }
 )
 """Settings of the command line that have another place in Python."""
@@ -86,17 +84,24 @@ def load_pairs(
     return _load(source, columns=columns, skip_bad_rows=skip_bad_rows, limit=limit).pairs
 
 
-def judge(data: str | Path | Sequence[Pair] | pd.DataFrame, *, config: str | None = None, **settings: Any) -> Run:
+def judge(
+    data: str | Path | Sequence[str | Path] | Sequence[Pair] | pd.DataFrame,
+    *,
+    config: str | None = None,
+    **settings: Any,
+) -> Run:
     """Spend a budget of judge calls over ``data``, as ``robin judge`` does; returns when it is spent.
 
     A notebook's own event loop is left alone. Ctrl-C (or the notebook's stop button) lets calls under way finish, keeps all,
     and raises KeyboardInterrupt; ``open_run(...).resume()`` goes on. Keys come from the environment, never from here.
 
     Args:
-        data: a file, glob or ``hf://owner/name?split=…``, pairs (of :func:`load_pairs`), or a DataFrame.
+        data: a file, glob or ``hf://owner/name?split=…``, several of these in a list, pairs (of :func:`load_pairs`), or a
+            DataFrame.
         config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
         settings: by the names of the flags with underscores: ``budget=5000, attribute="helpfulness", base_url=…, model=…,
-            run="runs/mine", max_cost=5, quiet=True``. With a ``run`` that is there and has the same settings, that goes on.
+            run="runs/mine", max_cost=5, quiet=True``; ``columns``, ``skip_bad_rows`` and ``limit`` as in :func:`load_pairs`.
+            With a ``run`` that is there and has the same settings, that goes on.
 
     Raises:
         InputError: bad data or settings. EndpointError: the endpoint cannot be used. LimitReached: ``max_cost`` is reached.
@@ -108,7 +113,7 @@ def judge(data: str | Path | Sequence[Pair] | pd.DataFrame, *, config: str | Non
     api_keys(chosen)
     connection = connection_of(chosen)
     messages = _messages(chosen)
-    with open_configured(chosen, messages.note, _dataset(data, chosen)) as store:
+    with open_configured(chosen, messages.note, _dataset(data, chosen, messages.note)) as store:
         _spend(store, chosen, connection, messages)
         return Run(store.path)
 
@@ -214,13 +219,17 @@ def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
         flags["concurrency"] = str(flags["concurrency"])
     if isinstance(flags.get("attribute"), (list, tuple)):
         flags["attribute"] = ",".join(flags["attribute"])
+    if isinstance(flags.get("columns"), str):
+        flags |= checked_flags({"columns": flags["columns"]})
+    for name in {"columns", "extra_body"} & flags.keys():
+        flags[name] = dict(flags[name]) if isinstance(flags[name], Mapping) else flags[name]
     for name in ("run", "variances", "debug_http", "template"):
         if isinstance(flags.get(name), (str, Path)):
             flags[name] = str(Path(flags[name]).expanduser())
     return {name: of_its_type(name, value, "Python") for name, value in flags.items()}
 
 
-def _load(source: str | Path | Sequence[str | Path] | pd.DataFrame, **options: Any) -> Dataset:
+def _load(source: Any, **options: Any) -> Dataset:
     if isinstance(source, (str, Path, Sequence)):
         return data_pairs.load_pairs(source, **options)
     table = io.BytesIO()
@@ -233,22 +242,22 @@ def _load(source: str | Path | Sequence[str | Path] | pd.DataFrame, **options: A
     return data_pairs.read_pairs(table, "DataFrame", **options)
 
 
-def _dataset(data: str | Path | Sequence[Pair] | pd.DataFrame, config: RunConfig) -> Dataset:
-    options: dict[str, Any] = {
-        "columns": config.columns or None,
-        "skip_bad_rows": config.skip_bad_rows,
-        "limit": config.limit,
-    }
-    ratings = prompts_of(config).human_ratings
-    if isinstance(data, (str, Path)):
-        return data_pairs.load_pairs(data, ratings=ratings, **options)
-    if isinstance(data, Sequence) and any(options.values()):
-        raise InputError(f"{config.source}: columns, skip_bad_rows and limit are for files; give them to load_pairs")
-    pairs = (
-        list(cast("Sequence[Pair]", data))
-        if isinstance(data, Sequence)
-        else _load(data, ratings=ratings, **options).pairs
-    )
+def _dataset(data: Any, config: RunConfig, notify: Callable[[str], None]) -> Dataset:
+    named = isinstance(data, (str, Path)) or (isinstance(data, Sequence) and _are_names(data))
+    if named or not isinstance(data, Sequence):
+        found = pairs_of(config, prompts_of(config), notify, partial(_load, data))
+        return found if named else _in_memory(found.pairs, found.skipped)
+    if config.columns:
+        raise InputError(f"{config.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
+    return _in_memory(list(data)[: config.limit], 0)
+
+
+def _are_names(data: Sequence[Any]) -> bool:
+    return bool(data) and all(isinstance(each, (str, Path)) for each in data)
+
+
+def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
+    """Pairs that came from no file, told apart by what they are; InputError where they cannot be judged."""
     seen: set[str] = set()
     digest = hashlib.sha256()
     for pair in pairs:
@@ -260,7 +269,7 @@ def _dataset(data: str | Path | Sequence[Pair] | pd.DataFrame, config: RunConfig
         digest.update(orjson.dumps(asdict(pair), option=orjson.OPT_SORT_KEYS) + b"\n")
     if not pairs:
         raise InputError("judge: no pairs")
-    return Dataset(pairs, 0, digest.hexdigest(), "Python")
+    return Dataset(pairs, skipped, digest.hexdigest(), "Python")
 
 
 def _messages(config: RunConfig) -> Messages:

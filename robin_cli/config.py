@@ -139,6 +139,10 @@ _CHECKS: Mapping[str, _Check] = {
     "timeout": (lambda v: 0 < v < math.inf, "seconds, above 0"),
     "max_retries": (lambda v: v >= 0, "at least 0"),
     "limit": (lambda v: v >= 1, "a number of pairs, at least 1"),
+    "columns": (
+        lambda v: all(isinstance(each, str) for item in v.items() for each in item),
+        'names as text: prompt = "question", response = "answer"',
+    ),
     "format": (lambda v: v in FORMATS, "one of " + ", ".join(FORMATS)),
     "sort": (lambda v: v in SORTS, "one of " + ", ".join(SORTS)),
     "top": (lambda v: v >= 1, "a number of rows, at least 1"),

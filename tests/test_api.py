@@ -126,7 +126,7 @@ def test_takes_numbers_of_numpy(tmp_path: Path, replay_url: str) -> None:
 
 
 def test_settings_in_a_file_that_are_about_data_hold(tmp_path: Path, replay_url: str) -> None:
-    (tmp_path / "cfg.toml").write_text("limit = 3\n", encoding="utf-8")
+    (tmp_path / "cfg.toml").write_text('limit = 3\ncolumns = { prompt = "prompt" }\n', encoding="utf-8")
     given = settings(replay_url, tmp_path / "r", config=str(tmp_path / "cfg.toml"))
 
     run = judge(write_pairs(tmp_path / "pairs.jsonl", 9), budget=12, **given)
@@ -134,6 +134,46 @@ def test_settings_in_a_file_that_are_about_data_hold(tmp_path: Path, replay_url:
     assert len(run.scores()) == 3
     with pytest.raises(RobinError, match="give them to load_pairs"):
         judge([Pair("a", "p", "r")], budget=12, **given)
+
+
+def test_reads_columns_limit_and_bad_rows_of_whatever_holds_the_pairs(
+    tmp_path: Path, replay_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"q": f"Name {k} colours.", "answer": f"Blue, and {k}."} for k in range(5)]
+    rows.insert(1, {"q": "", "answer": "none was asked for"})
+    file = tmp_path / "bad.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    columns = {"prompt": "q", "response": "answer"}
+    asked = settings(replay_url, tmp_path, budget=9, quiet=False)
+    read: dict[str, Any] = {"columns": columns, "skip_bad_rows": True, "limit": 3}
+
+    pairs = load_pairs(file, **read | {"limit": None})
+    sources: list[tuple[str, Any, dict[str, Any]]] = [
+        ("path", file, read),
+        ("text", str(file), read | {"columns": "prompt=q,response=answer"}),
+        ("paths", [file], read),
+        ("frame", pd.DataFrame(rows), read),
+        ("pairs", pairs, {"limit": np.int64(3), "skip_bad_rows": True}),
+        ("tuple", tuple(pairs), {"limit": 3}),
+    ]
+    for name, data, given in sources:
+        run = judge(data, **asked | given | {"run": tmp_path / name})
+        assert list(run.scores()["pair_id"]) == [pair.pair_id for pair in pairs[:3]], name
+        assert ("bad row" in capsys.readouterr().err) == (name not in {"pairs", "tuple"}), name
+        again = judge(data, **asked | given | {"run": tmp_path / name, "budget": 12})  # the same settings: it goes on
+        assert again.status()["spent"] == 12
+        capsys.readouterr()
+
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
+        (file, {"columns": columns}, "bad.jsonl:2: "),
+        (file, {"columns": {**columns, "id": 3}}, "columns .*must be names as text"),
+        (pairs, {"columns": columns}, "pairs have none; give them to load_pairs"),
+        (pairs, {"limit": 0}, "limit 0: must be a number of pairs, at least 1"),
+    ]
+    for data, given, said in wrong:
+        with pytest.raises(RobinError, match=said):
+            judge(data, **asked | given | {"run": tmp_path / "refused"})
+    assert not (tmp_path / "refused").exists()
 
 
 def test_an_interrupt_before_the_first_call_is_not_lost() -> None:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -69,18 +70,22 @@ def recorded_prompts(manifest: Manifest) -> PromptSet:
     return load_prompts(manifest.attributes)  # a run from before there was one
 
 
-def pairs_of(config: RunConfig, prompts: PromptSet, notify: Notify) -> Dataset:
+def pairs_of(
+    config: RunConfig, prompts: PromptSet, notify: Notify, read: Callable[..., Dataset] | None = None
+) -> Dataset:
     """The pairs that ``config`` names, with the human ratings of what ``prompts`` ask for.
+
+    Args:
+        read: takes the options of :func:`load_pairs` and has the pairs, where they are not in the files of ``config``.
 
     Raises:
         InputError: it names none, or they cannot be read.
     """
-    if not config.data:
+    if read is None and not config.data:
         raise InputError(
             "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
         )
-    dataset = load_pairs(
-        config.data,
+    dataset = (read or partial(load_pairs, config.data))(
         columns=config.columns or None,
         ratings=prompts.human_ratings,
         skip_bad_rows=config.skip_bad_rows,
