@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
-from rich.console import Console
 
 from robin_cli.config import SEVERAL, RunConfig, checked_flags, find_config, of_its_type, read_toml
 from robin_cli.data import pairs as data_pairs
@@ -24,7 +23,7 @@ from robin_cli.data.pairs import Dataset
 from robin_cli.errors import InputError, RobinError, did_you_mean
 from robin_cli.judges import api_keys
 from robin_cli.output.export import scores_table
-from robin_cli.output.messages import Messages
+from robin_cli.output.messages import Messages, messages_for
 from robin_cli.output.progress import conclusion, shown
 from robin_cli.output.scores import judge_scores, score
 from robin_cli.output.status import status_of
@@ -112,7 +111,7 @@ def judge(
     chosen = RunConfig(**{**from_file, **checked_flags(_as_flags(settings)), "source": Source(config or "Python")})
     api_keys(chosen)
     connection = connection_of(chosen)
-    messages = _messages(chosen)
+    messages = messages_for(chosen, notebook=True)
     with open_configured(chosen, messages.note, _dataset(data, chosen, messages.note)) as store:
         _spend(store, chosen, connection, messages)
         return Run(store.path)
@@ -189,7 +188,7 @@ class Run:
         given = checked_flags(_as_flags({"budget": budget, **settings}))
         chosen = resumed(self.path, given, in_python=True)
         api_keys(chosen)
-        messages = _messages(chosen)
+        messages = messages_for(chosen, notebook=True)
         connection = connection_of(chosen)
         with reopen_run(self.path, budget=chosen.budget) as store:
             _spend(store, chosen, connection, messages)
@@ -270,11 +269,6 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
     if not pairs:
         raise InputError("judge: no pairs")
     return Dataset(pairs, skipped, digest.hexdigest(), "Python")
-
-
-def _messages(config: RunConfig) -> Messages:
-    # A notebook shows lines; a live display there would need its widgets.
-    return Messages(Console(stderr=True, highlight=False, force_jupyter=False), quiet=config.quiet)
 
 
 class _Stopper:

@@ -163,6 +163,11 @@ class Judgment:
         return self.status != "failed"
 
 
+def number_of(count: int, noun: str) -> str:
+    """A count with its noun: "1 call", "3,000 calls"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def counted(reasons: Mapping[str, int]) -> str:
     """Reasons and how often each, as people read them: "3 missing a rating line, 1 truncated"; empty for none."""
     return ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in sorted(reasons.items()))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
 from robin_cli.cli import check, inspect, judge, plan, report, simulate, tools
-from robin_cli.errors import RobinError
+from robin_cli.cli.streams import discard_output, finish_output, settle_streams
+from robin_cli.errors import InputError, RobinError, StorageError
 
 INTERRUPTED = 130
 
@@ -22,10 +24,9 @@ class _Group(TyperGroup):
         """Run a command; a reader that leaves (robin export … | head) ends it quietly."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            finish_output()
         except BrokenPipeError:
-            # Python would meet the closed pipe again when it flushes stdout at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             return None
         return result
 
@@ -76,17 +77,38 @@ class _WithoutPandas(MetaPathFinder):
 def main() -> None:
     """Run the command line; every error a user can cause or meet ends here, as one message and an exit code."""
     sys.meta_path.insert(0, _WithoutPandas())
+    settle_streams()
     try:
-        app()
+        _check_arguments(sys.argv[1:])
+        try:
+            app()
+        except RobinError:
+            with suppress(StorageError, BrokenPipeError):  # what went wrong first says more
+                finish_output()
+            raise
+        finally:
+            finish_output()  # what --help and --version print
     except RobinError as error:
-        _complain(str(error))
-        sys.exit(error.exit_code)
+        _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
-        _complain("interrupted")
-        sys.exit(INTERRUPTED)
+        _leave("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:  # of the machine, not of robin: a folder that went away, too many open files
+        place = "" if error.filename is None else f"{error.filename}: "
+        _leave(f"{place}{error.strerror or error}", 1)
 
 
-def _complain(message: str) -> None:
+def _check_arguments(given: Sequence[str]) -> None:
+    for argument in given:
+        if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
+            raise InputError(
+                f'"{argument}": holds bytes that are no UTF-8, which no file of a run could name; rename the file'
+            )
+
+
+def _leave(message: str, code: int) -> NoReturn:
     from robin_cli.output.text import plain
 
     print(f"robin: {plain(message)}", file=sys.stderr)
+    sys.exit(code)

@@ -129,12 +129,14 @@ def render(
         raise InputError(
             f'--pair "{pair}": not in {dataset.source}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}'
         )
-    # On a terminal, text from the data must not act; in a pipe it is what would be sent, to the letter.
-    show = plain if sys.stdout.isatty() else str
     prompts.check_references([found])
     for name in prompts.attributes:
         for message in prompts.messages(found, name):
-            print(f"[{message['role']}]\n{show(message['content'])}\n")  # typer.echo would take escape sequences out
+            text = f"[{message['role']}]\n{message['content']}\n\n"
+            if sys.stdout.isatty():  # there text from the data must not act
+                print(plain(text), end="")
+            else:  # what would be sent, to the letter
+                sys.stdout.buffer.write(text.encode())
 
 
 def parse(

@@ -169,6 +169,7 @@ def _delivered(store: RunStore, config: RunConfig) -> Iterator[None]:
 def _deliver(store: RunStore, config: RunConfig) -> None:
     from rich.console import Console
 
+    from robin_cli.errors import StorageError
     from robin_cli.output.export import Results, export, scores_table
     from robin_cli.output.messages import messages_for
     from robin_cli.output.scores import score
@@ -178,18 +179,21 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
 
     data = read_run(store.path)
     scores = score(data)
-    if config.format == "table" or (config.output is None and config.format is None and sys.stdout.isatty()):
-        print_scores(Console(), scores, data, View(config.sort, config.top, wide=config.wide))
-        return
-    table = scores_table(scores, data, with_text=config.with_text, wide=config.wide)
     messages = messages_for(config)
-    export(
-        Results.of(table),
-        settings_of(store.path),
-        fmt=config.format,
-        output=config.output,
-        raw=config.raw,
-        notify=messages.note,
-    )
+    try:
+        if config.format == "table" or (config.output is None and config.format is None and sys.stdout.isatty()):
+            print_scores(Console(), scores, data, View(config.sort, config.top, wide=config.wide))
+            return
+        table = scores_table(scores, data, with_text=config.with_text, wide=config.wide)
+        export(
+            Results.of(table),
+            settings_of(store.path),
+            fmt=config.format,
+            output=config.output,
+            raw=config.raw,
+            notify=messages.note,
+        )
+    except StorageError as error:
+        raise StorageError(f"{error}. All ratings are kept: robin export {store.path} -o FILE") from error
     if config.output not in {None, "-"}:
         messages.note(f"scores: {config.output}")

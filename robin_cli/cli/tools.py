@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,7 +94,11 @@ def rubrics(
     from robin_cli.judging.rubrics import known_attributes, known_templates, prompt_source, rubric_of
 
     if name is not None:
-        print(prompt_source(name), end="")
+        source = prompt_source(name)
+        if sys.stdout.isatty():
+            print(source, end="")
+        else:  # into a file it is what the file has, whatever the terminal's encoding
+            sys.stdout.buffer.write(source.encode())
         return
     for attribute in known_attributes():
         rubric = rubric_of(attribute)
@@ -109,7 +114,8 @@ async def _serve(replay: Replay, port: int) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell has it for what it runs in the background
+            loop.add_signal_handler(number, stop.set)
     try:
         await serve_until(replay, port, typer.echo, stop)
     except OSError as error:

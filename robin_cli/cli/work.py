@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
@@ -16,6 +15,7 @@ from robin_cli.errors import LimitReached, RobinError, StorageError
 from robin_cli.judges import api_keys
 from robin_cli.output.messages import Messages
 from robin_cli.output.progress import conclusion, shown
+from robin_cli.records import number_of
 from robin_cli.runs.connection import Connection
 from robin_cli.runs.engine import GRACE_S, Stop
 from robin_cli.runs.session import Outcome, Session
@@ -38,6 +38,8 @@ def spend(
         typer.Exit: it was interrupted.
     """
     keys = api_keys(config)
+    before = {number: signal.getsignal(number) for number in _stopping_signals()}
+    outcome = None
     try:
         outcome = asyncio.run(
             work(
@@ -52,8 +54,13 @@ def spend(
     except RobinError as error:
         if store.has_answers and not isinstance(error, StorageError):  # which says itself what is where
             more = " --max-cost MORE" if isinstance(error, LimitReached) else ""
-            messages.note(f"everything received is kept in {store.path}; to go on: {_again(store, config)}{more}")
+            lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
+            messages.note(f"everything received is kept in {store.path}{lost}; to go on: {_again(store, config)}{more}")
         raise
+    finally:
+        interrupted = outcome is not None and outcome.interrupted  # then one more must not disturb what is put away
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_IGN if interrupted else handler)
     if outcome is None and pilot:
         messages.note(f"the pilot {store.path} is made already: nothing was sent")
         return
@@ -73,31 +80,45 @@ def _around(session: Session, stop: Stop, messages: Messages, *, quiet: bool) ->
 
 
 def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
+    """Have Ctrl-C, kill and a terminal that closes stop the session. What was ignored from the beginning stays ignored."""
+    loop = asyncio.get_running_loop()
+
     def asked() -> None:
         if not stop.requested.is_set():
-            messages.note(
-                f"stopping: {session.stats.in_flight} calls under way may finish, {GRACE_S:g} s at most; once more stops now"
-            )
+            under_way = number_of(session.stats.in_flight, "call")
+            messages.note(f"stopping: {under_way} under way may finish, {GRACE_S:g} s at most; once more stops now")
         stop.request()
 
-    loop = asyncio.get_running_loop()
-    names = ["SIGINT", "SIGTERM", "SIGHUP"]
-    for number in [getattr(signal, name) for name in names if hasattr(signal, name)]:
-        if os.name == "nt":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(asked))
-        else:
-            loop.add_signal_handler(number, asked)
+    def on_signal(*_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: what was received is being put away
+            loop.call_soon_threadsafe(asked)
+
+    for number in _stopping_signals():
+        signal.signal(number, on_signal)
+
+
+def _stopping_signals() -> list[int]:
+    """Those that stop a run: not what nohup, or a shell for its background jobs, had ignored."""
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _again(store: RunStore, config: RunConfig) -> str:
     return f"robin resume {store.path}" + (f" -o {config.output}" if config.output else "")
 
 
+def _not_waited_for(calls: int) -> str:
+    return f"; {number_of(calls, 'call')} under way not waited for, which may be on the bill" if calls else ""
+
+
 def _conclude(store: RunStore, outcome: Outcome, config: RunConfig, messages: Messages) -> None:
     for line in conclusion(outcome):
         messages.note(line)
     if outcome.interrupted:
-        print(f"robin: interrupted; everything received is kept. To go on: {_again(store, config)}", file=sys.stderr)
+        lost = _not_waited_for(outcome.stats.dropped)
+        print(
+            f"robin: interrupted; everything received is kept{lost}. To go on: {_again(store, config)}", file=sys.stderr
+        )
         raise typer.Exit(INTERRUPTED)
     check_rated(outcome, store.path)
     messages.note(f"run: {store.path}")

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import IO, Any, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
 from robin_cli.config import RunConfig
 from robin_cli.output.text import plain
+
+
+class Unfailing:
+    """A stream of text to whose reader it is all one whether it still reads: what cannot be written is dropped.
+
+    Args:
+        stream: what is written to; None for nothing, as in a program without a terminal.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write ``text`` if that can be done."""
+        with suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush if that can be done."""
+        with suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Messages:
@@ -34,6 +63,8 @@ class Messages:
                 yield
 
 
-def messages_for(config: RunConfig) -> Messages:
-    """Messages on stderr, as ``config`` wants them."""
-    return Messages(Console(stderr=True, highlight=False), quiet=config.quiet)
+def messages_for(config: RunConfig, *, notebook: bool = False) -> Messages:
+    """Messages on stderr, as ``config`` wants them; in a ``notebook`` as lines, for a live display would need its widgets."""
+    file = cast("IO[str]", Unfailing(sys.stderr))
+    console = Console(file=file, stderr=True, highlight=False, force_jupyter=False if notebook else None)
+    return Messages(console, quiet=config.quiet)

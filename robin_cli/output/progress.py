@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich.constrain import Constrain
 from rich.live import Live
 
 from robin_cli.output.live import REFRESH_HZ, LiveView, Pace, standing_of
@@ -19,6 +20,9 @@ from robin_cli.runs.fold import Spending
 from robin_cli.runs.session import Outcome, Session
 
 _PLAIN_INTERVAL_S = 30.0
+_NARROWEST = 20
+_ECHO = 5
+"""Columns left free: where a terminal's "^C" made a further line, the picture's first line would stay behind."""
 
 
 @contextmanager
@@ -27,8 +31,12 @@ def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None
     if quiet:
         yield
     elif messages.console.is_terminal:
-        view = LiveView(session)
-        with Live(get_renderable=view.render, console=messages.console, refresh_per_second=REFRESH_HZ, transient=True):
+        view, console = LiveView(session), messages.console
+
+        def picture() -> Constrain:
+            return Constrain(view.render(), max(_NARROWEST, console.width - _ECHO))
+
+        with Live(get_renderable=picture, console=console, refresh_per_second=REFRESH_HZ, transient=True):
             yield
     else:
         over = threading.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from robin_cli.records import Judgment
 
@@ -29,6 +30,9 @@ class Committer:
         self._queue: list[tuple[Sequence[Judgment], Then]] = []
         self._writer: asyncio.Task[None] | None = None
         self._last = float("-inf")
+        # Its thread is started now: what was paid for must not be lost for want of one, or of a file to load it from.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="robin-journal")
+        self._thread.submit(time.monotonic)
 
     def commit(self, judgments: Sequence[Judgment], then: Then) -> None:
         """Write ``judgments``; ``then`` is called, on the event loop, with None once they are on disk, or with what failed."""
@@ -37,9 +41,10 @@ class Committer:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
     async def drain(self) -> None:
-        """Wait until everything handed in has been written or has failed, and all who wait were told."""
+        """Wait until everything handed in has been written or has failed, and all who wait were told; then it is over."""
         while self._writer is not None:
             await asyncio.shield(self._writer)
+        self._thread.shutdown(wait=False)
 
     async def _write_all(self) -> None:
         try:
@@ -56,7 +61,8 @@ class Committer:
     async def _write_batch(self, batch: Sequence[tuple[Sequence[Judgment], Then]]) -> None:
         failed: BaseException | None = None
         try:
-            await asyncio.to_thread(self._write, [judgment for judgments, _ in batch for judgment in judgments])
+            judgments = [judgment for judgments, _ in batch for judgment in judgments]
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._write, judgments)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is for those who wait
             failed = error
         for _, then in batch:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from robin_cli.config import RunConfig, checked_flags
+from robin_cli.config import AUTO, RunConfig, checked_flags
 from robin_cli.errors import InputError, RunError
 from robin_cli.judges import JudgeAddress, judge_name, judges_of
 from robin_cli.judging.endpoints import Endpoints, Member
@@ -17,6 +17,7 @@ from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
 from robin_cli.judging.pacing import Caps, Pacer
 from robin_cli.judging.structured import request_of
 from robin_cli.records import Scale
+from robin_cli.runs.descriptors import most_connections
 from robin_cli.runs.manifest import FILE, Manifest, read_manifest
 from robin_cli.trust import Source, named_in
 
@@ -154,15 +155,25 @@ def endpoints_of(
     """
     reached = {judge.name: judge for judge in connection.judges}
     judges = [reached[name] for name in manifest.judges]
-    endpoints = [_endpoints(manifest, connection, judge, keys[judge.api_key_env], notify) for judge in judges]
+    fixed = None if connection.concurrency == AUTO else int(connection.concurrency)
+    addresses = sum(len(judge.base_urls) for judge in judges)
+    wanted = min(fixed or AUTO_CEILING, manifest.budget)
+    most = max(1, most_connections(wanted * addresses, notify) // addresses)
+    calls = (None if fixed is None else min(fixed, most), min(AUTO_CEILING, most))
+    endpoints = [_endpoints(manifest, connection, judge, keys[judge.api_key_env], calls, notify) for judge in judges]
     return endpoints, [connection.prices(judge)[0] for judge in judges]
 
 
 def _endpoints(
-    manifest: Manifest, connection: Connection, judge: JudgeAddress, key: str, notify: Callable[[str], None]
+    manifest: Manifest,
+    connection: Connection,
+    judge: JudgeAddress,
+    key: str,
+    calls: tuple[int | None, int],
+    notify: Callable[[str], None],
 ) -> Endpoints:
     settings = manifest.settings
-    workers = None if connection.concurrency == "auto" else int(connection.concurrency)
+    workers, ceiling = calls
     several = len(judge.base_urls) > 1
     members = []
     for base_url, price in zip(judge.base_urls, connection.prices(judge), strict=True):
@@ -182,6 +193,6 @@ def _endpoints(
             logprobs=manifest.scoring == "logprobs",
             structure=request_of(manifest.answer_format, Scale(*manifest.scale)),
         )
-        pacer = Pacer(workers, ceiling=AUTO_CEILING, clock=time.monotonic, caps=Caps(connection.rpm, connection.tpm))
+        pacer = Pacer(workers, ceiling=ceiling, clock=time.monotonic, caps=Caps(connection.rpm, connection.tpm))
         members.append(Member(base_url, OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=notify), pacer))
     return Endpoints(members, clock=time.monotonic, notify=notify)

@@ -101,6 +101,25 @@ def test_a_pair_that_is_asked_most_cannot_act_on_the_terminal(tmp_path: Path) ->
     assert "\x1b]" not in shown
 
 
+def screen(shown: str, columns: int = 80) -> str:
+    """What is left to see of ``shown`` on a terminal; of its movements it knows those that the view makes."""
+    lines, row, column = [[" "] * columns], 0, 0
+    for move, kind, char in re.findall(r"\x1b\[([?0-9;]*)([A-Za-z])|([^\x1b])", shown, flags=re.DOTALL):
+        if kind == "A":
+            row = max(0, row - int(move or 1))
+        elif kind == "K":
+            lines[row] = [" "] * columns
+        elif char == "\r":
+            column = 0
+        elif char and (char == "\n" or column == columns):
+            row, column = row + 1, 0
+            lines += [[" "] * columns for _ in range(row + 1 - len(lines))]
+        if char and char not in "\r\n":
+            lines[row][column] = char
+            column += 1
+    return "\n".join("".join(line).rstrip() for line in lines)
+
+
 def test_ctrl_c_says_what_it_does_and_how_to_go_on(tmp_path: Path) -> None:
     pressed: list[bool] = []
 
@@ -112,12 +131,13 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on(tmp_path: Path) -> None:
 
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
         command = judging(url, DEMO / "pairs.jsonl", 50_000, "--run", "r", "--concurrency", "32")
-        code, shown = on_a_terminal(*command, cwd=tmp_path, when=once_it_runs)
+        code, shown = on_a_terminal(*command, cwd=tmp_path, when=once_it_runs, COLUMNS="80")
         resumed = robin("status", "r", "--json", cwd=tmp_path)
 
     assert code == 130
     assert "calls under way may finish, 10 s at most" in shown
     assert "To go on: robin resume r" in shown
+    assert not set("╭│╰") & set(screen(shown))  # the "^C" of the terminal itself pushed a line down
     assert json.loads(resumed.stdout)["state"] == "stopped"
 
 

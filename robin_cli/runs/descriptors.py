@@ -1,0 +1,43 @@
+"""How many connections this process may hold open, beside the files that answers are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+_RESERVED = 24
+"""Descriptors kept free for a run's own files, and for looking up names."""
+
+
+def most_connections(wanted: int, notify: Callable[[str], None]) -> int:
+    """How many of the ``wanted`` connections can be open at a time, at least 1; fewer are said.
+
+    The process's own limit is raised to what they take, as far as the system lets it.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = _open_now() + _RESERVED
+    if soft == resource.RLIM_INFINITY or soft >= taken + wanted:
+        return wanted
+    raised = taken + wanted if hard == resource.RLIM_INFINITY else min(hard, taken + wanted)
+    with suppress(OSError, ValueError):  # a system may allow less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft = raised
+    can = max(1, min(wanted, soft - taken))
+    if can < wanted:
+        notify(
+            f"at most {can:,} calls at a time, not {wanted:,}: this process may open {soft:,} files and connections; "
+            "ulimit -n raises that"
+        )
+    return can
+
+
+def _open_now() -> int:
+    try:
+        return sum(1 for _ in Path("/dev/fd").iterdir())
+    except OSError:
+        return 3

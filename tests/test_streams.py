@@ -1,0 +1,191 @@
+"""What robin may be started with: streams that are closed, full or gone, ignored signals, few open files, an old encoding."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from robin_cli.config import RunConfig
+from robin_cli.output.messages import messages_for
+from tests.conftest import (
+    DEMO,
+    environment,
+    judging,
+    lines_of,
+    replaying,
+    robin,
+    robin_afresh,
+    wait_until,
+)
+from tests.starting import Robin
+
+PAIRS = DEMO / "pairs.jsonl"
+pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's devices and a POSIX shell")
+
+
+def in_a_shell(before: str, *args: str | Path, after: str = "", **named: Any) -> subprocess.Popen[str]:
+    """Robin, started by a shell that does ``before``, with the redirections ``after``."""
+    script = f'{before}\nexec "$0" -m robin_cli "$@" {after}'
+    command = ["sh", "-c", script, sys.executable, *map(str, args)]
+    return subprocess.Popen(command, env=environment(), text=True, **named)
+
+
+def spent(run: Path) -> int:
+    facts = json.loads(robin("status", run, "--json", cwd=run.parent).stdout)
+    assert facts["state"] == "finished"
+    return int(facts["spent"])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> Path:
+    """A folder with a finished run, r."""
+    folder = tmp_path_factory.mktemp("finished")
+    assert robin(*judging(replay_url, PAIRS, 240, "--run", "r", "-q"), cwd=folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize("where", ["a full device", "a pipe that nobody reads"])
+def test_works_to_the_end_when_its_notes_cannot_be_printed(tmp_path: Path, replay_url: str, where: str) -> None:
+    if where == "a full device":
+        notes = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, notes = os.pipe()
+        os.close(reader)
+    command = judging(replay_url, PAIRS, 300, "--run", "r", "-o", "scores.csv")
+    with Robin(command, cwd=tmp_path, env=environment(), stdout=notes, stderr=notes) as process:
+        os.close(notes)
+
+    assert process.returncode == 0
+    assert spent(tmp_path / "r") == 300
+    assert len(pd.read_csv(tmp_path / "scores.csv")) == 60
+
+
+def test_works_to_the_end_with_all_three_streams_closed(tmp_path: Path, replay_url: str) -> None:
+    command = judging(replay_url, PAIRS, 300, "--run", tmp_path / "r", "--debug-http", tmp_path / "http.jsonl")
+
+    with in_a_shell("", *command, after="<&- >&- 2>&-", cwd=tmp_path) as process:
+        pass
+
+    assert process.returncode == 1  # the scores were to go to standard output
+    assert spent(tmp_path / "r") == 300
+    log = (tmp_path / "http.jsonl").read_text(encoding="utf-8")  # the first file opened: no note went into it
+    assert all(line.startswith("{") for line in log.splitlines())
+
+
+def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(tmp_path: Path, replay_url: str) -> None:
+    command = judging(replay_url, PAIRS, 300, "--run", "r")
+    full = os.open("/dev/full", os.O_WRONLY)
+    with Robin(command, cwd=tmp_path, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True) as process:
+        os.close(full)
+        _, said = process.communicate()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with Robin([*command[:-1], "piped"], cwd=tmp_path, env=environment(), stdout=writer) as piped:
+        os.close(writer)
+
+    assert process.returncode == 1
+    assert "No space left on device" in said
+    assert "robin export r -o FILE" in said.splitlines()[-1]
+    assert spent(tmp_path / "r") == spent(tmp_path / "piped") == 300
+    assert piped.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["status", "r"],
+        ["status", "r", "--json"],
+        ["runs", "."],
+        ["export", "r"],
+        ["export", "r", "--format", "xlsx"],
+        ["export", "r", "--format", "parquet", "--what", "judgments"],
+        ["export", "r", "--format", "table"],
+        ["report", "r", "-o", "-"],
+        ["rubrics", "helpfulness"],
+        ["render", str(PAIRS), "--pair", "explain-tides-good", "-a", "helpfulness"],
+        ["plan", str(PAIRS), "-a", "helpfulness", "-b", "120", "--json"],
+        ["parse"],
+        ["simulate", "r", "--budget", "240", "--runs", "1", "--schedulers", "uniform", "-q"],
+        ["--help"],
+        ["--version"],
+    ],
+    ids=" ".join,
+)
+def test_says_in_one_line_that_nothing_can_be_printed(finished: Path, command: list[str]) -> None:
+    if command[0] == "parse":
+        command = ["parse", "answers.jsonl"]
+        (finished / "answers.jsonl").write_text('{"text": "Rating: 3"}\n', encoding="utf-8")
+    full = os.open("/dev/full", os.O_WRONLY)
+    with Robin(command, cwd=finished, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True) as process:
+        os.close(full)
+        _, said = process.communicate()
+
+    assert process.returncode == 1
+    assert said == (
+        "robin: standard output: could not be written (No space left on device); make room, or send it elsewhere\n"
+    )
+
+
+def test_leaves_signals_ignored_that_were_when_it_began(tmp_path: Path) -> None:
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
+        command = judging(url, PAIRS, 400, "--run", "r", "--concurrency", "8", "-o", "scores.csv")
+        with in_a_shell("trap '' HUP INT TERM", *command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 20, process)
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                process.send_signal(number)
+            _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 0, said
+    assert spent(tmp_path / "r") == 400
+
+
+def test_makes_fewer_calls_at_a_time_where_few_files_may_be_open(tmp_path: Path, replay_url: str) -> None:
+    command = judging(replay_url, PAIRS, 240, "--run", "r", "--concurrency", "60", "-o", "scores.csv")
+    with in_a_shell("ulimit -n 64", *command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        _, said = process.communicate(timeout=60)
+    with in_a_shell(
+        "ulimit -Sn 64", *[*command[:-1], "more.csv"], "--run", "s", cwd=tmp_path, stderr=subprocess.PIPE
+    ) as other:
+        _, raised = other.communicate(timeout=60)
+
+    assert process.returncode == 0, said
+    assert "calls at a time, not 60: this process may open 64 files and connections; ulimit -n raises that" in said
+    assert spent(tmp_path / "r") == 240
+    assert other.returncode == 0, raised
+    assert "ulimit" not in raised  # what the system lets it raise by itself, it raises
+
+
+def test_writes_to_a_terminal_of_another_encoding_what_comes_nearest(finished: Path) -> None:
+    shown = robin_afresh("export", "r", "--format", "table", cwd=finished, PYTHONIOENCODING="ascii")
+
+    assert shown.returncode == 0, shown.stderr
+    assert " - " in shown.stdout
+    assert "#" in shown.stdout
+    assert shown.stdout.isascii()
+
+
+def test_refuses_arguments_that_are_no_text(finished: Path) -> None:
+    with in_a_shell("", "status", os.fsdecode(b"r\xff"), cwd=finished, stderr=subprocess.PIPE) as process:
+        _, said = process.communicate()
+
+    assert process.returncode == 2
+    assert (
+        said == 'robin: "r\\udcff": holds bytes that are no UTF-8, which no file of a run could name; rename the file\n'
+    )
+
+
+def test_messages_from_python_end_nothing_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8", buffering=1) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        messages = messages_for(RunConfig(), notebook=True)
+        messages.note("said to nobody")
+        monkeypatch.undo()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # its own close would fail
