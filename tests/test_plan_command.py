@@ -27,6 +27,7 @@ def test_plans_a_budget_and_sends_nothing(tmp_path: Path) -> None:
     assert "Nothing was sent" in shown.stdout
     assert "For a largest error of 0.3 you need" in shown.stdout
     assert "--pilot" in shown.stdout
+    assert "--max-cost" not in shown.stdout
     assert (facts["arms"], facts["calls_an_arm"], facts["pilot"]) == (50, 80, None)
     assert [row["budget"] for row in facts["forecast"]] == [2000, 4000, 8000, 16000]
     errors = [row["worst_error"] for row in facts["forecast"]]
@@ -77,6 +78,57 @@ def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> 
     assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 1600
 
 
+def test_finds_the_budget_for_an_error_without_a_guess(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+    command = ("plan", data, "-a", "helpfulness", "--scheduler", "uniform", "--price-in", "1", "--price-out", "1")
+
+    facts = json.loads(robin(*command, "--for-error", "0.15", "--json", cwd=tmp_path).stdout)
+    shown = robin(*command, "--for-error", "0.15", cwd=tmp_path, COLUMNS="200").stdout
+
+    target = facts["for_error"]
+    assert target["calls"] == facts["budget"] > 1500
+    assert target["calls_low"] < target["calls"] < target["calls_high"]
+    (row,) = (row for row in facts["forecast"] if row["budget"] == facts["budget"])
+    assert row["worst_error"] == pytest.approx(0.15, rel=0.15)
+    assert row["cost_usd_at_least"] > 0
+    assert shown.startswith(
+        f"For a largest error of 0.15 you need about {target['calls']:,} calls "
+        f"(95 %: {target['calls_low']:,} to {target['calls_high']:,}).\n"
+    )
+
+
+def test_never_plans_less_than_a_pilot_spent_and_says_where_the_money_ends(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--price-in", "1", "--price-out", "1", "--run", "r")
+
+    piloted = robin(*plan(data, 900, *judge, "--pilot", "20", "--max-cost", "0.4", "--json"), cwd=tmp_path)
+    refused = robin(*plan(data, 300, *judge, "--pilot", "2"), cwd=tmp_path)
+    target = robin("plan", data, "-a", "helpfulness", *judge, "--pilot", "2", "--for-error", "2", cwd=tmp_path)
+    whole = robin("resume", "r", "--budget", "900", "--max-cost", "0.4", cwd=tmp_path)
+
+    facts = json.loads(piloted.stdout)
+    answers = pd.read_parquet(tmp_path / "r" / "judgments")
+    pilot, spent = answers.iloc[:400], answers["cost_usd"].sum()
+    assert facts["pilot"]["spent"] == 400
+    assert facts["forecast"][0]["budget"] >= 400
+    assert facts["forecast"][0]["cost_usd_at_least"] >= pilot["cost_usd"].sum()
+    assert facts["prompt_tokens"] >= pilot["prompt_tokens"].sum()
+    assert refused.returncode == 2
+    assert "the pilot r has spent 400 calls already; plan for more" in refused.stderr
+    assert "at most 400 calls" in target.stdout
+
+    assert whole.returncode == 4, whole.stderr
+    assert spent <= 0.4
+    bought = facts["max_cost_calls_at_least"]
+    assert bought == facts["max_cost_calls_at_most"]
+    assert bought == pytest.approx(len(answers), rel=0.02)
+    assert {row["budget"]: row["within_max_cost"] for row in facts["forecast"]} == {
+        450: True,
+        bought: True,
+        **dict.fromkeys((900, 1800, 3600), False),
+    }
+
+
 def test_says_where_a_budget_does_not_reach(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
 
@@ -114,6 +166,7 @@ def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
         (("--pilot", "2"), "no endpoint is configured"),
         (("--scheduler", "robins"), "known schedulers"),
         (("--variances", "pairs.jsonl"), "no pair has two ratings"),
+        (("--for-error", "4"), "below 4"),
     ],
 )
 def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, ...], step: str) -> None:

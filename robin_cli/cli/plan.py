@@ -26,6 +26,15 @@ _Pilot = Annotated[
         rich_help_panel=_PLAN,
     ),
 ]
+_ForError = Annotated[
+    float | None,
+    typer.Option(
+        help="Find the budget that brings the largest error to E points; the average one, with --objective mean-error. "
+        "Needs no --budget.",
+        metavar="E",
+        rich_help_panel=_PLAN,
+    ),
+]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)]
 
 
@@ -34,7 +43,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness")(plan)
 
 
-def plan(*, pilot: int | None, json: bool, **given: Any) -> None:
+def plan(*, pilot: int | None, for_error: float | None, json: bool, **given: Any) -> None:
     """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be.
 
     Takes the flags of robin judge, and sends nothing. With --pilot N it makes a run of N calls a pair, whose answers count when
@@ -42,7 +51,7 @@ def plan(*, pilot: int | None, json: bool, **given: Any) -> None:
     """
     from robin_cli.config import load_config
     from robin_cli.output.messages import messages_for
-    from robin_cli.output.plan.facts import plan_of
+    from robin_cli.output.plan.facts import check_asked, plan_of
     from robin_cli.output.plan.view import print_plan
     from robin_cli.runs.opening import pairs_of, prompts_of
 
@@ -50,21 +59,19 @@ def plan(*, pilot: int | None, json: bool, **given: Any) -> None:
     messages = messages_for(config)
     prompts = prompts_of(config)
     dataset = pairs_of(config, prompts, messages.note)
-    run = (
-        None
-        if pilot is None
-        else _pilot(
-            config, dataset, pilot * len(prompts.attributes) * max(1, len(config.model)) * len(dataset.pairs), messages
-        )
-    )
+    check_asked(config, for_error, prompts.scale)  # before a pilot is paid for
+    run = None
+    if pilot is not None:
+        arms = len(prompts.attributes) * max(1, len(config.model)) * len(dataset.pairs)
+        run = _pilot(config, dataset, pilot * arms, messages)
     with messages.busy("simulating the run"):
-        facts = plan_of(config, dataset, messages.note, pilot=run)
+        facts = plan_of(config, dataset, messages.note, pilot=run, for_error=for_error)
     print_plan(facts, as_json=json)
 
 
 def _signature() -> inspect.Signature:
     """Every flag of robin judge, and this command's own: a command that was planned with can be run as it stands."""
-    own = {"pilot": (_Pilot, None), "json": (_Json, False)}
+    own = {"pilot": (_Pilot, None), "for_error": (_ForError, None), "json": (_Json, False)}
     keyword = inspect.Parameter.KEYWORD_ONLY
     theirs = inspect.signature(judge, eval_str=True).parameters.values()
     added = [inspect.Parameter(name, keyword, default=value, annotation=kind) for name, (kind, value) in own.items()]
@@ -84,9 +91,7 @@ def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) 
     from robin_cli.runs.manifest import FILE, read_manifest
     from robin_cli.runs.opening import open_run
 
-    if config.budget is None:
-        raise InputError("--budget is missing: say what budget to plan for, for example --budget 50000")
-    if calls > config.budget:
+    if config.budget is not None and calls > config.budget:
         raise InputError(
             f"--pilot: takes {calls:,} calls, more than the --budget of {config.budget:,}; "
             "make the pilot smaller, or the budget larger"

@@ -23,6 +23,13 @@ _ARMS_AT_MOST = 1_000
 _ARMS_AT_LEAST = 50
 _STEPS_AT_MOST = 200_000
 _QUANTILES = 200
+_STEPS_OF_A_SEARCH = 50_000
+_CALLS_AN_ARM_AT_MOST = 2_000
+_NOISE = 1.96
+"""Standard errors to either side that make 95 %."""
+
+Measure = Literal["worst", "mean"]
+"""The error over all pairs that is meant: the largest, or the average."""
 
 PolicyAt = Callable[[int, FloatArray], Policy | None]
 """The policy for a budget, given the variances that it may know of the simulated arms: those that :class:`Known` has, else
@@ -50,8 +57,8 @@ class Expected:
 
     Attributes:
         worst: the largest distance of a score from the judge's mean.
-        worst_sem: its standard error over the runs.
         mean: that distance, averaged over the arms.
+        worst_sem, mean_sem: their standard errors over the runs.
         runs: how many were simulated.
     """
 
@@ -59,11 +66,18 @@ class Expected:
     worst: float
     worst_sem: float
     mean: float
+    mean_sem: float
     runs: int
 
 
 def forecast(
-    known: Sequence[Known], scale: Scale, policy_at: PolicyAt, budgets: Sequence[int], rng: np.random.Generator
+    known: Sequence[Known],
+    scale: Scale,
+    policy_at: PolicyAt,
+    budgets: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    steps: int = _STEPS_AT_MOST,
 ) -> Mapping[int, Expected]:
     """Simulate runs of every budget on arms like ``known``.
 
@@ -73,12 +87,13 @@ def forecast(
     Args:
         known: by attribute.
         budgets: calls in all, rising, each at least the number of arms.
+        steps: about so many calls a run are simulated, if that leaves enough arms.
 
     Returns:
         By budget, rising; left out are budgets that the policy refuses, and those that would take too long to simulate.
     """
     arms = sum(len(each.counts) for each in known)
-    simulated = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, _STEPS_AT_MOST * arms // max(budgets)))
+    simulated = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, steps * arms // max(budgets)))
     grown = _largest_normal(arms) / _largest_normal(simulated)
     worlds = [_world(known, simulated, rng) for _ in range(RUNS)]
     ratings = _ratings(np.concatenate([distributions for _, distributions in worlds]), scale)
@@ -101,6 +116,7 @@ def forecast(
                 worst=min(scale.high - scale.low, grown * float(snapshot.wce.mean())),
                 worst_sem=grown * float(snapshot.wce.std(ddof=1)) / math.sqrt(RUNS),
                 mean=float(snapshot.mean_error.mean()),
+                mean_sem=float(snapshot.mean_error.std(ddof=1)) / math.sqrt(RUNS),
                 runs=RUNS,
             )
     return dict(sorted(expected.items()))
@@ -114,21 +130,76 @@ class Needed:
     relation: Literal["about", "at most", "more than"]
 
 
-def calls_for(error: float, expected: Mapping[int, Expected]) -> Needed:
-    """After how many calls the largest error is about ``error``.
+def calls_for(
+    error: float, expected: Mapping[int, Expected], measure: Measure = "worst", *, shift: float = 0.0
+) -> Needed:
+    """After how many calls the error is about ``error``.
 
     Read off between the budgets, straight in logarithms, to two significant digits; never beyond them: a scheduler that leaves
     steady pairs alone does not get better with the square root of the calls.
+
+    Args:
+        shift: read it off so many standard errors of the simulation above its means.
     """
     budgets = np.array(list(expected), dtype=np.float64)
+    errors = [getattr(each, measure) + shift * getattr(each, f"{measure}_sem") for each in expected.values()]
     # More calls never make it worse: what rises is the noise of the simulation.
-    worst = np.minimum.accumulate([each.worst for each in expected.values()])
-    if error >= worst[0]:
+    falling = np.minimum.accumulate(errors)
+    if error >= falling[0]:
         return Needed(int(budgets[0]), "at most")
-    if error < worst[-1]:
+    if error < falling[-1]:
         return Needed(int(budgets[-1]), "more than")
-    calls = np.exp(np.interp(-np.log(error), -np.log(worst), np.log(budgets)))
+    calls = np.exp(np.interp(-np.log(error), -np.log(falling), np.log(budgets)))
     return Needed(int(float(f"{calls:.2g}")), "about")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The budget for an error, of which the noise of the simulation leaves open from ``low`` to ``high``, with 95 %."""
+
+    needed: Needed
+    low: Needed
+    high: Needed
+
+
+def most_calls(arms: int) -> int:
+    """The largest budget that :func:`budget_for` tries."""
+    return _CALLS_AN_ARM_AT_MOST * max(arms, _ARMS_AT_LEAST)
+
+
+def budget_for(
+    error: float,
+    known: Sequence[Known],
+    scale: Scale,
+    policy_at: PolicyAt,
+    rng: np.random.Generator,
+    *,
+    least: int,
+    measure: Measure = "worst",
+    cheap: bool = False,
+) -> Found:
+    """The budget with which the error comes to ``error``, searched from ``least`` up to :func:`most_calls`.
+
+    Four times further at a time, so that as many arms are simulated as a budget allows.
+
+    Args:
+        cheap: the policy takes whole rounds at once, so more arms can be simulated.
+    """
+    arms = sum(len(each.counts) for each in known)
+    most = max(least, most_calls(arms))
+    first, last = least, min(max(16 * arms, 2 * least), most)
+    expected: dict[int, Expected] = {}
+    while True:
+        budgets = np.unique(np.geomspace(first, last, 9).round().astype(np.int64)).tolist()
+        further = forecast(known, scale, policy_at, budgets, rng, steps=_STEPS_AT_MOST if cheap else _STEPS_OF_A_SEARCH)
+        expected = {budget: each for budget, each in expected.items() if budget < first} | dict(further)
+        if expected:
+            found = Found(*(calls_for(error, expected, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE)))
+        else:  # a scheduler that needs more to begin with
+            found = Found(*[Needed(last, "more than")] * 3)
+        if found.high.relation != "more than" or last >= most:
+            return found
+        first, last = max(least, last // 8), min(4 * last, most)
 
 
 def _by_warm_up(

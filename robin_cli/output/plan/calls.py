@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from robin_cli.config import RunConfig
 from robin_cli.data.pairs import Dataset
 from robin_cli.judges import judge_name, judges_of
-from robin_cli.judging.metering import CHARACTERS_PER_TOKEN, Price, prices_of
+from robin_cli.judging.judge import Message
+from robin_cli.judging.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens, prices_of
 from robin_cli.judging.rubrics import PromptSet
 from robin_cli.runs.reading import RunData
+from robin_cli.runs.session import spent_before
 
 _SAMPLE = 200
 
@@ -23,30 +28,69 @@ class Calls:
     """What one call takes, on average.
 
     Attributes:
+        already: what the pilot took, of which the calls are part of every budget; None where there is none.
         prompt, completion: tokens; ``completion`` is None where no answer is known.
         cost: dollars, where answers say it; else None, and ``least``, ``most`` may tell its limits.
         least, most: dollars for the prompt alone, and with the longest answer; None without a price.
         price: in words; None without one.
+        reserve: dollars that must be left for a call to be made under ``--max-cost``; None without a price.
         seconds: of the run as a whole; None where no pace is known.
         source: where the tokens are from, in words.
     """
 
+    already: Already | None
     prompt: float
     completion: float | None
     cost: float | None
     least: float | None
     most: float | None
     price: str | None
+    reserve: float | None
     seconds: float | None
     source: str
 
+    def tokens(self, budget: int) -> tuple[int, int | None]:
+        """Tokens in and out of ``budget`` calls; None where no answer is known."""
+        done, prompt, completion = self._done("calls"), self._done("prompt_tokens"), self._done("completion_tokens")
+        out = None if self.completion is None else round(completion + (budget - done) * self.completion)
+        return round(prompt + (budget - done) * self.prompt), out
+
     def dollars(self, budget: int) -> tuple[float | None, float | None]:
         """The least and the most that ``budget`` calls may cost; None, None without a price."""
-        if self.cost is not None:
-            return budget * self.cost, budget * self.cost
-        return (None if self.least is None else budget * self.least), (
-            None if self.most is None else budget * self.most
-        )
+        ahead, spent = budget - self._done("calls"), self._done("cost_usd")
+        low, high = (None if each is None else spent + ahead * each for each in self._each)
+        return low, high
+
+    def time(self, budget: int) -> float | None:
+        """Seconds of ``budget`` calls; None where no pace is known."""
+        return None if self.seconds is None else self._done("seconds") + (budget - self._done("calls")) * self.seconds
+
+    def bought(self, limit: float) -> tuple[int | None, int | None]:
+        """The least and the most calls that ``limit`` dollars pay for, as ``--max-cost`` counts; None for no end."""
+        done = int(self._done("calls"))
+        left = limit - self._done("cost_usd") - (self.reserve or 0.0)
+        if left < 0:  # a call is made only if the most that it may cost is there
+            return done, done
+        least, most = (None if not each else done + math.floor(left / each) + 1 for each in self._each[::-1])
+        return least, most
+
+    @property
+    def _each(self) -> tuple[float | None, float | None]:
+        return (self.least, self.most) if self.cost is None else (self.cost, self.cost)
+
+    def _done(self, name: str) -> float:
+        return 0.0 if self.already is None else float(getattr(self.already, name) or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Already:
+    """What a pilot took: calls, tokens, dollars and seconds; None for what is not known."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    seconds: float | None
 
 
 def calls_of(
@@ -66,6 +110,7 @@ def calls_of(
     doors = sum(len(judge.base_urls) for judge in judges_of(config)) if config.model else 1
     seconds = None if config.rpm is None else 60 / config.rpm / config.samples_per_request / doors
     run = pilot or earlier
+    already = None
     if run is None:
         prompt = _characters(dataset, prompts) / CHARACTERS_PER_TOKEN / config.samples_per_request
         source = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
@@ -76,12 +121,34 @@ def calls_of(
         tokens = (_mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"]))
         cost = _dollars(prices, tokens[0], tokens[1] or 0.0)
         if pilot is not None:
+            already = _already(pilot, len(answers), prices)
             if not answers["cost_usd"].null_count:
                 cost = _mean(answers["cost_usd"])
-            seconds = max(filter(None, (seconds, _seconds_a_call(pilot))), default=None)
+            pace = None if already.seconds is None else already.seconds / max(1, len(answers) - 1)
+            seconds = max(filter(None, (seconds, pace)), default=None)
         source = f"as in {len(answers):,} answers of {run.path} ({', '.join(run.manifest.judges)})"
     least, most = (_dollars(prices, tokens[0], longest) for longest in (0.0, float(config.max_tokens)))
-    return Calls(tokens[0], tokens[1], cost, least, most, _in_words(config, prices), seconds, source)
+    reserve = _reserve(config, dataset, prompts, prices)
+    return Calls(already, tokens[0], tokens[1], cost, least, most, _in_words(config, prices), reserve, seconds, source)
+
+
+def _already(pilot: RunData, answers: int, prices: Sequence[Price | None]) -> Already:
+    spent = spent_before(pilot, prices)
+    return Already(answers, spent.prompt_tokens, spent.completion_tokens, spent.exact_usd, _seconds_of(pilot))
+
+
+def _reserve(config: RunConfig, dataset: Dataset, prompts: PromptSet, prices: Sequence[Price | None]) -> float | None:
+    """Dollars that are set aside for a request before it is made, on average; None unless each judge has a price."""
+    if not all(prices):
+        return None
+    longest = most_tokens(config.extra_body, config.max_tokens)
+    meters = [Meter(price) for price in prices]
+    each = [
+        meter.most(messages, longest, config.samples_per_request)
+        for messages in _messages(dataset, prompts)
+        for meter in meters
+    ]
+    return sum(each) / len(each)
 
 
 def _prices(config: RunConfig) -> list[Price | None]:
@@ -113,22 +180,25 @@ def _in_words(config: RunConfig, prices: Sequence[Price | None]) -> str | None:
     return "; ".join(each) + "; the judges are taken to get equal shares"
 
 
-def _seconds_a_call(run: RunData) -> float | None:
-    """From the first answer of a run to its last; None where breaks between sessions lie between them, or there are none."""
-    if len(run.manifest.sessions) != 1 or len(run.judgments) < 2:
-        return None
-    at = run.judgments["received_at"].cast("int64").to_numpy()
-    return float(at.max() - at.min()) / 1e6 / (len(at) - 1)
+def _seconds_of(run: RunData) -> float | None:
+    """From the first answer of each session to its last, summed; None where no session has two."""
+    at = np.sort(run.judgments["received_at"].cast("int64").to_numpy()) / 1e6
+    starts = [datetime.fromisoformat(str(session["started_at"])).timestamp() for session in run.manifest.sessions]
+    parts = np.split(at, np.searchsorted(at, starts[1:]))
+    worked = sum(float(part[-1] - part[0]) for part in parts if len(part))
+    return worked or None
+
+
+def _messages(dataset: Dataset, prompts: PromptSet) -> Iterator[list[Message]]:
+    """What is sent, of an even sample of the pairs and all attributes."""
+    for pair in dataset.pairs[:: max(1, len(dataset.pairs) // _SAMPLE)]:
+        for attribute in prompts.rubrics:
+            yield prompts.messages(pair, attribute)
 
 
 def _characters(dataset: Dataset, prompts: PromptSet) -> float:
-    """Mean length of what is sent, over an even sample of the pairs and all attributes."""
-    sample = dataset.pairs[:: max(1, len(dataset.pairs) // _SAMPLE)]
-    lengths = [
-        sum(len(message["content"]) for message in prompts.messages(pair, attribute))
-        for pair in sample
-        for attribute in prompts.rubrics
-    ]
+    """Mean length of what is sent."""
+    lengths = [sum(len(message["content"]) for message in messages) for messages in _messages(dataset, prompts)]
     return sum(lengths) / len(lengths)
 
 

@@ -18,16 +18,16 @@ from robin_cli.data.pairs import Dataset
 from robin_cli.data.pools import load_pools
 from robin_cli.errors import InputError
 from robin_cli.judges import judge_name
-from robin_cli.output.plan.calls import calls_of
+from robin_cli.output.plan.calls import Calls, calls_of
 from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE
 from robin_cli.runs.opening import check_reach, prompts_of
-from robin_cli.runs.reading import read_run
+from robin_cli.runs.reading import RunData, read_run
 from robin_cli.runs.variances import earlier_variances, known_counts
 from robin_cli.shipped import shipped
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
-from robin_cli.statistics.forecast import RUNS, Expected, Known, calls_for, forecast
+from robin_cli.statistics.forecast import RUNS, Expected, Known, Measure, budget_for, calls_for, forecast, most_calls
 from robin_cli.statistics.rating_model import draw_distributions, fit_mixture
 
 _MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -65,7 +65,7 @@ class _Prospect:
         try:
             return warm_policy(name, setup, variances if self.warm else None)
         except InputError:
-            if budget >= (config.budget or 0):
+            if config.budget is not None and budget >= config.budget:
                 raise
             return None
 
@@ -76,7 +76,12 @@ class _Prospect:
 
 
 def plan_of(
-    config: RunConfig, dataset: Dataset, notify: Callable[[str], None], *, pilot: Path | None = None
+    config: RunConfig,
+    dataset: Dataset,
+    notify: Callable[[str], None],
+    *,
+    pilot: Path | None = None,
+    for_error: float | None = None,
 ) -> dict[str, Any]:
     """What ``config`` would do with its budget, as JSON values; asks nobody.
 
@@ -86,53 +91,137 @@ def plan_of(
     Args:
         notify: is told what to know of ``--variances``.
         pilot: a run on the same pairs by the same judge; its answers also tell tokens, money and time.
+        for_error: find the budget that brings the error to this: the largest, or the average with ``--objective mean-error``.
+            It is the budget where none is given.
 
     Raises:
-        InputError: bad settings, as ``robin judge`` would say.
+        InputError: bad settings, as ``robin judge`` would say; a budget that the pilot has spent already.
     """
-    if config.budget is None:
-        raise InputError("--budget is missing: say what budget to plan for, for example --budget 50000")
     prompts = prompts_of(config)
+    check_asked(config, for_error, prompts.scale)
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
-    check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges))
     index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges)
+    if config.budget is not None:
+        check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges))
     told_by = pilot or (Path(config.variances) if config.variances else None)
     run = read_run(told_by) if told_by and (told_by / FILE).is_file() else None
+    spent = _spent_by(run if pilot else None, config)
     if config.scheduler == "robin" and not config.variances:
-        make_policy("robin", Setup(len(index), config.budget, prompts.scale))  # says what it needs
+        make_policy("robin", Setup(len(index), config.budget or len(index), prompts.scale))  # says what it needs
     known = _begun(_known(told_by, index, prompts.scale), config, index, prompts.scale, notify)
     prospect = _Prospect(config, len(index), prompts.scale, known)
-    budgets = sorted({max(len(index), round(config.budget * each)) for each in _MULTIPLES})
-    expected = {name: prospect.expected(name, budgets) for name in dict.fromkeys((config.scheduler, _EVENLY))}
+    least = max(len(index), spent)
+    target = None if for_error is None else _target(prospect, for_error, least)
+    if config.budget is None and target is not None:
+        prospect = replace(prospect, config=replace(config, budget=max(least, target["calls"])))
     calls = calls_of(config, dataset, prompts, pilot=run if pilot else None, earlier=run)
-    rows = []
-    for budget in (each for each in budgets if each >= _SHOWN_FROM * config.budget):
-        low, high = calls.dollars(budget)
-        money = {"cost_usd_at_least": low, "cost_usd_at_most": high}
-        seconds = None if calls.seconds is None else calls.seconds * budget
-        rows.append({"budget": budget, **money, "seconds": seconds, **_errors(prospect, budget, expected)})
     return {
         "pairs": len(dataset.pairs),
         "attributes": list(prompts.attributes),
         "judges": list(config.model),
         "arms": len(index),
         "scheduler": config.scheduler,
-        "budget": config.budget,
-        "calls_an_arm": config.budget / len(index),
-        "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": run.fold().spent},
+        "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": spent},
         "variances_from": config.variances if prospect.warm else None,
         "ratings_vary_as": _vary_as(told_by, pilot, prompts.attributes),
         "tokens_from": calls.source,
         "price": calls.price,
-        "prompt_tokens": round(calls.prompt * config.budget),
-        "completion_tokens": None if calls.completion is None else round(calls.completion * config.budget),
-        "completion_tokens_at_most": config.max_tokens * config.budget,
         "simulated_runs": RUNS,
         "by_text": config.scoring == "text" and (run is None or run.manifest.scoring == "text"),
-        "below_warm_up": _warm_up(prospect) * len(index) > config.budget,
+        "for_error": target,
+        **_outlook(prospect, calls, least),
+    }
+
+
+def check_asked(config: RunConfig, for_error: float | None, scale: Scale) -> None:
+    """InputError unless there is a budget, or an error to find one for."""
+    if for_error is None and config.budget is None:
+        raise InputError(
+            "--budget is missing: say what budget to plan for, for example --budget 50000, or --for-error 0.2 to find one"
+        )
+    if for_error is not None and not 0 < for_error < scale.high - scale.low:
+        raise InputError(
+            f"--for-error {for_error:g}: is in points of the scale {scale}, so above 0 and below {scale.high - scale.low}"
+        )
+
+
+def _spent_by(pilot: RunData | None, config: RunConfig) -> int:
+    """Calls that the pilot spent; InputError if there are more than the budget."""
+    spent = 0 if pilot is None else pilot.fold().spent
+    if pilot is not None and config.budget is not None and config.budget < spent:
+        raise InputError(
+            f"--budget {config.budget}: the pilot {pilot.path} has spent {spent:,} calls already; plan for more"
+        )
+    return spent
+
+
+def _outlook(prospect: _Prospect, calls: Calls, least: int) -> dict[str, Any]:
+    """What the budget and its multiples take and reach; at no fewer calls than ``least``."""
+    config = prospect.config
+    budget = config.budget or least
+    bought = (None, None) if config.max_cost is None else calls.bought(config.max_cost)
+    stops = {bought[0]} if bought[0] is not None and bought[0] == bought[1] else set()
+    multiples = {max(least, round(budget * each)) for each in _MULTIPLES}
+    budgets = sorted(multiples | {each for each in stops if least <= each <= max(multiples)})
+    expected = {name: prospect.expected(name, budgets) for name in dict.fromkeys((config.scheduler, _EVENLY))}
+    rows = []
+    for each in (each for each in budgets if each >= _SHOWN_FROM * budget or each in stops):
+        low, high = calls.dollars(each)
+        money = {"cost_usd_at_least": low, "cost_usd_at_most": high, "within_max_cost": _within(each, bought, config)}
+        rows.append({"budget": each, **money, "seconds": calls.time(each), **_errors(prospect, each, expected)})
+    tokens = calls.tokens(budget)
+    return {
+        "budget": budget,
+        "calls_an_arm": budget / prospect.arms,
+        "prompt_tokens": tokens[0],
+        "completion_tokens": tokens[1],
+        "completion_tokens_at_most": config.max_tokens * budget,
+        "max_cost_usd": config.max_cost,
+        "max_cost_calls_at_least": bought[0],
+        "max_cost_calls_at_most": bought[1],
+        "below_warm_up": _warm_up(prospect) * prospect.arms > budget,
         "forecast": rows,
         "calls_for": [_needed(share, prospect, expected) for share in _TARGETS],
+    }
+
+
+def _within(budget: int, bought: tuple[int | None, int | None], config: RunConfig) -> bool | None:
+    """Whether ``--max-cost`` pays for ``budget`` calls; None where there is none, or where it depends on the answers."""
+    least, most = bought
+    if config.max_cost is None or least is None or budget <= least:
+        return None if config.max_cost is None else True
+    return None if most is None or budget <= most else False
+
+
+def _target(prospect: _Prospect, error: float, least: int) -> dict[str, Any]:
+    """The budget for ``error``, and that of an even spread."""
+    measure: Measure = "mean" if prospect.config.objective == "mean-error" else "worst"
+    unsaid = replace(prospect, config=replace(prospect.config, budget=None))
+    found = {}
+    for name in dict.fromkeys((prospect.config.scheduler, _EVENLY)):
+        rng = np.random.default_rng(_SEED)
+        found[name] = budget_for(
+            error,
+            prospect.known,
+            prospect.scale,
+            lambda budget, variances, name=name: unsaid.policy(name, budget, variances),  # type: ignore[misc]
+            rng,
+            least=least,
+            measure=measure,
+            cheap=name == _EVENLY,
+        )
+    chosen, evenly = found[prospect.config.scheduler], found[_EVENLY]
+    return {
+        "error": error,
+        "of": measure,
+        "calls": chosen.needed.calls,
+        "calls_are": chosen.needed.relation,
+        "calls_low": chosen.low.calls,
+        "calls_high": None if chosen.high.relation == "more than" else chosen.high.calls,
+        "even_calls": evenly.needed.calls,
+        "even_calls_are": evenly.needed.relation,
+        "searched_to": max(least, most_calls(prospect.arms)),
     }
 
 

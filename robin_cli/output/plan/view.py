@@ -36,7 +36,9 @@ def _head(plan: dict[str, Any]) -> list[str]:
     if plan["arms"] > plan["pairs"]:
         judges = f" × {len(plan['judges'])} judges" if len(plan["judges"]) > 1 else ""
         arms = f"{plan['arms']:,} arms ({plan['pairs']:,} pairs × {', '.join(plan['attributes'])}{judges})"
+    target = plan["for_error"]
     return [
+        *([] if target is None else [_target(plan, target), ""]),
         f"{plan['budget']:,} calls over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
         f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
         f"Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
@@ -69,7 +71,7 @@ def _table(plan: dict[str, Any]) -> Table:
     for name, _ in chosen:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        mark = "bold" if row["budget"] == plan["budget"] else ""
+        mark = "bold" if row["budget"] == plan["budget"] else "dim" if row["within_max_cost"] is False else ""
         table.add_row(*(text(row) for _, text in chosen), style=mark)
     return table
 
@@ -90,8 +92,11 @@ def _error(value: float | None, sem: float | None) -> str:
 
 
 def _tail(plan: dict[str, Any]) -> list[str]:
-    lines = [_needed(plan, each) for each in plan["calls_for"]]
+    lines = [] if plan["for_error"] else [_needed(plan, each) for each in plan["calls_for"]]
+    if beyond := [each for each in plan["calls_for"] if each["calls_are"] == "more than" and not plan["for_error"]]:
+        lines.append(f"--for-error {beyond[0]['worst_error']:g} looks for it beyond the largest budget here.")
     lines += [
+        *_max_cost(plan),
         "",
         "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
         f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
@@ -123,3 +128,44 @@ def _needed(plan: dict[str, Any], needed: dict[str, Any]) -> str:
         else f" (spread evenly: {needed['even_calls_are']} {needed['even_calls']:,})"
     )
     return f"For a largest error of {needed['worst_error']:g} you need {needed['calls_are']} {needed['calls']:,} calls{evenly}."
+
+
+def _target(plan: dict[str, Any], target: dict[str, Any]) -> str:
+    """The budget for an error, first of all: who asks for it wants nothing else."""
+    error = f"{'an average' if target['of'] == 'mean' else 'a largest'} error of {target['error']:g}"
+    evenly = f"spread evenly: {target['even_calls_are']} {target['even_calls']:,}"
+    about = [] if plan["scheduler"] == "uniform" else [evenly]
+    if target["calls_are"] == "more than":
+        some = target["calls_low"] < target["calls"]
+        noise = f" (by the simulation's own noise, {target['calls_low']:,} may do)" if some else ""
+        return (
+            f"For {error} you need more than {target['searched_to']:,} calls: up to there it was searched{noise}"
+            f"{'; ' * bool(about)}{evenly * bool(about)}."
+        )
+    if target["calls_are"] == "about":
+        high = "more" if target["calls_high"] is None else f"{target['calls_high']:,}"
+        about.insert(0, f"95 %: {target['calls_low']:,} to {high}")
+    return f"For {error} you need {target['calls_are']} {target['calls']:,} calls" + (
+        f" ({'; '.join(about)})." if about else "."
+    )
+
+
+def _max_cost(plan: dict[str, Any]) -> list[str]:
+    """Where ``--max-cost`` would end this run, and which of the budgets shown."""
+    limit, least, most = (plan[name] for name in ("max_cost_usd", "max_cost_calls_at_least", "max_cost_calls_at_most"))
+    if limit is None or least is None:
+        return []
+    end = (
+        f"{least:,} calls"
+        if least == most
+        else f"{least:,} calls or more"
+        if most is None
+        else f"{least:,} to {most:,} calls"
+    )
+    stopped = {
+        verdict: [f"{row['budget']:,}" for row in plan["forecast"] if row["within_max_cost"] is within]
+        for verdict, within in (("stops", False), ("may stop", None))
+    }
+    told = [f"{verdict} {' and '.join(budgets)}" for verdict, budgets in stopped.items() if budgets]
+    of_these = f"of these budgets it {', '.join(told)}" if told else "it stops none of these budgets"
+    return [f"--max-cost {dollars(limit)} pays for about {end}: {of_these}."]
