@@ -103,9 +103,9 @@ def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]
     Raises:
         InputError: what the user named earlier cannot be told, for others may write to that file.
     """
-    wanted = dict.fromkeys((host_of(url), variable) for url, variable in sendings)
     if source.kind == "user":
         return []
+    wanted = dict.fromkeys((host_of(url), variable) for url, variable in sendings)
     addresses = [*source.named.get("base_url", ()), *(split_model(each)[1] for each in source.named.get("model", ()))]
     hosts = {host_of(url) for url in addresses if url}
     variables = {DEFAULT_KEY_ENV, NO_KEY, *source.named.get("api_key_env", ())}

@@ -22,7 +22,7 @@ def confirmed(config: RunConfig) -> RunConfig:
     on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
     if config.source.kind == "user" or not on_terminal or not (doubtful := doubtful_hosts(config)):
         return config
-    print(f"robin: {plain(question(config.source, doubtful))}", end="", file=sys.stderr, flush=True)
+    print(f"robin: {plain(question(config.source, doubtful), keep='')}", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         return config
     if not remember(doubtful):
