@@ -179,7 +179,7 @@ class Run:
         Args:
             settings: how the judge is reached, where that is to differ: ``base_url``, ``api_key_env``, ``concurrency``,
                 ``max_cost``, ``no_fuse``, ``price_in``, ``price_out``, ``rpm``, ``tpm``, ``timeout``, ``max_retries``,
-                ``samples_per_request``, ``quiet``.
+                ``max_reply``, ``samples_per_request``, ``quiet``.
 
         Raises:
             As :func:`judge`.

@@ -65,6 +65,7 @@ class RunConfig:
     max_tokens: int = 1024
     timeout: float = 120.0
     max_retries: int = 6
+    max_reply: float = 4.0
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     limit: int | None = None
@@ -138,6 +139,7 @@ _CHECKS: Mapping[str, _Check] = {
     "max_tokens": (lambda v: v >= 1, "at least 1"),
     "timeout": (lambda v: 0 < v < math.inf, "seconds, above 0"),
     "max_retries": (lambda v: v >= 0, "at least 0"),
+    "max_reply": (lambda v: 0.0625 <= v <= 1024, "MiB, 0.0625 to 1024"),
     "limit": (lambda v: v >= 1, "a number of pairs, at least 1"),
     "columns": (
         lambda v: all(isinstance(each, str) for item in v.items() for each in item),

@@ -37,10 +37,11 @@ WORDS = {
     "malformed": "answered with no completion",
     "context_length": "too long for the model",
     "bad_request": "refused as they are",
+    "reply_too_long": "answered with more than is read",
 }
 """Reasons as people read them behind a number, where the reason itself does not say it."""
 
-PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request"})
+PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request", "reply_too_long"})
 """Reasons of a ``failed`` judgment after which asking the same pair again cannot help."""
 
 RETIRE_AFTER = 5

@@ -41,7 +41,7 @@ ONLY = {
     "tenacity": {"judging/openai_judge.py"},
     "httpx2": {"judging/transport.py"},
     "genai_prices": {"judging/metering.py"},
-    "aiohttp": {"judging/replay_server.py"},
+    "aiohttp": {"judging/replay_server.py", "judging/transport.py"},
     "jinja2": {"judging/rubrics.py", "output/report/page.py"},
     "typer": {"cli/*"},
     "rich": {

@@ -38,6 +38,7 @@ def check(
     top_p: opt.TopP = None,
     max_tokens: opt.MaxTokens = None,
     timeout: opt.Timeout = None,
+    max_reply: opt.MaxReply = None,
     extra_body: opt.ExtraBody = None,
     price_in: opt.PriceIn = None,
     price_out: opt.PriceOut = None,
@@ -79,7 +80,7 @@ async def _look(
 ) -> tuple[Capabilities | Failure, Price | None]:
     from robin_cli.judging.capabilities import capabilities_of
     from robin_cli.judging.metering import Meter, prices_of
-    from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
+    from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge, reply_bytes
     from robin_cli.judging.pacing import Pacer
     from robin_cli.judging.rubrics import load_prompts
     from robin_cli.records import Pair
@@ -97,6 +98,7 @@ async def _look(
         extra_body=config.extra_body,
         timeout_s=config.timeout,
         max_retries=2,
+        max_reply_bytes=reply_bytes(config.max_reply),
         debug_http=config.debug_http,
     )
     pacer = Pacer(1, ceiling=1, clock=time.monotonic)

@@ -57,6 +57,7 @@ def judge(
     max_tokens: opt.MaxTokens = None,
     timeout: opt.Timeout = None,
     max_retries: opt.MaxRetries = None,
+    max_reply: opt.MaxReply = None,
     extra_body: opt.ExtraBody = None,
     seed: opt.Seed = None,
     run: opt.RunDir = None,
@@ -98,6 +99,7 @@ def resume(
     tpm: opt.Tpm = None,
     timeout: opt.Timeout = None,
     max_retries: opt.MaxRetries = None,
+    max_reply: opt.MaxReply = None,
     format: opt.Format = None,  # noqa: A002  # the flag's name
     output: opt.Output = None,
     with_text: opt.WithText = None,

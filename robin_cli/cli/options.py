@@ -309,6 +309,15 @@ MaxRetries = Annotated[
     int | None,
     _option(help="Retries of a call after errors. (default: 6)", envvar="ROBIN_MAX_RETRIES", rich_help_panel=_ASK),
 ]
+MaxReply = Annotated[
+    float | None,
+    _option(
+        help="Longest reply that is read, in MiB. (default: 4)",
+        envvar="ROBIN_MAX_REPLY",
+        metavar="MIB",
+        rich_help_panel=_ASK,
+    ),
+]
 ExtraBody = Annotated[
     str | None,
     _option(

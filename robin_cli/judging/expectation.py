@@ -14,12 +14,16 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from robin_cli.records import Scale
 
 TOP_LOGPROBS = 20
 """Tokens asked for at each place: the most that OpenAI and vLLM give."""
+
+_MOST_LISTED = 1000
+"""Tokens looked at in one place; more are sent by nobody."""
 
 MOST_OFF_SCALE = 0.05
 """Probability of anything but a rating of the scale above which the text's own rating stands."""
@@ -108,10 +112,12 @@ def _token_at(tokens: Sequence[Mapping[str, Any]], text: str, at: int) -> Mappin
     tokens = [token for token in tokens if isinstance(token, dict)]  # they come from outside
     pieces = [_bytes(token) for token in tokens]
     # Servers strip the text, and leave the reasoning before it out: it is the last that the tokens say.
-    start = b"".join(pieces).rfind(text.encode("utf-8", "replace"))
-    if start < 0:
+    # Read backwards, for find() takes linear time and rfind() may not.
+    written, said = text.encode("utf-8", "replace"), b"".join(pieces)
+    after = said[::-1].find(written[::-1])
+    if after < 0:
         return None
-    place = start + len(text[:at].encode("utf-8", "replace"))
+    place = len(said) - after - len(written) + len(text[:at].encode("utf-8", "replace"))
     for token, piece in zip(tokens, pieces, strict=True):
         if place < len(piece):
             return token
@@ -122,7 +128,7 @@ def _token_at(tokens: Sequence[Mapping[str, Any]], text: str, at: int) -> Mappin
 def _distribution(token: Mapping[str, Any]) -> dict[str, float]:
     """Probabilities by text of the token drawn and of those that could have been."""
     found: dict[str, float] = {}
-    for each in (token, *_listed(token.get("top_logprobs"))):
+    for each in (token, *islice(_listed(token.get("top_logprobs")), _MOST_LISTED)):
         probability = _probability(each.get("logprob"))
         if probability is not None:
             found.setdefault(_bytes(each).decode("utf-8", "replace"), probability)  # the one drawn is listed again

@@ -15,19 +15,23 @@ from robin_cli.errors import InputError
 _SECRET_NAMES = re.compile(r"auth|cookie|key|token|secret|session|openai-(organization|project)", re.IGNORECASE)
 
 
+_MOST_SHOWN = 64 * 1024
+"""Bytes of a body, or characters of anything else, that are written."""
+
+
 class HttpLog:
     """A file that only its owner can read, added to.
 
     Args:
         path: the file.
-        redact: takes secrets out of a text.
+        redact: takes secrets out of the beginning of a text, so many characters of it.
         notify: called with one line when the file can be written no more; the run goes on without it.
 
     Raises:
         InputError: the file cannot be opened.
     """
 
-    def __init__(self, path: Path, redact: Callable[[str], str], notify: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, redact: Callable[[str, int], str], notify: Callable[[str], None]) -> None:
         self._path = path
         self._redact = redact
         self._notify = notify
@@ -63,7 +67,7 @@ class HttpLog:
     def _shown(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             return self._without_secrets(value)
-        if isinstance(value, bytes | str):
+        if isinstance(value, bytes | bytearray | str):
             return self._text(value)
         return value
 
@@ -72,6 +76,8 @@ class HttpLog:
             name: "[left out]" if _SECRET_NAMES.search(name) else self._text(value) for name, value in headers.items()
         }
 
-    def _text(self, value: bytes | str) -> str:
-        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        return self._redact(text).encode("utf-8", "replace").decode("utf-8")
+    def _text(self, value: bytes | bytearray | str) -> str:
+        beginning = value[:_MOST_SHOWN]
+        text = beginning if isinstance(beginning, str) else beginning.decode("utf-8", "replace")
+        shown = self._redact(text, _MOST_SHOWN).encode("utf-8", "replace").decode("utf-8")
+        return f"{shown}[and so on, {len(value):,} in all]" if len(value) > _MOST_SHOWN else shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,25 @@ import orjson
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from robin_cli.errors import EndpointError
+from robin_cli.judging.bodies import TooLong, Unreadable, decoded
 from robin_cli.judging.expectation import TOP_LOGPROBS
 from robin_cli.judging.http_log import HttpLog
 from robin_cli.judging.judge import Failure, Message, Question, Reply
 from robin_cli.judging.metering import Meter, most_tokens
 from robin_cli.judging.pacing import MAX_HOLD_S, Pacer, Sent
 from robin_cli.judging.redaction import Redactor
-from robin_cli.judging.replies import Completion, Problem, Refused, Retry, Stop, Unsupported, classify, read_completion
-from robin_cli.judging.transport import Transport, Unreachable
+from robin_cli.judging.replies import (
+    TOO_LONG,
+    Completion,
+    Problem,
+    Refused,
+    Retry,
+    Stop,
+    Unsupported,
+    classify,
+    read_completion,
+)
+from robin_cli.judging.transport import Response, Transport, Unreachable
 
 _PATIENCE_S = 600.0
 """How long one call may be told "too many requests" before it is given up."""
@@ -32,8 +44,25 @@ _SHOWN_HOLD_S = 30.0
 _LONGEST_BACKOFF_S = 60.0
 _LONGEST_PACED_BACKOFF_S = 4.0
 """Where the pacer spreads the requests, a call that was one too many need not stay away for long."""
+_LOOKS_EVERY_S = 4.0
+_NEWEST = 1 / 16
+_ANSWERS_ENOUGH = 0.25
+"""Where one in four of the latest requests was answered, the endpoint is there, and no call stays away for long."""
+
 _OVERLOADED = frozenset({"http_503", "http_529"})
 """Errors of the endpoint, counted as such, that fewer calls at a time may cure."""
+
+
+_MIB = 1024 * 1024
+_AT_ONCE_BYTES = 16 * 1024
+"""Longer replies are read one after another, each in a turn of the event loop of its own: reading them takes its time."""
+
+_TOO_LONG_TWICE = 2
+
+
+def reply_bytes(mib: float) -> int:
+    """``--max-reply`` in bytes."""
+    return round(mib * _MIB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +70,8 @@ class Endpoint:
     """Where the judge is and how it is asked.
 
     ``timeout_s`` bounds one request from its first byte to its last; ``max_retries`` counts retries after errors of the
-    endpoint or the network ("too many requests" is no error: it is waited out). ``bounded``: answers must have a longest
+    endpoint or the network ("too many requests" is no error: it is waited out). ``max_reply_bytes``: of a reply, decompressed,
+    that is read; a longer one is asked for once more, and then its pair is given up. ``bounded``: answers must have a longest
     length, because money was promised not to run out.
     ``logprobs``: ask for them. ``structure``: what is sent so that answers have a format that the endpoint enforces.
     ``debug_http``: a file for all requests and answers. The key is never part of a representation.
@@ -56,6 +86,7 @@ class Endpoint:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 120.0
     max_retries: int = 6
+    max_reply_bytes: int = 4 * _MIB
     bounded: bool = False
     debug_http: str | None = None
     logprobs: bool = False
@@ -102,8 +133,15 @@ class OpenAIJudge:
         self._renamed: dict[str, str] = {}
         log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
         self._transport = Transport(
-            endpoint.base_url, endpoint.api_key, timeout_s=endpoint.timeout_s, connections=pacer.ceiling, log=log
+            endpoint.base_url,
+            endpoint.api_key,
+            timeout_s=endpoint.timeout_s,
+            connections=pacer.ceiling,
+            max_reply_bytes=endpoint.max_reply_bytes,
+            log=log,
         )
+        self._reading = asyncio.Lock()
+        self._answered_part = 0.0  # of the latest requests; an average that forgets
         self._backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_BACKOFF_S)
 
     @property
@@ -122,13 +160,18 @@ class OpenAIJudge:
             EndpointError: an error after which every call would fail.
         """
         started = time.monotonic()
-        errors = 0
+        errors = too_long = 0
+        told = False
 
         def give_up(state: RetryCallState) -> bool:
-            nonlocal errors
+            nonlocal errors, too_long, told
             retry = _retry_of(state)
+            told = retry.after_s is not None
             errors += not retry.throttled
-            return errors > self._endpoint.max_retries or time.monotonic() - started > _PATIENCE_S
+            too_long += retry.reason == TOO_LONG
+            if errors > self._endpoint.max_retries or too_long == _TOO_LONG_TWICE:
+                return True
+            return time.monotonic() - started > _PATIENCE_S
 
         try:
             return await self._attempt(question)
@@ -143,8 +186,11 @@ class OpenAIJudge:
                 raise first
             return await self._attempt(question)
 
+        async def sleep(seconds: float) -> None:
+            await (self._sleep(seconds) if told else self._back_off(seconds))
+
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type(_Transient), stop=give_up, wait=self._wait, sleep=self._sleep, reraise=True
+            retry=retry_if_exception_type(_Transient), stop=give_up, wait=self._wait, sleep=sleep, reraise=True
         )
         try:
             return await retrying(again)
@@ -184,6 +230,7 @@ class OpenAIJudge:
             finally:
                 self._pacer.leave()
             latency_s = time.monotonic() - started
+            self._answered_part += _NEWEST * (isinstance(outcome, Completion) - self._answered_part)
             if isinstance(outcome, Completion):
                 return self._reply(question, body, outcome, sent, latency_s)
             if isinstance(outcome, Unsupported) and self._adapt(outcome, body):
@@ -238,9 +285,16 @@ class OpenAIJudge:
             if error.timed_out:
                 return Retry("timeout", f"no answer within {self._endpoint.timeout_s:g} s (--timeout)")
             return Retry("connection", f"no connection ({error})")
-        if 200 <= response.status < 300:
-            return read_completion(response.body, response.headers)
-        return classify(response.status, response.body, response.headers)
+        except TooLong as error:
+            return Retry(TOO_LONG, f"{error}; --max-reply raises the limit")
+        try:
+            if len(response.body) <= _AT_ONCE_BYTES and not response.encoding:
+                return _read(response, self._endpoint.max_reply_bytes)
+            async with self._reading:
+                await asyncio.sleep(0)  # what else waits goes first; and so does what follows the answer before
+                return _read(response, self._endpoint.max_reply_bytes)
+        finally:
+            response.done()
 
     def _body(self, question: Question) -> dict[str, Any]:
         endpoint = self._endpoint
@@ -336,6 +390,18 @@ class OpenAIJudge:
         # Spread the return of callers that were all told the same second.
         return min(retry.after_s, MAX_HOLD_S) + min(backoff, 1.0)
 
+    async def _back_off(self, seconds: float) -> None:
+        """Wait so long, or, looking now and then, until the endpoint is seen to answer what it is asked.
+
+        Long back-offs are for endpoints that are away. Where only some requests fail, the last calls of a run would wait them
+        out alone.
+        """
+        await self._sleep(seconds % _LOOKS_EVERY_S)
+        for _ in range(int(seconds // _LOOKS_EVERY_S)):
+            if self._answered_part >= _ANSWERS_ENOUGH:
+                return
+            await self._sleep(_LOOKS_EVERY_S)
+
     def _show_hold(self, after_s: float | None) -> None:
         if after_s is not None and after_s > _SHOWN_HOLD_S:
             capped = f"; trying again after {MAX_HOLD_S:g} s" if after_s > MAX_HOLD_S else ""
@@ -348,6 +414,19 @@ class OpenAIJudge:
 
     def _redact(self, text: str) -> str:
         return self._redactor.error(text)[:500]
+
+
+def _read(response: Response, limit: int) -> Completion | Problem:
+    if not 200 <= response.status < 300:
+        with suppress(TooLong, Unreadable):
+            return classify(response.status, decoded(response.body, response.encoding, limit), response.headers)
+        return classify(response.status, b"", response.headers)
+    try:
+        return read_completion(decoded(response.body, response.encoding, limit), response.headers, limit)
+    except TooLong as error:
+        return Retry(TOO_LONG, f"{error}; --max-reply raises the limit")
+    except Unreadable as error:
+        return Retry("malformed", f"a 200 {error}")
 
 
 def _without_system(messages: Sequence[Message]) -> Sequence[Message]:

@@ -10,6 +10,7 @@ from robin_cli.judging.judge import Reply
 
 _LOOKS_LIKE_A_KEY = re.compile(r"\bsk-[A-Za-z0-9_\-]{6,}|(?<=Bearer )\S+")
 
+_MOST_OF_AN_ERROR = 2000
 _SHORTEST_IN_ERRORS = 4
 _SHORTEST_IN_ANSWERS = 12
 """Local servers are given words for keys ("none", "EMPTY"), which answers may use and must keep."""
@@ -22,12 +23,15 @@ class Redactor:
         self._key = key
         self._hash = hashlib.sha256(key.encode()).hexdigest()
 
-    def error(self, text: str) -> str:
-        """An error's text without the key, its hash, or anything that looks like a key."""
+    def error(self, text: str, most: int = _MOST_OF_AN_ERROR) -> str:
+        """The first ``most`` characters of an error, without the key, its hash, or anything that looks like a key."""
+        half_a_key = max(len(self._key), len(self._hash)) if len(text) >= most else 0
+        text = text[:most]
         if len(self._key) >= _SHORTEST_IN_ERRORS:
             text = text.replace(self._key, "[key]")
             text = text.replace(self._hash, "[key]")  # litellm names keys by it
-        return _LOOKS_LIKE_A_KEY.sub("[key]", text)
+        text = _LOOKS_LIKE_A_KEY.sub("[key]", text)
+        return text[:-half_a_key] if half_a_key else text
 
     def reply(self, reply: Reply) -> Reply:
         """A reply without the key, and otherwise to the letter: what looks like a key may be part of a feedback."""

@@ -5,6 +5,7 @@ Pure functions of status, headers and body; the many dialects of "OpenAI-compati
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from robin_cli.judging.bodies import Body, TooLong
 from robin_cli.judging.judge import Answer
 from robin_cli.records import Usage
 
@@ -123,29 +125,63 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def read_completion(body: bytes, headers: Mapping[str, str]) -> Completion | Problem:
-    """The completion in the body of a 200, or what is wrong with it: an error inside, no choices, HTML, half a body."""
+TOO_LONG = "reply_too_long"
+_MIB = 1024 * 1024
+_MOST_IN_TEXT = 1 / 32
+"""Of the longest reply, the part that may be the text of its answers, in characters: reading ratings takes its time."""
+
+_MOST_LISTS_A_MIB = 50_000
+_MOST_NAMES_A_MIB = 75_000
+"""What makes JSON slow to read. Log probabilities of 20 tokens at each place have 33,000 and 50,000."""
+
+_MOST_CHOICES = 128
+_MOST_TOKENS = 1 << 15
+_MESSAGE = 2000
+"""Characters of an error that are looked at."""
+
+_NAME = 200
+"""Characters that a name has at most: a model's, a request's, that of the reason why an answer ended."""
+
+
+def read_completion(body: Body, headers: Mapping[str, str], limit: int = 4 * _MIB) -> Completion | Problem:
+    """The completion in the body of a 200, or what is wrong with it: an error inside, no choices, HTML, half a body.
+
+    Args:
+        body: of a reply, decompressed.
+        headers: names in lower case.
+        limit: the longest reply that is read, in bytes. Reading one takes no more than some 20 ms for each MiB of it.
+
+    Raises:
+        TooLong: the text of its answers is too long, or it holds so much that reading it would take too long.
+    """
+    if _lists(body) > limit / _MIB * _MOST_LISTS_A_MIB or body.count(b":") > limit / _MIB * _MOST_NAMES_A_MIB:
+        raise TooLong(f"a reply of too many parts, in {len(body):,} bytes")
     content = _json(body)
     if not isinstance(content, dict):
         return Retry("malformed", f"a 200 that is no JSON object: {_excerpt(body)}")
     if content.get("error") or content.get("object") == "error":
         return _error_in_200(content, headers)
     choices = content.get("choices")
-    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+    choices = choices[:_MOST_CHOICES] if isinstance(choices, list) else None
+    if not choices or not all(isinstance(choice, dict) for choice in choices):
         return Retry("malformed", f"a 200 without choices: {_excerpt(body)}")
     answered = [choice for choice in choices if not choice.get("error")]
     if not answered:  # OpenRouter's, when the model fails half-way
         return _error_in_200(choices[0], headers)
+    answers = tuple(_answer(choice) for choice in answered)
+    characters = sum(len(each.text) + len(each.refusal or "") for each in answers)
+    if characters > limit * _MOST_IN_TEXT:
+        raise TooLong(f"answers of {characters:,} characters")
     request_id = headers.get("x-request-id") or content.get("id")
     return Completion(
-        answers=tuple(_answer(choice) for choice in answered),
-        model=clean_text(content.get("model")),
+        answers=answers,
+        model=_name(content.get("model")),
         usage=_usage(content.get("usage"), one_choice="timings" in content),
-        request_id=clean_text(request_id) or None,
+        request_id=_name(request_id) or None,
     )
 
 
-def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Problem:
+def classify(status: int, body: Body, headers: Mapping[str, str]) -> Problem:
     """What an HTTP error status with this body means for the run."""
     if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
         return Stop(f"the quota of this key for the day is used up ({status}: {_excerpt(body)})")
@@ -154,12 +190,12 @@ def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Problem:
             f"the endpoint redirects ({status}) to {_excerpt(headers.get('location', '?').encode())}; give that address"
         )
     error = _error_object(_json(body))
-    return _problem(status, error, _one_line(clean_text(error.get("message"))) or _excerpt(body), headers)
+    return _problem(status, error, _message(error) or _excerpt(body), headers)
 
 
 def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mapping[str, str]) -> Problem:
     told = f"{status}: {message}"
-    code = " ".join(clean_text(error.get(name)) for name in ("code", "type"))
+    code = " ".join(_name(error.get(name)) for name in ("code", "type"))
     if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
         return Refused("filtered", told)
     if status == 429 and _QUOTA.search(f"{code} {message}"):
@@ -179,7 +215,7 @@ def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mappi
         after_s = retry_after_s(headers)
         throttled = status == 429 or (status == 503 and after_s is not None)
         return Retry(f"http_{status}", told, after_s=after_s, throttled=throttled)
-    return _bad_request(status, code, clean_text(error.get("param")), message, told)
+    return _bad_request(status, code, _name(error.get("param")), message, told)
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
@@ -255,11 +291,11 @@ def _refused_parameter(said: str, param: str, message: str) -> str | None:
 
 def _error_in_200(content: dict[str, Any], headers: Mapping[str, str]) -> Problem:
     error = _error_object(content)
-    message = _one_line(clean_text(error.get("message"))) or "no message"
+    message = _message(error) or "no message"
     code = _number(error.get("code"))
     if code is not None and 400 <= code < 600:
         return _problem(int(code), error, message, headers)
-    said = f"{clean_text(error.get('code'))} {clean_text(error.get('type'))} {message}"
+    said = f"{_name(error.get('code'))} {_name(error.get('type'))} {message}"
     problem = _problem(429 if _BUSY.search(said) else 400, error, message, headers)
     if isinstance(problem, Refused) and problem.reason == "bad_request":
         return Retry("malformed", f"a 200 with an error inside: {message}")
@@ -283,7 +319,7 @@ def _answer(choice: dict[str, Any]) -> Answer:
         content = "".join(clean_text(part.get("text")) for part in content if isinstance(part, dict))
     return Answer(
         text=clean_text(content),
-        finish_reason=clean_text(choice.get("finish_reason")) or None,
+        finish_reason=_name(choice.get("finish_reason")) or None,
         refusal=clean_text(message.get("refusal")) or None,
         tokens=_tokens_of(choice),
     )
@@ -307,7 +343,7 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
 def _tokens_of(choice: dict[str, Any]) -> Sequence[Mapping[str, Any]] | None:
     logprobs = choice.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    return content if isinstance(content, list) and content else None
+    return content if isinstance(content, list) and 0 < len(content) <= _MOST_TOKENS else None
 
 
 def _tokens(value: object) -> int | None:
@@ -315,12 +351,24 @@ def _tokens(value: object) -> int | None:
     return None if number is None or number < 0 else int(number)
 
 
-def _json(body: bytes) -> object:
+def _lists(body: Body) -> int:
+    return body.count(b"[") + body.count(b"{")
+
+
+def _json(body: Body) -> object:
+    collects = gc.isenabled()
+    gc.disable()  # else it would look again and again through all that is being made
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
-        pass
-    try:  # lone surrogates and other things that only the lenient reader takes
+        return _json_leniently(body)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _json_leniently(body: Body) -> object:
+    try:  # lone surrogates and other things that orjson does not take
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
@@ -328,6 +376,8 @@ def _json(body: bytes) -> object:
 
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and len(value) > _NAME:
         return None
     try:
         number = float(value)
@@ -343,9 +393,19 @@ def _http_date(text: str) -> float | None:
         return None
 
 
-def _excerpt(body: bytes) -> str:
+def _message(error: Mapping[str, Any]) -> str:
+    message = error.get("message")
+    return _one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
+
+
+def _name(value: object) -> str:
+    """A short text; '' for a long one."""
+    return "" if isinstance(value, str) and len(value) > _NAME else clean_text(value)
+
+
+def _excerpt(body: Body) -> str:
     # More than is shown: whoever shows it takes keys out first, and must see them whole.
-    return _one_line(body[:2000].decode("utf-8", "replace")) or "nothing"
+    return _one_line(body[:_MESSAGE].decode("utf-8", "replace")) or "nothing"
 
 
 def _one_line(text: str) -> str:

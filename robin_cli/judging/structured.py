@@ -18,7 +18,7 @@ JSON_REQUEST = (
 )
 """What is added to the question where the answer is to be JSON: the question itself asks for two lines."""
 
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"```(?:json)?\s*", re.IGNORECASE)
 _TWO_LINES = re.compile(r"\s*Feedback: [^\n]+\nRating: -?\d+\s*")
 _RATING = re.compile(r'"rating"\s*:\s*"?(?=[-\d])')
 
@@ -85,14 +85,20 @@ def place_of_rating(text: str, *, answer_format: str) -> int | None:
     return rating_place(text)
 
 
+_MOST_OBJECTS = 1000
+"""An answer of more is no judgment, and reading it would take its time."""
+
+
 class _Twice(Exception):  # an object that says rating twice
     pass
 
 
 def _object(text: str) -> Mapping[str, Any] | None:
-    answer = without_reasoning(text)
-    if fenced := _FENCE.fullmatch(answer):
-        answer = fenced[1]
+    answer = without_reasoning(text).strip()
+    if answer.endswith("```") and (fence := _FENCE.match(answer)):
+        answer = answer[fence.end() : -3]
+    if answer.count("{") > _MOST_OBJECTS:
+        return None
     try:
         found = json.loads(answer, object_pairs_hook=_once)
     except (ValueError, RecursionError):
@@ -105,7 +111,7 @@ def _object(text: str) -> Mapping[str, Any] | None:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     said = [value for name, value in pairs if name == "rating"]
-    if len(set(map(repr, said))) > 1:
+    if len(said) > 1 and len(set(map(repr, said))) > 1:
         raise _Twice
     return found
 

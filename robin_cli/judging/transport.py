@@ -1,4 +1,4 @@
-"""One POST to an OpenAI-compatible endpoint, by the openai SDK's client. The only file that knows openai and httpx2.
+"""One POST to an OpenAI-compatible endpoint, by the openai SDK's client. The only file that knows openai and what is below.
 
 The SDK makes the client (key, headers, proxies, TLS); the request itself goes to its HTTP client as it stands. Building
 each request anew in the SDK costs more than sending it (docs/performance.md), and what the SDK would add, retries and errors
@@ -8,18 +8,27 @@ by class, is decided by robin, which knows the budget.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
+import aiohttp
 import httpx2
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
+from robin_cli.judging.bodies import Body, TooLong, Turns, beginning
 from robin_cli.judging.http_log import HttpLog
 
 _CONNECT_TIMEOUT_S = 10.0
 _OPENAI_HOST = "api.openai.com"
+_ERROR_BYTES = 64 * 1024
+"""What is read of the body of an error: more says no more."""
+
+_HUNG_UP = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN})
 
 
 class Unreachable(Exception):
@@ -32,11 +41,47 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back, of any status; names of headers are in lower case."""
+    """What came back, of any status; names of headers are in lower case. Of an error's body, the beginning.
+
+    ``encoding``: how the body is compressed after all; see :func:`robin_cli.judging.bodies.decoded`. ``turn``: where a large
+    body is held in one, to be given back by :meth:`done`.
+    """
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
+    body: Body
+    encoding: str = ""
+    turn: Turns | None = None
+
+    def done(self) -> None:
+        """The body is needed no more: another large one may come."""
+        if self.turn is not None:
+            self.turn.end()
+
+
+class _Client(DefaultAioHttpClient):
+    """The SDK's HTTP client, told to forget cookies: an endpoint could fill the memory with them."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._transports: list[Any] = []
+        super().__init__(**settings)
+
+    def _init_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
+        return self._kept(super()._init_transport(*args, **named))
+
+    def _init_proxy_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
+        return self._kept(super()._init_proxy_transport(*args, **named))
+
+    def _kept(self, transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncBaseTransport:
+        self._transports.append(transport)
+        return transport
+
+    def forget_cookies(self) -> None:
+        """Drop all cookies, httpx2's and those of the aiohttp session below it."""
+        self.cookies.clear()
+        for transport in self._transports:
+            if isinstance(session := getattr(transport, "client", None), aiohttp.ClientSession):
+                session.cookie_jar.clear()
 
 
 class Transport:
@@ -47,18 +92,28 @@ class Transport:
         api_key: sent as a bearer token, to this address only.
         timeout_s: for one request, from its first byte to its last.
         connections: the most at a time.
+        max_reply_bytes: the longest body of an answer, decompressed.
         log: is told of every exchange.
     """
 
     def __init__(
-        self, base_url: str, api_key: str, *, timeout_s: float, connections: int, log: HttpLog | None = None
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        timeout_s: float,
+        connections: int,
+        max_reply_bytes: int,
+        log: HttpLog | None = None,
     ) -> None:
         for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
             logging.getLogger(name).setLevel(logging.WARNING)
         self._log = log
         self._timeout_s = timeout_s
+        self._large = Turns(max_reply_bytes)
+        self._kept_open = 0  # connections that another request may find, at most
         timeout = httpx2.Timeout(timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
-        self._http = DefaultAioHttpClient(
+        self._http = _Client(
             timeout=timeout,
             # without numbers it would be aiohttp's own limit of 100
             limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
@@ -71,36 +126,81 @@ class Transport:
         self._client = client
         self._url = client.base_url.join("chat/completions")
         stated = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-        self._headers = httpx2.Headers({**stated, "Authorization": f"Bearer {api_key}"})
+        # What is compressed may expand a thousandfold, and answers are short.
+        stated = {**stated, "Accept-Encoding": "identity", "Authorization": f"Bearer {api_key}"}
+        self._headers = httpx2.Headers(stated)
         self._extensions = {"timeout": timeout.as_dict()}
 
     async def post(self, body: bytes) -> Response:
         """Send ``body`` to the chat completions of the endpoint.
 
+        A connection that was kept open may be closed by the endpoint just as the request is sent. Then nothing was wrong with
+        either, and it is sent once more at once.
+
         Raises:
             Unreachable: no answer, or only a part of one.
+            TooLong: an answer, longer than is read.
         """
-        request = httpx2.Request(
-            "POST", self._url, headers=self._headers, content=body, extensions=dict(self._extensions)
-        )
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout_s):
-                response = await self._http.send(request)
+                response = await self._exchanged(body)
+        except TooLong as error:
+            self._write(body, started, error=str(error))
+            raise
         except Exception as error:  # as in the SDK: whatever the layers below raise, there is no answer
             # The aiohttp transport calls a failure to connect, a refusal as well, a ConnectTimeout.
             timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
-            if self._log is not None:
-                self._log.write(str(self._url), request.headers, body, time.monotonic() - started, error=repr(error))
+            self._write(body, started, error=repr(error))
             raise Unreachable(str(error) or type(error).__name__, timed_out=timed_out) from error
-        if self._log is not None:
-            outcome = {"status": response.status_code, "headers": response.headers, "body": response.content}
-            self._log.write(str(self._url), request.headers, body, time.monotonic() - started, **outcome)
-        return Response(response.status_code, response.headers, response.content)
+        self._write(body, started, status=response.status, headers=response.headers, body=response.body)
+        return response
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
         if self._log is not None:
             self._log.close()
+
+    async def _exchanged(self, body: bytes) -> Response:
+        reuses = self._kept_open > 0
+        self._kept_open -= reuses
+        try:
+            return await self._exchange(body)
+        except httpx2.TransportError as error:
+            if not reuses or not _hung_up(error):
+                raise
+            return await self._exchange(body)
+
+    async def _exchange(self, body: bytes) -> Response:
+        request = httpx2.Request(
+            "POST", self._url, headers=self._headers, content=body, extensions=dict(self._extensions)
+        )
+        response = await self._http.send(request, stream=True)
+        status, headers = response.status_code, response.headers
+        if "set-cookie" in headers:
+            self._http.forget_cookies()
+        held = False
+        async with aclosing(response.aiter_raw()) as pieces:
+            if 200 <= status < 300:
+                content, held = await self._large.read(pieces)
+            else:
+                content = await beginning(pieces, _ERROR_BYTES)
+        self._kept_open += headers.get("connection", "").lower() != "close"
+        turn = self._large if held else None
+        return Response(status, headers, content, headers.get("content-encoding", ""), turn)
+
+    def _write(self, sent: bytes, started: float, **outcome: Any) -> None:
+        if self._log is not None:
+            self._log.write(str(self._url), self._headers, sent, time.monotonic() - started, **outcome)
+
+
+def _hung_up(error: Exception) -> bool:
+    """Whether the endpoint closed the connection before any byte of an answer came."""
+    cause = error.__cause__
+    if isinstance(cause, aiohttp.ClientConnectorError):
+        return False
+    if isinstance(cause, aiohttp.ServerDisconnectedError):
+        return True
+    return isinstance(cause, ConnectionError) or (isinstance(cause, aiohttp.ClientOSError) and cause.errno in _HUNG_UP)

@@ -13,7 +13,7 @@ from robin_cli.errors import InputError, RunError
 from robin_cli.judges import JudgeAddress, judge_name, judges_of
 from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.metering import Meter, Price, prices_of
-from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge
+from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge, reply_bytes
 from robin_cli.judging.pacing import Caps, Pacer
 from robin_cli.judging.structured import request_of
 from robin_cli.records import Scale
@@ -42,6 +42,7 @@ class Connection:
     price_out: tuple[float, ...]
     timeout: float
     max_retries: int
+    max_reply: float
     no_fuse: bool = False
     debug_http: str | None = None
 
@@ -188,6 +189,7 @@ def _endpoints(
             timeout_s=connection.timeout,
             # Where there are others, a call that fails goes to them rather than waiting here.
             max_retries=min(1, connection.max_retries) if several else connection.max_retries,
+            max_reply_bytes=reply_bytes(connection.max_reply),
             bounded=connection.max_cost is not None,
             debug_http=connection.debug_http,
             logprobs=manifest.scoring == "logprobs",

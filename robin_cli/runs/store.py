@@ -30,6 +30,9 @@ from robin_cli.runs.rescue import rescue, rescued
 from robin_cli.runs.schema import FIELDS, JUDGMENTS, judgments_table
 
 SEGMENT_ROWS = 10_000
+SEGMENT_CHARACTERS = 32 * 1024 * 1024
+"""Of answers, that make a segment before there are as many rows: they are held in memory until then."""
+
 _LOCK_WAIT_S = 0.5  # robin runs and robin status hold the lock for a moment, to see whether anyone does
 _STATE = "state.parquet"
 _VARIANCES = "variances.parquet"
@@ -58,6 +61,7 @@ class RunStore:
         self.manifest = manifest
         self.pairs: list[Pair] | None = None  # of a run just made: a million are not read back from the disk
         self._lock = lock
+        self._characters = 0  # of the answers since the last segment
         content = read_journal(path / JOURNAL)
         self._segment = 1 + max(segment_numbers(path), default=0)
         if content is not None and content.segment >= self._segment:
@@ -179,7 +183,8 @@ class RunStore:
             move = "" if place.parent == self.path else f", after you have moved that file to {self.path / RESCUED}"
             raise StorageError(f"{error}{move}. What came since is safe in {place}") from error
         self._rows.extend(judgments)
-        if len(self._rows) >= SEGMENT_ROWS:
+        self._characters += sum(len(judgment.text) for judgment in judgments)
+        if len(self._rows) >= SEGMENT_ROWS or self._characters >= SEGMENT_CHARACTERS:
             try:
                 self._seal()
             except OSError as error:
@@ -232,6 +237,7 @@ class RunStore:
         self._journal.close()
         self._journal = Journal.create(self.path / JOURNAL, self._segment)
         self._rows = []
+        self._characters = 0
 
     def _write_state(self) -> None:
         run = read_run(self.path)

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from robin_cli.judging.judge import Question, Reply
+from robin_cli.judging.judge import Failure, Question, Reply
 from robin_cli.judging.pacing import Pacer, Sent
 from tests.judging.wire import (
     QUESTION,
     Answer,
     Clock,
     Handler,
+    Talk,
     Wire,
     ask_together,
     completion,
@@ -202,23 +203,32 @@ def test_can_be_cancelled_while_it_waits() -> None:
     assert len(wire.bodies) == 1
 
 
-def test_asks_again_on_a_kept_connection_that_is_dropped_without_a_word() -> None:
-    class Dropped(web.StreamResponse):
-        async def prepare(self, request: web.BaseRequest) -> Any:
-            assert request.transport is not None
-            request.transport.abort()
-            return await super().prepare(request)
+class Dropped(web.StreamResponse):
+    """No answer: the connection ends without a byte."""
 
-    async def scene(wire: Wire) -> list[str]:
-        async with judge_at(wire.url) as (judge, talk):
-            for _ in range(3):
-                assert isinstance(await judge.ask(QUESTION), Reply)
-            return talk.notices
+    async def prepare(self, request: web.BaseRequest) -> Any:
+        assert request.transport is not None
+        request.transport.abort()
+        return await super().prepare(request)
 
-    with serving(lambda number, _: Dropped() if number == 1 else completion()) as wire:
-        notices = asyncio.run(scene(wire))
-    assert len(wire.bodies) == 4
-    assert "connection" in notices[0]
+
+def test_asks_again_at_once_where_a_kept_connection_is_closed_and_once_only() -> None:
+    async def scene(wire: Wire, calls: int) -> Talk:
+        async with judge_at(wire.url, max_retries=2) as (judge, talk):
+            for _ in range(calls):
+                talk.outcomes.append(await judge.ask(QUESTION))
+            return talk
+
+    with serving(lambda number, _: Dropped() if number % 2 else completion()) as wire:
+        talk = asyncio.run(scene(wire, 5))
+    assert [type(each) for each in talk.outcomes] == [Reply] * 5
+    assert len(wire.bodies) == 9
+    assert (talk.slept, talk.notices) == ([], [])
+    with serving(lambda number, _: Dropped() if number else completion()) as wire:
+        talk = asyncio.run(scene(wire, 3))
+    assert [type(each) for each in talk.outcomes] == [Reply, Failure, Failure]
+    assert len(wire.bodies) == 1 + 4 + 3  # one of a call's three tries is made twice at once, and then none
+    assert len(talk.slept) == 4
 
 
 def test_keeps_the_answers_of_calls_under_way_apart() -> None:

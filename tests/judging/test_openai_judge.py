@@ -279,8 +279,27 @@ def test_waits_longer_and_longer_between_tries_but_never_long() -> None:
     with serving(lambda *_: error(502, "bad gateway")) as wire:
         talk = ask(wire.url, max_retries=12)
     ceilings = [min(60, 0.5 * 2**tried) for tried in range(12)]
-    assert len(talk.slept) == 12
-    assert all(0 <= slept <= ceiling for slept, ceiling in zip(talk.slept, ceilings, strict=True))
+    waits: list[float] = []
+    for slept in talk.slept:  # it looks every 4 s whether others are answered
+        if slept < 4:
+            waits.append(slept)
+        else:
+            waits[-1] += slept
+    assert len(waits) == 12
+    assert all(0 <= wait <= ceiling for wait, ceiling in zip(waits, ceilings, strict=True))
+    assert sum(waits) > 20
+
+
+def test_lets_no_call_wait_for_long_where_others_are_answered() -> None:
+    refusals = {number: error(500, "broken") for number in range(20, 30)}
+    refusals[25] = error(503, "later", {"Retry-After": "50"})
+    with serving(lambda number, _: refusals.get(number, completion())) as wire:
+        talk = ask(wire.url, *[QUESTION] * 21, max_retries=10)
+    assert all(isinstance(each, Reply) for each in talk.outcomes)
+    told = [slept for slept in talk.slept if slept >= 4]
+    assert len(talk.slept) == 10
+    assert len(told) == 1  # what the endpoint asks for is kept to, all of it
+    assert 50 <= told[0] <= 51
 
 
 def test_says_each_kind_of_trouble_once() -> None:
