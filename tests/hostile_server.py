@@ -2,17 +2,18 @@
 
     python hostile_server.py
 
-It prints its port and answers ``POST /KIND/v1/chat/completions`` by :data:`KINDS`; the first of its line, ``fine``, is well.
+It prints its port and answers ``POST /KIND/v1/chat/completions`` by :data:`KINDS`, ``/mixed/…`` by one of MIXED after another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import gzip
 import itertools
 import json
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 MIB = 1 << 20
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -20,15 +21,14 @@ CHOICE = b'{"model":"m","choices":[{"message":{"content":"%s"},"finish_reason":"
 FINE = CHOICE % (b"Feedback: fine.\\nRating: 3", b"")
 
 
-def whole(body: bytes, *headers: bytes) -> Iterator[bytes]:
+def whole(body: bytes, *headers: bytes) -> list[bytes]:
     """An answer with a length."""
-    yield HEAD + b"".join(each + b"\r\n" for each in headers) + b"Content-Length: %d\r\n\r\n" % len(body)
-    yield body
+    return [HEAD + b"".join(each + b"\r\n" for each in headers) + b"Content-Length: %d\r\n\r\n" % len(body), body]
 
 
 def bomb(mib: int, wbits: int) -> bytes:
     """So many MiB of blanks, compressed; they stand inside an answer that would be well."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    packer = zlib.compressobj(1, zlib.DEFLATED, wbits)
     parts = [packer.compress(FINE[:-1])]
     parts += [packer.compress(b" " * MIB) for _ in range(mib)]
     return b"".join([*parts, packer.compress(b"}"), packer.flush()])
@@ -44,10 +44,15 @@ def filled(piece: bytes, size: int = 4 * MIB - 4096) -> bytes:
     return b"[" + (piece * (size // len(piece)))[:-1] + b"]"
 
 
-def endless(head: bytes, piece: bytes) -> Iterator[bytes]:
-    """For ever the same."""
-    yield head
-    yield from itertools.repeat(piece)
+class Endless:
+    """For ever the same after a head."""
+
+    def __init__(self, head: bytes, piece: bytes) -> None:
+        self.head, self.piece = head, piece
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self.head
+        yield from itertools.repeat(self.piece)
 
 
 def chunked(piece: bytes) -> bytes:
@@ -58,16 +63,43 @@ def chunked(piece: bytes) -> bytes:
 TOKEN = {"token": "3", "logprob": -0.12345678, "bytes": [51]}
 LOGPROBS = json.dumps([{**TOKEN, "top_logprobs": [TOKEN] * 20}] * 1200).encode()
 ERROR = b"HTTP/1.1 500 Broken\r\nContent-Type: application/json\r\n"
-GZIP, DEFLATE = bomb(500, 31), bomb(1000, -15)
-KINDS: dict[str, Callable[[], Iterator[bytes]]] = {
+MIXED: tuple[str, ...] = (
+    "gzip-bomb",
+    "fine",
+    "deflate-bomb",
+    "fine",
+    "endless",
+    "fine",
+    "50-mb",
+    "fine",
+    "lists",
+    "gzipped",
+    "most-text",
+    "fine",
+)
+MIXED += (
+    "open",
+    "fine",
+    "names",
+    "fine",
+    "50-mb-error",
+    "fine",
+    "huge-status",
+    "fine",
+    "endless-headers",
+    "fine",
+    "long-text",
+)
+MIXING = itertools.cycle(MIXED)
+KINDS: dict[str, Callable[[], Iterable[bytes]]] = {
     "fine": lambda: whole(FINE),
     "gzipped": lambda: whole(gzip.compress(FINE), b"Content-Encoding: gzip"),
     "logprobs": lambda: whole(inside(LOGPROBS)),
-    "gzip-bomb": lambda: whole(GZIP, b"Content-Encoding: gzip"),
-    "deflate-bomb": lambda: whole(DEFLATE, b"Content-Encoding: deflate"),
+    "gzip-bomb": lambda: whole(bomb(200, 31), b"Content-Encoding: gzip"),
+    "deflate-bomb": lambda: whole(bomb(200, -15), b"Content-Encoding: deflate"),
     "zstd": lambda: whole(b"\x28\xb5\x2f\xfd" + FINE, b"Content-Encoding: zstd"),
-    "endless": lambda: endless(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", chunked(b" " * 65536)),
-    "no-length": lambda: endless(HEAD + b"\r\n", b" " * 65536),
+    "endless": lambda: Endless(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", chunked(b" " * 65536)),
+    "no-length": lambda: Endless(HEAD + b"\r\n", b" " * 65536),
     "50-mb": lambda: whole(inside(b'"' + b"x" * 50_000_000 + b'"')),
     "lists": lambda: whole(inside(filled(b"[],"))),
     "deep": lambda: whole(inside(filled(b"[" * 1000 + b"]" * 1000 + b","))),
@@ -80,17 +112,17 @@ KINDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "most-text": lambda: whole(CHOICE % (b"Rating: 3\\n" * 13_000, b"")),
     "blank-text": lambda: whole(CHOICE % (b"\\n" * 130_000, b"")),
     "escapes": lambda: whole(inside(b'"' + b"\\u00e9" * 690_000 + b'"')),
-    "endless-headers": lambda: endless(HEAD, b"X-More: and more\r\n"),
-    "huge-header": lambda: endless(HEAD + b"X-Huge: ", b"x" * 65536),
-    "huge-status": lambda: endless(b"HTTP/1.1 200 ", b"x" * 65536),
+    "endless-headers": lambda: Endless(HEAD, b"X-More: and more\r\n"),
+    "huge-header": lambda: Endless(HEAD + b"X-Huge: ", b"x" * 65536),
+    "huge-status": lambda: Endless(b"HTTP/1.1 200 ", b"x" * 65536),
     "cookies": lambda: whole(FINE, *(b"Set-Cookie: c%d=%s" % (n, b"x" * 4000) for n in range(100))),
-    "1xx": lambda: endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2000),
-    "50-mb-error": lambda: iter(
+    "1xx": lambda: Endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2000),
+    "50-mb-error": lambda: (
         [ERROR + b"Content-Length: 50000040\r\n\r\n", b'{"error":{"message":"sk-', b"sk-" * 16_666_666, b'"}}']
     ),
-    "error-page": lambda: endless(b"HTTP/1.1 502 Bad\r\n\r\n", b"<p>broken</p>" * 5000),
-    "redirect": lambda: iter([b"HTTP/1.1 307 Go\r\nLocation: /redirect/v1\r\nContent-Length: 0\r\n\r\n"]),
-    "short": lambda: iter([HEAD + b"Content-Length: 5000000\r\n\r\n" + FINE]),
+    "error-page": lambda: Endless(b"HTTP/1.1 502 Bad\r\n\r\n", b"<p>broken</p>" * 5000),
+    "redirect": lambda: ([b"HTTP/1.1 307 Go\r\nLocation: /redirect/v1\r\nContent-Length: 0\r\n\r\n"]),
+    "short": lambda: ([HEAD + b"Content-Length: 5000000\r\n\r\n" + FINE]),
 }
 
 
@@ -101,21 +133,35 @@ async def paced(kind: str) -> AsyncIterator[bytes]:
         while True:
             await asyncio.sleep(0.5)
             yield b" "
-    for piece in KINDS[kind]():
-        yield piece
+    for piece in made(kind):
+        for at in range(0, len(piece), 65536):
+            yield piece[at : at + 65536]
+
+
+@functools.cache
+def made(kind: str) -> Iterable[bytes]:
+    """An answer, made once."""
+    return KINDS[kind]()
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer what comes by one connection, until the other side has enough of it."""
     try:
-        while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            await reader.readexactly(int(head.partition(b"content-length:")[2].partition(b"\r\n")[0]))
-            async for piece in paced(head.split(b"/", 2)[1].decode()):
+        async for kind in asked(reader):
+            async for piece in paced(kind):
                 writer.write(piece)
                 await writer.drain()
     except (OSError, asyncio.IncompleteReadError):
         writer.close()
+
+
+async def asked(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+    """What is asked for by one connection; ``mixed`` is the next of MIXED."""
+    while True:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        await reader.readexactly(int(head.partition(b"content-length:")[2].partition(b"\r\n")[0]))
+        kind = head.split(b"/", 2)[1].decode()
+        yield next(MIXING) if kind == "mixed" else kind
 
 
 async def main() -> None:

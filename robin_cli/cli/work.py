@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ def spend(
     keys = api_keys(config)
     before = {number: signal.getsignal(number) for number in _stopping_signals()}
     outcome = None
+    gc.freeze()  # else every large collection looks through all modules again, and holds up the answers meanwhile
     try:
         outcome = asyncio.run(
             work(
