@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from robin_cli.errors import StorageError
-from robin_cli.output.export import Results, export, scores_table
+from robin_cli.errors import InputError, StorageError
+from robin_cli.output.export import Results, check_output, export, scores_table
 from robin_cli.output.scores import Scores, score
 from robin_cli.output.status import print_status, status_of
 from robin_cli.output.table import View, print_scores
@@ -123,3 +123,9 @@ def test_shows_the_score_on_a_narrow_terminal(tmp_path: Path) -> None:
     row = out.getvalue().split("\n")[2]
     assert row.split()[1:5] == ["2", "0.10", "–", "3.90"]
     assert "95 % interval" in out.getvalue()
+
+
+def test_refuses_a_file_for_the_table_before_anything_is_paid_for(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--format table is for a terminal; leave --format out to write a file"):
+        check_output("table", str(tmp_path / "s.csv"))
+    check_output("table", None)
