@@ -383,10 +383,9 @@ Wide = Annotated[
 Sort = Annotated[
     str | None,
     _option(
-        help="What comes first in the table: width (the widest interval), score (the highest), variance (the largest) or "
-        "data; files stay in the order of the data. (default: width)",
+        help="What the table shows first: the largest width (of the interval), score or variance; or data. (default: width)",
         envvar="ROBIN_SORT",
-        metavar="width|score|variance|data",
+        metavar="ORDER",
         autocompletion=_among("width", "score", "variance", "data"),
         rich_help_panel=_OUT,
     ),
@@ -394,19 +393,15 @@ Sort = Annotated[
 Top = Annotated[
     int | None,
     _option(
-        help="Rows of the table; files have all. (default: 60)",
-        envvar="ROBIN_TOP",
-        metavar="N",
-        parser=_calls,
-        rich_help_panel=_OUT,
+        help="Rows of the table. (default: 60)", envvar="ROBIN_TOP", metavar="N", parser=_calls, rich_help_panel=_OUT
     ),
 ]
 Raw = Annotated[
     bool | None,
     _option(
         "--raw",
-        help="CSV and TSV with ids and texts to the letter, for joins and programs. Else those that begin with = + - @ get an "
-        "apostrophe in front, or a spreadsheet would run them as formulas: never open raw files in one.",
+        help="CSV and TSV to the letter, for joins, not for spreadsheets: an id or text that begins with = + - @ gets no "
+        "apostrophe in front.",
         envvar="ROBIN_RAW",
         rich_help_panel=_OUT,
     ),
