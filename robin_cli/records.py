@@ -5,7 +5,7 @@ Every other module speaks in these words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -84,6 +84,12 @@ class Scale:
 
     def __str__(self) -> str:
         return f"{self.low}-{self.high}"
+
+
+def shared_scale(scales: Iterable[Scale]) -> Scale | None:
+    """The scale that all of ``scales`` are; None where they differ."""
+    distinct = set(scales)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

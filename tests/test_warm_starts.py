@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -158,8 +159,8 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
     )
 
     def found(judges: list[str], attributes: list[str]) -> list[float]:
-        index = ArmIndex(["p", "q"], attributes, judges)
-        variances = earlier_variances(source, index, Scale(0, 4), "robin", notes.append)
+        index = ArmIndex(["p", "q"], attributes, judges, [Scale(0, 4)] * len(attributes))
+        variances = earlier_variances(source, index, "robin", notes.append)
         assert variances is not None
         return list(map(float, variances))
 
@@ -172,18 +173,20 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
 
 
 def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:
-    index = ArmIndex([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"])
-    with pytest.raises(InputError, match=r"was rated on the scale 0.4, this is 0.10; name a run on the same scale"):
-        earlier_variances(place / "first", index, Scale(0, 10), "two-priors", print)
+    index = ArmIndex([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
+    with pytest.raises(
+        InputError, match=r"was rated on the scale 0.4, helpfulness is on 0.10 here; name a run on the same"
+    ):
+        earlier_variances(place / "first", replace(index, scales=[Scale(0, 10)]), "two-priors", print)
     pool = write_pool(tmp_path / "pool.csv", {"helpfulness": {"p0": [0, 9]}})
     with pytest.raises(InputError, match="outside the scale"):
-        earlier_variances(pool, index, Scale(0, 4), "two-priors", print)
+        earlier_variances(pool, index, "two-priors", print)
 
 
 def test_gives_a_prior_above_zero_to_pairs_that_did_not_vary(place: Path) -> None:
-    index = ArmIndex([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"])
-    prior = earlier_variances(place / "first", index, Scale(0, 4), "robin-hood", print)
-    exact = earlier_variances(place / "first", index, Scale(0, 4), "robin", print)
+    index = ArmIndex([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
+    prior = earlier_variances(place / "first", index, "robin-hood", print)
+    exact = earlier_variances(place / "first", index, "robin", print)
     assert prior is not None
     assert exact is not None
     assert prior.min() > 0 == exact.min()

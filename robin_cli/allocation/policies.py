@@ -245,10 +245,10 @@ def per_arm(value: float | FloatArray, like: Number) -> Number:
     return cast("Number", found if np.ndim(found) in {0, np.ndim(like)} else found[:, None])
 
 
-def flat_variance(n: Number, total: Number, total_sq: Number, low: int, high: int) -> Number:
-    """The posterior mean of the variance in :class:`Dirichlet`."""
-    levels = high - low + 1
-    first = 0.5 * (low + high)  # means of x and of x² over the levels
+def flat_variance(n: Number, total: Number, total_sq: Number, low: int | FloatArray, high: int | FloatArray) -> Number:
+    """The posterior mean of the variance in :class:`Dirichlet`; the ends of the scale may be those of each arm."""
+    levels = cast("Number", high - low + 1)
+    first = cast("Number", 0.5 * (low + high))  # means of x and of x² over the levels
     second = first * first + (levels * levels - 1) / 12
     weight = n + _FLAT_MASS
     center = (total + _FLAT_MASS * first) / weight

@@ -106,6 +106,6 @@ async def _look(
     pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER)
     try:
         attribute = next(iter(prompts.rubrics))
-        return await capabilities_of(judge, prompts.messages(pair, attribute), prompts.scale), price
+        return await capabilities_of(judge, prompts.messages(pair, attribute), prompts.rubrics[attribute].scale), price
     finally:
         await judge.aclose()

@@ -59,7 +59,7 @@ def plan(*, pilot: int | None, for_error: float | None, json: bool, **given: Any
     messages = messages_for(config)
     prompts = prompts_of(config)
     dataset = pairs_of(config, prompts, messages.note)
-    check_asked(config, for_error, prompts.scale)  # before a pilot is paid for
+    check_asked(config, for_error, prompts.scales)  # before a pilot is paid for
     run = None
     if pilot is not None:
         arms = len(prompts.attributes) * max(1, len(config.model)) * len(dataset.pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from robin_cli.records import Usage
@@ -19,11 +19,13 @@ class Question:
         messages: chat messages, each with ``role`` and ``content``.
         samples: ratings wanted of it, at least 1.
         seed: sent along where the run has one; never twice the same for an arm.
+        structure: sent along so that the answer has a format that the endpoint enforces; by name in the request's body.
     """
 
     messages: Sequence[Message]
     samples: int = 1
     seed: int | None = None
+    structure: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from robin_cli.judging.replies import (
     classify,
     read_completion,
 )
+from robin_cli.judging.structured import STRUCTURES
 from robin_cli.judging.transport import Response, Transport, Unreachable
 
 _PATIENCE_S = 600.0
@@ -73,7 +74,7 @@ class Endpoint:
     endpoint or the network ("too many requests" is no error: it is waited out). ``max_reply_bytes``: of a reply, decompressed,
     that is read; a longer one is asked for once more, and then its pair is given up. ``bounded``: answers must have a longest
     length, because money was promised not to run out.
-    ``logprobs``: ask for them. ``structure``: what is sent so that answers have a format that the endpoint enforces.
+    ``logprobs``: ask for them.
     ``debug_http``: a file for all requests and answers. The key is never part of a representation.
     """
 
@@ -90,7 +91,6 @@ class Endpoint:
     bounded: bool = False
     debug_http: str | None = None
     logprobs: bool = False
-    structure: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Transient(Exception):  # tenacity retries exceptions: this one carries what to retry
@@ -306,7 +306,7 @@ class OpenAIJudge:
             "n": samples if (samples := min(question.samples, self._most_samples)) > 1 else None,
             "logprobs": endpoint.logprobs or None,
             "top_logprobs": self._top_logprobs if endpoint.logprobs and "logprobs" not in self._without else None,
-            **endpoint.structure,
+            **question.structure,
         }
         parameters = {
             self._renamed.get(name, name): value
@@ -328,8 +328,8 @@ class OpenAIJudge:
         special = {"n": self._adapt_n, "max_tokens": self._adapt_max_tokens, "top_logprobs": self._adapt_logprobs}
         if name in special and sent == name:
             special[name](refused, body)
-        elif name in self._endpoint.structure:
-            self._adapt_structure(name, refused)
+        elif name in STRUCTURES:
+            self._adapt_structure(name, refused, body)
         else:
             self._leave_out(name, refused)
         return True
@@ -359,9 +359,9 @@ class OpenAIJudge:
         else:
             self._leave_out("logprobs", refused)
 
-    def _adapt_structure(self, name: str, refused: Unsupported) -> None:
+    def _adapt_structure(self, name: str, refused: Unsupported, body: Mapping[str, Any]) -> None:
         self._without.add(name)
-        if self._endpoint.structure.keys() <= self._without:
+        if STRUCTURES & body.keys() <= self._without:
             raise EndpointError(
                 f"{self._endpoint.base_url}: does not enforce this --answer-format ({self._redact(refused.detail)}); another "
                 "may do, text does everywhere: start a new run with it"

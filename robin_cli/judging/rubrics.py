@@ -76,7 +76,7 @@ def load_prompts(
         answer_format: one of ANSWER_FORMATS; for JSON the question says so at its end.
 
     Raises:
-        InputError: no attribute, one without a rubric, rubrics of different scales, or a file that is wrong.
+        InputError: no attribute, one without a rubric, or a file that is wrong.
     """
     own: dict[str, Rubric] = {}
     for file in rubric_files:
@@ -108,20 +108,13 @@ class PromptSet:
         request: what is added to the end of the question, for example how to answer.
 
     Raises:
-        InputError: rubrics of different scales; a template that is wrong, or asks for values that there are not.
+        InputError: a template that is wrong, or asks for values that there are not.
     """
 
     def __init__(self, rubrics: Sequence[Rubric], template: str, request: str = "") -> None:
         self._source = template
         self._request = request
         self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
-        scales: dict[Scale, str] = {}
-        for rubric in rubrics:
-            scales.setdefault(rubric.scale, rubric.attribute)
-        if len(scales) > 1:
-            listed = ", ".join(f"{attribute} has {scale}" for scale, attribute in scales.items())
-            raise InputError(f"--attribute: one run needs one scale; {listed}")
-        (self.scale,) = scales
         self._variables = self._checked()
 
     @classmethod
@@ -150,6 +143,11 @@ class PromptSet:
     def attributes(self) -> tuple[str, ...]:
         """What is rated, in order."""
         return tuple(self.rubrics)
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scale of each attribute, in order."""
+        return tuple(rubric.scale for rubric in self.rubrics.values())
 
     @property
     def human_ratings(self) -> tuple[str, ...]:

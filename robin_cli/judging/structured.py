@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from robin_cli.judging.ratings import parse_rating, rating_place, without_reasoning
@@ -18,12 +19,16 @@ JSON_REQUEST = (
 )
 """What is added to the question where the answer is to be JSON: the question itself asks for two lines."""
 
+STRUCTURES = frozenset({"response_format", "grammar", "structured_outputs"})
+"""The names that :func:`request_of` uses."""
+
 _FENCE = re.compile(r"```(?:json)?\s*", re.IGNORECASE)
 _TWO_LINES = re.compile(r"\s*Feedback: [^\n]+\nRating: -?\d+\s*")
 _RATING = re.compile(r'"rating"\s*:\s*"?(?=[-\d])')
 
 
-def request_of(answer_format: str, scale: Scale) -> dict[str, Any]:
+@cache
+def request_of(answer_format: str, scale: Scale) -> Mapping[str, Any]:
     """What is sent along so that an answer has ``answer_format``: names and values of the request's body.
 
     ``grammar`` is sent by both names there are, llama.cpp's server's and vLLM's: each lets the other's be.

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.allocation.arms import Arms, FloatArray, IntArray
-from robin_cli.output.text import cost, dollars, duration, plain
+from robin_cli.output.text import cost, dollars, duration, error_text, plain
 from robin_cli.records import counted
 from robin_cli.runs.session import Session
 from robin_cli.statistics.worst_error import import_special_functions, likely_worst_error
@@ -67,13 +67,14 @@ def standing_of(session: Session) -> Standing:
     kept = ~session.arms.retired_mask
     arms = session.arms
     n, totals, totals_sq = _copied(arms)
+    low, high = session.index.ends
     most = np.argsort(n)[::-1][:_MOST] if len(n) <= _MOST else np.argpartition(n, -_MOST)[-_MOST:]
     most = most[np.argsort(-n[most], kind="stable")]
     names = [session.index.name(int(arm)) for arm in most]
     with np.errstate(invalid="ignore", divide="ignore"):
         variance = np.maximum(0.0, totals_sq - totals * totals / n) / (n - 1)
     return Standing(
-        likely_worst_error(n[kept], totals[kept], totals_sq[kept], session.scale),
+        likely_worst_error(n[kept], totals[kept], totals_sq[kept], (low[kept], high[kept]), session.index.units[kept]),
         int((n[kept] == 0).sum()),
         [(name, int(n[arm]), float(variance[arm])) for name, arm in zip(names, most, strict=True)],
     )
@@ -151,7 +152,7 @@ def _rows(
     elif math.isnan(standing.worst_error):
         worst = "–"
     else:
-        worst = f"about {standing.worst_error:.2f} (estimated)"
+        worst = f"about {error_text(standing.worst_error, as_share=session.index.has_several_scales)} (estimated)"
     return [
         ("spent", f"{budget.spent:,} calls", "phase", "warm-up" if session.scheduler.warming_up else "adaptive"),
         ("rate", f"{rate:,.1f}/s, {left}", "in flight", f"{stats.in_flight}"),

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.allocation.arms import FloatArray, IntArray, mean, sample_variance
-from robin_cli.records import Scale
-from robin_cli.runs.fold import level_counts, retirement_reasons
+from robin_cli.runs.fold import counts_by_scale, retirement_reasons
 from robin_cli.runs.reading import RunData
 from robin_cli.statistics.agreement import Agreement, agreement
 from robin_cli.statistics.intervals import ALPHA, largest_reach, mean_intervals
@@ -47,9 +46,10 @@ class Scores:
         facets: what the rows of one pair are, in words.
         retired: rows with an arm that was given up, shape (rows,).
         error_bound: with probability at least 1 − ALPHA no score of any judge is further than this from the judge's mean
-            rating, all scores at once, at whatever time one looks; in points of the scale. It is never estimated from a
-            spread that a few equal ratings make look small.
-        between: variance between the judges beyond noise, shape (rows,), see :mod:`robin_cli.statistics.panel`; None for one.
+            rating, all scores at once, at whatever time one looks; in points of the scale, or shares of it where
+            there are several. It is never estimated from a spread that a few equal ratings make look small.
+        between: variance between the judges beyond noise, shape (rows,), see :mod:`robin_cli.statistics.panel`, in the same
+            unit, squared; None for one judge.
     """
 
     columns: Columns
@@ -102,7 +102,8 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
         "judge_spread": np.sqrt(np.maximum(panel.between, 0.0)),
     }
     retired = np.asarray(each.retired.reshape(rows, judges).any(axis=1))
-    return Scores(columns, run.index.attributes, retired, each.error_bound, panel.between)
+    between = panel.between / run.index.units[::judges] ** 2
+    return Scores(columns, run.index.attributes, retired, each.error_bound, between)
 
 
 def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
@@ -114,13 +115,16 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
     index = run.index
     arm = index.arms_of(run.judgments)
     arms = run.fold()
-    scale = Scale(*run.manifest.scale)
-    counts = level_counts(arm, run.judgments, len(index), scale)
+    low, high, bound = np.empty(len(index)), np.empty(len(index)), 0.0
+    for scale, mine, counts in counts_by_scale(index, arm, run.judgments):
+        low[mine], high[mine] = mean_intervals(counts, scale.low, scale.high, alpha=alpha)
+        # Of all arms at once: each scale's share of them has that share of what may fail.
+        reach = largest_reach(counts, scale.low, scale.high, alpha=ALPHA * len(mine) / len(index))
+        bound = max(bound, float(reach / index.units[mine[0]]))
     reasons = retirement_reasons(arm, run.judgments, arms)
     n = arms.counts.copy()
     means = mean(n, arms.totals)
     variance = sample_variance(n, arms.totals, arms.totals_sq)
-    low, high = mean_intervals(counts, scale.low, scale.high, alpha=alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         std_error = np.sqrt(variance / n)
     every = range(len(index))
@@ -144,7 +148,7 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
         "given_up": [reasons.get(each, "") for each in every],
     }
     facets = _told_apart([f"{attribute}_{judge}" for attribute in index.attributes for judge in index.judges])
-    return Scores(columns, facets, arms.retired_mask, largest_reach(counts, scale.low, scale.high))
+    return Scores(columns, facets, arms.retired_mask, bound)
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:

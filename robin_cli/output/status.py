@@ -19,10 +19,10 @@ from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.policies import empirical_variance
 from robin_cli.output.scores import Scores, agreements, judge_scores, score
 from robin_cli.output.table import judged_by, print_facts
-from robin_cli.output.text import cost, dollars
-from robin_cli.records import Scale, counted
+from robin_cli.output.text import cost, dollars, error_text
+from robin_cli.records import counted
 from robin_cli.runs.connection import addresses_of
-from robin_cli.runs.fold import spending_of
+from robin_cli.runs.fold import ArmIndex, spending_of
 from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.opening import policy_of
 from robin_cli.runs.reading import RunData, is_locked, read_run
@@ -68,8 +68,9 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "arms_without_rating": int((arms.counts == 0).sum()),
         "arms_retired": int(arms.retired_mask.sum()),
         "retired_reasons": dict(sorted(Counter(filter(None, each.columns["given_up"])).items())),
-        "worst_error_estimate": _estimate(arms, Scale(*manifest.scale)),
+        "worst_error_estimate": _estimate(arms, run.index),
         "error_bound": scores.error_bound,
+        "errors_are": "shares of the scale" if run.index.has_several_scales else "points",
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
         "agreement": {
@@ -121,7 +122,7 @@ def _judge_lines(facts: dict[str, Any]) -> dict[str, str]:
         return {}
     spread = facts["judge_spread"]
     lines = {f"judge {number}": _judge_line(each) for number, each in enumerate(judges, 1)}
-    known = "not known: a judge has fewer than two ratings of every pair" if spread is None else f"{spread:.2f}"
+    known = "not known: a judge has fewer than two ratings of every pair" if spread is None else error_of(facts, spread)
     over = f"over {facts['judge_spread_over']:,} scores"
     return {
         **lines,
@@ -159,9 +160,10 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
         "arms": f"{facts['arms']:,} ({_product(facts)}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
-        "worst error": _worst_line(facts["worst_error_estimate"]),
-        "error bound": f"no score is further than {facts['error_bound']:.2f} from {whose(facts)} mean ({scale_note})",
-        "paper's bound": _paper_line(facts["paper_bound"]),
+        "worst error": _worst_line(facts),
+        "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
+        f"({scale_note})",
+        "paper's bound": _paper_line(facts),
         **{f"human {name}": _agreement_line(found) for name, found in facts["agreement"].items()},
         **_judge_lines(facts),
         "given up": counted(facts["retired_reasons"]) or "none",
@@ -196,17 +198,17 @@ def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
     covered = settings["scheduler"] == "robin" or (settings["scheduler"], settings["mode"]) == ("robin-hood", "theory")
     if not covered or not measured.all():
         return {"value": None, "delta": delta, "assumes": None}
-    estimated = empirical_variance(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+    estimated = empirical_variance(arms.counts.astype(np.float64), arms.totals, arms.totals_sq) / run.index.units**2
     if settings["scheduler"] == "robin":
         value, assumes = robin_bound(estimated, arms.spent, delta), ROBIN_ASSUMES
     else:
-        warm_up = policy_of(run.manifest, len(arms), None).warm_up
+        warm_up = policy_of(run.manifest, run.index, None).warm_up
         value, assumes = robin_hood_bound(estimated, arms.spent, delta, warm_up), ROBIN_HOOD_ASSUMES
     return {"value": value if math.isfinite(value) else None, "delta": delta, "assumes": assumes}
 
 
 def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
-    """Each judge of a panel: its calls, its ratings, their mean over pairs and attributes, and its money."""
+    """Each judge of a panel: its calls, its ratings, their mean over pairs and attributes of one scale, and its money."""
     names = run.index.judges
     means = np.asarray(scores.columns["score"]).reshape(-1, len(names))
     found = []
@@ -219,7 +221,7 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
                 "judge": name,
                 "spent": pc.sum(pc.not_equal(rows["status"], "failed")).as_py() or 0,
                 "ratings": len(rows) - rows["rating"].null_count,
-                "mean_score": float(rated.mean()) if len(rated) else None,
+                "mean_score": float(rated.mean()) if len(rated) and not run.index.has_several_scales else None,
                 "scores": len(rated),
                 "cost_usd": spent.exact_usd,
                 "cost_usd_at_least": spent.cost_usd,
@@ -233,16 +235,23 @@ def finite(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _estimate(arms: Arms, scale: Scale) -> float | None:
+def _estimate(arms: Arms, index: ArmIndex) -> float | None:
     kept = ~arms.retired_mask
-    worst = likely_worst_error(arms.counts[kept], arms.totals[kept], arms.totals_sq[kept], scale)
-    return finite(worst)
+    low, high = index.ends
+    n, totals, totals_sq = (arms.counts[kept], arms.totals[kept], arms.totals_sq[kept])
+    return finite(likely_worst_error(n, totals, totals_sq, (low[kept], high[kept]), index.units[kept]))
 
 
-def _worst_line(estimate: float | None) -> str:
+def error_of(facts: dict[str, Any], error: float) -> str:
+    """An error among the facts of :func:`status_of`, in the words of its unit."""
+    return error_text(error, as_share=facts["errors_are"] != "points")
+
+
+def _worst_line(facts: dict[str, Any]) -> str:
+    estimate = facts["worst_error_estimate"]
     if estimate is None:
         return "not known: there are arms without a rating"
-    return f"the score furthest from the judge's mean is off by about {estimate:.2f} (estimated)"
+    return f"the score furthest from the judge's mean is off by about {error_of(facts, estimate)} (estimated)"
 
 
 def _variances_from(manifest: Manifest) -> str | None:
@@ -255,14 +264,14 @@ def _warm_line(facts: dict[str, Any]) -> str:
     return f"{facts['scheduler']} began with the variances of {facts['variances_from']} ({how})"
 
 
-def _paper_line(bound: dict[str, Any]) -> str:
+def _paper_line(facts: dict[str, Any]) -> str:
+    bound = facts["paper_bound"]
     if bound["assumes"] is None:
         return "none: its theorems cover robin, and robin-hood in theory mode, once every arm is rated"
     if bound["value"] is None:
         return "none before the warm-up is over"
-    return (
-        f"{bound['value']:.2f} (δ = {bound['delta']:g}; variances estimated: no guarantee; assumes {bound['assumes']})"
-    )
+    guarantee = f"δ = {bound['delta']:g}; variances estimated: no guarantee; assumes {bound['assumes']}"
+    return f"{error_of(facts, bound['value'])} ({guarantee})"
 
 
 def _agreement_line(found: dict[str, Any]) -> str:

@@ -38,6 +38,11 @@ def cost(known_usd: float | None, *, complete: bool, unknown: str = "unknown") -
     return dollars(known_usd) if complete else f"at least {dollars(known_usd)}"
 
 
+def error_text(error: float, *, as_share: bool) -> str:
+    """An error of a score as people read it: in points, or ``as_share`` of the scale where there are several scales."""
+    return f"{100 * error:.1f} % of the scale" if as_share else f"{error:.2f}"
+
+
 def duration(seconds: float) -> str:
     """``seconds`` as people say it: 42 s, 3 min, 2 h 05 min."""
     if seconds < 90:

@@ -15,8 +15,6 @@ from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.metering import Meter, Price, prices_of
 from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge, reply_bytes
 from robin_cli.judging.pacing import Caps, Pacer
-from robin_cli.judging.structured import request_of
-from robin_cli.records import Scale
 from robin_cli.runs.descriptors import most_connections
 from robin_cli.runs.manifest import FILE, Manifest, read_manifest
 from robin_cli.trust import Source, named_in
@@ -193,7 +191,6 @@ def _endpoints(
             bounded=connection.max_cost is not None,
             debug_http=connection.debug_http,
             logprobs=manifest.scoring == "logprobs",
-            structure=request_of(manifest.answer_format, Scale(*manifest.scale)),
         )
         pacer = Pacer(workers, ceiling=ceiling, clock=time.monotonic, caps=Caps(connection.rpm, connection.tpm))
         members.append(Member(base_url, OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=notify), pacer))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from robin_cli.allocation.arms import Arms, FloatArray, IntArray
 from robin_cli.errors import StorageError
-from robin_cli.records import PERMANENT_FAILURES, RETIRE_AFTER, Judgment, Scale
+from robin_cli.records import PERMANENT_FAILURES, RETIRE_AFTER, Judgment, Scale, shared_scale
 
 _FINE_LEVELS = 64
 """Steps between the ends of the scale for ratings that are no integers."""
@@ -20,11 +20,15 @@ _FINE_LEVELS = 64
 
 @dataclass(frozen=True, slots=True)
 class ArmIndex:
-    """Arms are pairs × attributes × judges: arm = (pair · attributes + attribute) · judges + judge."""
+    """Arms are pairs × attributes × judges: arm = (pair · attributes + attribute) · judges + judge.
+
+    ``scales``: one an attribute.
+    """
 
     pair_ids: Sequence[str]
     attributes: Sequence[str]
     judges: Sequence[str]
+    scales: Sequence[Scale]
 
     def __len__(self) -> int:
         return len(self.pair_ids) * self.arms_a_pair
@@ -45,6 +49,41 @@ class ArmIndex:
     def judge(self, arm: int) -> int:
         """Which of the judges is asked for the arm."""
         return arm % len(self.judges)
+
+    def scale(self, arm: int) -> Scale:
+        """The scale that the arm is rated on."""
+        return self.scales[arm // len(self.judges) % len(self.attributes)]
+
+    def by_scale(self) -> list[tuple[Scale, IntArray]]:
+        """Each scale there is and the arms rated on it, rising; every arm once."""
+        attribute = np.arange(len(self)) // len(self.judges) % len(self.attributes)
+        of_scale = {scale: [each == scale for each in self.scales] for scale in self.scales}
+        return [(scale, np.flatnonzero(np.array(mine)[attribute])) for scale, mine in of_scale.items()]
+
+    @property
+    def has_several_scales(self) -> bool:
+        """Whether errors of all arms together are shares of their scales, and not points."""
+        return shared_scale(self.scales) is None
+
+    @property
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest rating of each arm, shape (K,) each."""
+        low, high = np.empty(len(self)), np.empty(len(self))
+        for scale, arms in self.by_scale():
+            low[arms], high[arms] = scale.low, scale.high
+        return low, high
+
+    @property
+    def units(self) -> FloatArray:
+        """What errors are counted in so that those of all arms compare, shape (K,).
+
+        One point where all arms have one scale; else the width of each arm's own.
+        """
+        units = np.ones(len(self))
+        if self.has_several_scales:
+            for scale, arms in self.by_scale():
+                units[arms] = scale.high - scale.low
+        return units
 
     def label(self, arm: int) -> str:
         """What the arm is of its pair, as far as there are several: its attribute, its judge, or both."""
@@ -170,6 +209,25 @@ def values_of(judgments: pa.Table) -> FloatArray:
         pc.coalesce(judgments["expected_rating"], pc.cast(judgments["rating"], pa.float64())).fill_null(0.0).to_numpy(),
         dtype=np.float64,
     )
+
+
+def counts_by_scale(
+    index: ArmIndex, arm: IntArray, judgments: pa.Table
+) -> Iterator[tuple[Scale, IntArray, FloatArray]]:
+    """Each scale, the arms rated on it, and how often each of them got each rating, see :func:`level_counts`.
+
+    Args:
+        arm: the arm of each judgment, shape (rows,).
+    """
+    groups = index.by_scale()
+    if len(groups) == 1:
+        yield *groups[0], level_counts(arm, judgments, len(index), groups[0][0])
+        return
+    for scale, arms in groups:
+        place = np.full(len(index), -1)
+        place[arms] = np.arange(len(arms))
+        mine = place[arm] >= 0
+        yield scale, arms, level_counts(place[arm[mine]], judgments.filter(pa.array(mine)), len(arms), scale)
 
 
 def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,15 +15,27 @@ import orjson
 from robin_cli import __version__
 from robin_cli.errors import RunError, did_you_mean
 from robin_cli.judges import judge_name
+from robin_cli.records import Scale, shared_scale
 from robin_cli.runs.journal import replace_file
 
-FORMAT = 1
+FORMAT = 2
+"""2: attributes of several scales. A run of one scale is written as format 1, which earlier versions read."""
+
 FILE = "manifest.json"
 
 
 def now() -> str:
     """The time, UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, Any]:
+    """``scale`` and ``format`` of a new manifest, by name: the one scale of all attributes, or that of each."""
+    scale = shared_scale(scales)
+    if scale is not None:
+        return {"scale": (scale.low, scale.high)}
+    ends = {attribute: (each.low, each.high) for attribute, each in zip(attributes, scales, strict=True)}
+    return {"scale": ends, "format": FORMAT}
 
 
 def library_versions() -> dict[str, str]:
@@ -37,20 +49,26 @@ class Manifest:
     """Everything about a run but its pairs and its answers; never a key.
 
     ``settings`` are those that make the run what it is: to go on with other values would mix two experiments. ``budget``
-    may grow; ``sessions`` says when, where and how the run was worked on.
+    may grow; ``sessions`` says when, where and how the run was worked on. ``scale``: its ends, by attribute where they differ.
     """
 
     settings: Mapping[str, Any]
     budget: int
     attributes: tuple[str, ...]
-    scale: tuple[int, int]
+    scale: tuple[int, int] | Mapping[str, tuple[int, int]]
     data: Mapping[str, Any]
     prompt: Mapping[str, Any]
     seed: int | None
     sessions: tuple[Mapping[str, Any], ...] = ()
     created_at: str = field(default_factory=now)
     versions: Mapping[str, str] = field(default_factory=library_versions)
-    format: int = FORMAT
+    format: int = 1
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scale of each attribute, in order."""
+        by_name = self.scale if isinstance(self.scale, Mapping) else dict.fromkeys(self.attributes, self.scale)
+        return tuple(Scale(*by_name[attribute]) for attribute in self.attributes)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -118,13 +136,22 @@ def read_manifest(run: Path) -> Manifest:
             f"{path}: format {content['format']}, made by robin {made_by}; this is {__version__}: upgrade robin"
         )
     try:
-        for name in ("attributes", "scale", "sessions"):
-            content[name] = tuple(content[name])
-        if isinstance(url := content["settings"].get("base_url"), str):  # runs from before there could be several
-            content["settings"]["base_url"] = [url]
-        return Manifest(**content)
-    except (KeyError, TypeError) as error:
+        return _manifest(content)
+    except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path}: a field is missing or not known ({error}); restore the file from a copy") from None
+
+
+def _manifest(content: dict[str, Any]) -> Manifest:
+    for name in ("attributes", "sessions"):
+        content[name] = tuple(content[name])
+    if not isinstance(content["scale"], dict):
+        content["scale"] = tuple(content["scale"])
+    if isinstance(url := content["settings"].get("base_url"), str):  # runs from before there could be several
+        content["settings"]["base_url"] = [url]
+    manifest = Manifest(**content)
+    if not manifest.scales:
+        raise ValueError("no attributes")
+    return manifest
 
 
 def settings_of(run: Path) -> dict[str, Any]:
@@ -169,7 +196,7 @@ def _identity(manifest: Manifest) -> dict[str, Any]:
         **{name: value for name, value in manifest.settings.items() if name != "base_url"},
         "model": ", ".join(manifest.judges),
         "attributes": ", ".join(manifest.attributes),
-        "scale": "-".join(map(str, manifest.scale)),
+        "scale": ", ".join(map(str, dict.fromkeys(manifest.scales))),
         "seed": manifest.seed,
         "data (SHA-256)": manifest.data["sha256"],
         "prompt (SHA-256)": manifest.prompt["sha256"],

@@ -13,16 +13,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from robin_cli.allocation.arms import FloatArray
+from robin_cli.allocation.by_scale import policy_by_scale
 from robin_cli.allocation.policies import Policy, Setup
-from robin_cli.allocation.warm import warm_policy
 from robin_cli.config import RunConfig
 from robin_cli.data.pairs import Dataset, load_pairs
 from robin_cli.errors import InputError, RunError, did_you_mean
 from robin_cli.judges import judges_of
 from robin_cli.judging.rubrics import PromptSet, known_templates, load_prompts
-from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
-from robin_cli.runs.manifest import FILE, Manifest, differences
+from robin_cli.runs.manifest import FILE, Manifest, differences, ends_of
 from robin_cli.runs.store import RunStore
 from robin_cli.runs.variances import earlier_variances
 from robin_cli.trust import OPENAI_URL, is_loopback
@@ -50,11 +49,11 @@ def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) 
     path = Path(config.run) if config.run else _unused(Path("runs") / _run_name(prompts.attributes))
     if (path / FILE).exists() and (store := _continued(path, wanted)) is not None:
         return store  # with the variances that it began with: the earlier run may be gone
-    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges)
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges, prompts.scales)
     variances = None
     if config.variances:
-        variances = earlier_variances(Path(config.variances), index, prompts.scale, config.scheduler, notify)
-    policy_of(wanted, len(index), variances)  # refuses settings that cannot work, before anything is written
+        variances = earlier_variances(Path(config.variances), index, config.scheduler, notify)
+    policy_of(wanted, index, variances)  # refuses settings that cannot work, before anything is written
     return RunStore.create(path, wanted, dataset.pairs, variances)
 
 
@@ -161,7 +160,7 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
         settings=settings,
         budget=config.budget or 0,
         attributes=prompts.attributes,
-        scale=(prompts.scale.low, prompts.scale.high),
+        **ends_of(prompts.attributes, prompts.scales),
         data={
             "source": dataset.source,
             "sha256": dataset.sha256,
@@ -192,24 +191,26 @@ def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int)
         )
 
 
-def policy_of(manifest: Manifest, arms: int, variances: FloatArray | None) -> Policy:
+def policy_of(manifest: Manifest, index: ArmIndex, variances: FloatArray | None) -> Policy:
     """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
     settings = manifest.settings
     setup = Setup(
-        arms=arms,
+        arms=len(index),
         budget=manifest.budget,
-        scale=Scale(*manifest.scale),
+        scale=index.scales[0],
         delta=settings["delta"],
         mode=settings["mode"],
         objective=settings["objective"],
         variances=variances,
     )
-    return warm_policy(settings["scheduler"], setup, variances)
+    return policy_by_scale(settings["scheduler"], setup, variances, index.by_scale())
 
 
-def cautions(manifest: Manifest, arms: int, variances: FloatArray | None, keyed_urls: Iterable[str]) -> Iterable[str]:
+def cautions(
+    manifest: Manifest, index: ArmIndex, variances: FloatArray | None, keyed_urls: Iterable[str]
+) -> Iterable[str]:
     """What a user should know before money is spent on this run; a key goes to each of ``keyed_urls``."""
-    policy = policy_of(manifest, arms, variances)
+    policy, arms = policy_of(manifest, index, variances), len(index)
     if manifest.settings["scheduler"] == "robin-hood" and manifest.budget < arms * policy.warm_up:
         yield (
             f"the budget of {manifest.budget} is below ROBIN-HOOD's warm-up of {policy.warm_up} calls for each of {arms} "

@@ -41,7 +41,9 @@ class RunData:
     @property
     def index(self) -> ArmIndex:
         """Which arm is which pair, attribute and judge."""
-        return ArmIndex([pair.pair_id for pair in self.pairs], self.manifest.attributes, self.manifest.judges)
+        return ArmIndex(
+            [pair.pair_id for pair in self.pairs], self.manifest.attributes, self.manifest.judges, self.manifest.scales
+        )
 
     def fold(self) -> Arms:
         """The arms after all judgments."""

@@ -20,8 +20,8 @@ from robin_cli.judging.expectation import Expectation, expected_rating
 from robin_cli.judging.judge import Answer, Failure, Question, Reply
 from robin_cli.judging.metering import Price
 from robin_cli.judging.panel import Panel
-from robin_cli.judging.structured import follows, parse_answer, place_of_rating
-from robin_cli.records import Judgment
+from robin_cli.judging.structured import follows, parse_answer, place_of_rating, request_of
+from robin_cli.records import Judgment, Scale
 from robin_cli.runs.engine import Engine, Stats, Stop
 from robin_cli.runs.fold import ArmIndex, Spending, retirement_reasons, spending_of
 from robin_cli.runs.fuse import Fuse
@@ -82,7 +82,6 @@ class Session:
         self._pairs = run.pairs
         self.index = run.index
         self._prompts = recorded_prompts(manifest)
-        self.scale = self._prompts.scale
         self._seed = manifest.seed
         self._answer_format = manifest.answer_format
         self._by_logprobs = manifest.scoring == "logprobs"
@@ -90,7 +89,7 @@ class Session:
         self.budget = Budget(manifest.budget, self.arms.spent)
         self._before = spent_before(run, prices)
         self.purse = Purse(limits.max_cost, self._before.cost_usd or 0.0)
-        policy = _fitted(policy_of(manifest, len(self.arms), store.variances), run)
+        policy = _fitted(policy_of(manifest, self.index, store.variances), run)
         self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget, judges=len(self.index.judges))
         judges = self.index.judges
         self._notify = notify
@@ -175,7 +174,8 @@ class Session:
         pair = self._pairs[self.index.pair(arm)]
         messages = self._prompts.messages(pair, self.index.attribute(arm))
         seed = None if self._seed is None else call_seed(self._seed, self.index, arm, draw)
-        return Question(messages, samples=samples, seed=seed)
+        structure = request_of(self._answer_format, self.index.scale(arm))
+        return Question(messages, samples=samples, seed=seed, structure=structure)
 
     def _read(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         blank = Judgment(
@@ -199,17 +199,17 @@ class Session:
         )
         if isinstance(outcome, Failure):
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
-        judgments = []
+        judgments, scale = [], self.index.scale(arm)
         for position, answer in enumerate(outcome.answers):
             rating = parse_answer(
                 answer.text,
-                self.scale,
+                scale,
                 answer_format=self._answer_format,
                 finish_reason=answer.finish_reason,
                 refusal=answer.refusal,
             )
             self._watch_structure(self.index.judge(arm), answer)
-            expected = self._expected(answer) if rating.value is not None and self._by_logprobs else _BY_TEXT
+            expected = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
             first = position == 0
             judgments.append(
                 replace(
@@ -252,11 +252,11 @@ class Session:
                 "ignores it; they are read as they are"
             )
 
-    def _expected(self, answer: Answer) -> Expectation:
+    def _expected(self, answer: Answer, scale: Scale) -> Expectation:
         at = place_of_rating(answer.text, answer_format=self._answer_format)
         if at is None:
             return Expectation(None, None, "unaligned")
-        return expected_rating(answer.tokens, answer.text, at, self.scale)
+        return expected_rating(answer.tokens, answer.text, at, scale)
 
 
 def spent_before(run: RunData, prices: Sequence[Price | None]) -> Spending:

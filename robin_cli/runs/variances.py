@@ -12,14 +12,13 @@ from robin_cli.allocation.policies import empirical_variance
 from robin_cli.allocation.warm import prior_variances
 from robin_cli.data.pools import Pool, load_pools, panel_pool
 from robin_cli.errors import InputError
-from robin_cli.records import Scale
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE as MANIFEST
 from robin_cli.runs.manifest import read_manifest
 
 
 def earlier_variances(
-    source: Path, index: ArmIndex, scale: Scale, scheduler: str, notify: Callable[[str], None]
+    source: Path, index: ArmIndex, scheduler: str, notify: Callable[[str], None]
 ) -> FloatArray | None:
     """Each arm's variance by ``source``, a run or a pool, as ``scheduler`` takes it; shape (K,). None if it takes none.
 
@@ -30,12 +29,12 @@ def earlier_variances(
     Raises:
         InputError: ``source`` cannot be read, has another scale, or knows none of the arms.
     """
-    _check_scale(source, scale)
+    _check_scales(source, index)
     if scheduler == "uniform":
         notify("--scheduler uniform asks every pair equally often, whatever --variances says")
         return None
     variances = np.full(len(index), np.nan)
-    for position, pools in enumerate(_pools_of(source, index, scale)):
+    for position, pools in enumerate(_pools_of(source, index)):
         found = [_by_pair(pool, exact=scheduler == "robin") for pool in pools]
         pair_means = [[each[pair_id] for each in found if pair_id in each] for pair_id in index.pair_ids]
         variances[position :: index.arms_a_pair] = [np.mean(each) if each else np.nan for each in pair_means]
@@ -48,10 +47,11 @@ def earlier_variances(
         notify(
             f"{source}: {unknown} of {len(variances)} arms have fewer than two ratings there and get the others' mean"
         )
-    return np.where(np.isnan(variances), np.nanmean(variances), variances)
+    units = index.units**2
+    return np.where(np.isnan(variances), np.nanmean(variances / units) * units, variances)
 
 
-def known_counts(source: Path, index: ArmIndex, scale: Scale) -> list[IntArray]:
+def known_counts(source: Path, index: ArmIndex) -> list[IntArray]:
     """How often each pair got each rating at ``source``, a run or a pool: by attribute and judge, shape (pairs, levels) each.
 
     Of a judge that ``source`` does not know, the ratings of its first one.
@@ -59,9 +59,10 @@ def known_counts(source: Path, index: ArmIndex, scale: Scale) -> list[IntArray]:
     Raises:
         InputError: ``source`` cannot be read, has another scale, or knows none of the pairs.
     """
-    _check_scale(source, scale)
+    _check_scales(source, index)
     found = []
-    for pool, *_ in _pools_of(source, index, scale):
+    for place, (pool, *_) in enumerate(_pools_of(source, index)):
+        scale = index.scale(place)
         known = dict(zip(pool.pair_ids, pool.ratings, strict=True))
         counts = np.zeros((len(index.pair_ids), scale.levels), dtype=np.int64)
         for row, pair_id in enumerate(index.pair_ids):
@@ -75,17 +76,22 @@ def known_counts(source: Path, index: ArmIndex, scale: Scale) -> list[IntArray]:
     return found
 
 
-def _check_scale(source: Path, scale: Scale) -> None:
+def _check_scales(source: Path, index: ArmIndex) -> None:
     """InputError if ``source`` was rated on another scale: its variances would be of other units, and of other shapes."""
-    if (source / MANIFEST).is_file():
-        theirs = Scale(*read_manifest(source).scale)
+    if not (source / MANIFEST).is_file():
+        return
+    manifest = read_manifest(source)
+    by_attribute = dict(zip(manifest.attributes, manifest.scales, strict=True))
+    for attribute, scale in zip(index.attributes, index.scales, strict=True):
+        theirs = by_attribute.get(attribute, manifest.scales[0])
         if theirs != scale:
             raise InputError(
-                f"--variances {source}: was rated on the scale {theirs}, this is {scale}; name a run on the same scale"
+                f"--variances {source}: was rated on the scale {theirs}, {attribute} is on {scale} here; name a run "
+                "on the same scale"
             )
 
 
-def _pools_of(source: Path, index: ArmIndex, scale: Scale) -> list[list[Pool]]:
+def _pools_of(source: Path, index: ArmIndex) -> list[list[Pool]]:
     """The pools of each attribute and judge: the judge's own, else that of the attribute, else those of its other judges.
 
     One pool alone serves for any.
@@ -93,7 +99,7 @@ def _pools_of(source: Path, index: ArmIndex, scale: Scale) -> list[list[Pool]]:
     pools = load_pools(source)
     found = []
     for arm in range(index.arms_a_pair):
-        attribute = index.attribute(arm)
+        attribute, scale = index.attribute(arm), index.scale(arm)
         names = (panel_pool(index.judges[index.judge(arm)], attribute), attribute, *(pools if len(pools) == 1 else ()))
         own = [pools[name] for name in names if name in pools][:1]
         chosen = own or [pool for name, pool in pools.items() if name.endswith(panel_pool("", attribute))]

@@ -54,7 +54,7 @@ async def work(
         for name in keyless(connection.judges, keys, connection.api_key_env):
             note(f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)")
         keyed = [url for judge in connection.judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
-        for caution in cautions(store.manifest, len(session.arms), store.variances, keyed):
+        for caution in cautions(store.manifest, session.index, store.variances, keyed):
             note(caution)
     remember(sendings(connection.judges, keys))  # so that a resume by the run's name alone finds them named
     store.set_manifest(store.manifest.with_session(**connection.recorded))

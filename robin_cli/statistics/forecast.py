@@ -31,9 +31,9 @@ _NOISE = 1.96
 Measure = Literal["worst", "mean"]
 """The error over all pairs that is meant: the largest, or the average."""
 
-PolicyAt = Callable[[int, FloatArray], Policy | None]
-"""The policy for a budget, given the variances that it may know of the simulated arms: those that :class:`Known` has, else
-the true ones; None for a budget that it refuses."""
+PolicyAt = Callable[[int, FloatArray, Sequence[tuple[Scale, IntArray]]], Policy | None]
+"""The policy for a budget, given the variances that it may know of the simulated arms (those that :class:`Known` has, else
+the true ones), and each scale with the arms rated on it; None for a budget that it refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,21 @@ class Known:
     Attributes:
         counts: how often each arm got each rating, shape (arms, levels); zeros where nothing is known.
         weights: of the mixture they come from, see :func:`robin_cli.statistics.rating_model.fit_mixture`.
+        scale: the ratings there are.
         variances: those that the scheduler begins with, shape (arms,); None where it begins with none. All attributes or none.
     """
 
     counts: IntArray
     weights: FloatArray
+    scale: Scale
     variances: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a scheduler reaches with ``budget`` calls; errors in points of the scale, means over simulated runs.
+    """What a scheduler reaches with ``budget`` calls; errors in points, means over simulated runs.
+
+    Where the arms are rated on several scales, errors are shares of the width of each arm's own.
 
     Attributes:
         worst: the largest distance of a score from the judge's mean.
@@ -72,7 +76,6 @@ class Expected:
 
 def forecast(
     known: Sequence[Known],
-    scale: Scale,
     policy_at: PolicyAt,
     budgets: Sequence[int],
     rng: np.random.Generator,
@@ -95,12 +98,20 @@ def forecast(
     arms = sum(len(each.counts) for each in known)
     simulated = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, steps * arms // max(budgets)))
     grown = _largest_normal(arms) / _largest_normal(simulated)
-    worlds = [_world(known, simulated, rng) for _ in range(RUNS)]
-    ratings = _ratings(np.concatenate([distributions for _, distributions in worlds]), scale)
+    sizes = _shares([len(each.counts) for each in known], simulated)
+    worlds = [_world(known, sizes, rng) for _ in range(RUNS)]
+    groups = _by_scale(known, sizes)
+    units = np.ones(simulated)
+    if len(groups) > 1:
+        for scale, mine in groups:
+            units[mine] = scale.high - scale.low
+    widest = max((scale.high - scale.low) / units[mine[0]] for scale, mine in groups)
+    values = np.concatenate([values for _, values in worlds])
+    ratings = Ratings(values, np.full(len(values), _QUANTILES), np.tile(units, RUNS))
     begun = [each.variances for each in known if each.variances is not None]
     told = np.concatenate(begun)[np.concatenate([chosen for chosen, _ in worlds])] if begun else ratings.variances
     expected = {}
-    for policy, group in _by_warm_up(policy_at, budgets, told):
+    for policy, group in _by_warm_up(policy_at, budgets, told, groups):
         shares = {budget: round(budget * simulated / arms) for budget in group}
         if not isinstance(policy, Uniform):  # which takes whole rounds at once
             shares = {
@@ -113,7 +124,7 @@ def forecast(
             snapshot = reached[share]
             expected[budget] = Expected(
                 budget=budget,
-                worst=min(scale.high - scale.low, grown * float(snapshot.wce.mean())),
+                worst=min(widest, grown * float(snapshot.wce.mean())),
                 worst_sem=grown * float(snapshot.wce.std(ddof=1)) / math.sqrt(RUNS),
                 mean=float(snapshot.mean_error.mean()),
                 mean_sem=float(snapshot.mean_error.std(ddof=1)) / math.sqrt(RUNS),
@@ -170,7 +181,6 @@ def most_calls(arms: int) -> int:
 def budget_for(
     error: float,
     known: Sequence[Known],
-    scale: Scale,
     policy_at: PolicyAt,
     rng: np.random.Generator,
     *,
@@ -191,7 +201,7 @@ def budget_for(
     expected: dict[int, Expected] = {}
     while True:
         budgets = np.unique(np.geomspace(first, last, 9).round().astype(np.int64)).tolist()
-        further = forecast(known, scale, policy_at, budgets, rng, steps=_STEPS_AT_MOST if cheap else _STEPS_OF_A_SEARCH)
+        further = forecast(known, policy_at, budgets, rng, steps=_STEPS_AT_MOST if cheap else _STEPS_OF_A_SEARCH)
         expected = {budget: each for budget, each in expected.items() if budget < first} | dict(further)
         if expected:
             found = Found(*(calls_for(error, expected, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE)))
@@ -203,10 +213,13 @@ def budget_for(
 
 
 def _by_warm_up(
-    policy_at: PolicyAt, budgets: Sequence[int], variances: FloatArray
+    policy_at: PolicyAt,
+    budgets: Sequence[int],
+    variances: FloatArray,
+    by_scale: Sequence[tuple[Scale, IntArray]],
 ) -> Iterator[tuple[Policy, list[int]]]:
     """Budgets whose policies are the same are simulated as one run; in theory mode the constants depend on the budget."""
-    policies = [(policy_at(budget, variances), budget) for budget in budgets]
+    policies = [(policy_at(budget, variances, by_scale), budget) for budget in budgets]
     groups: dict[int, tuple[Policy, list[int]]] = {}
     for policy, budget in policies:
         if policy is not None:
@@ -214,24 +227,39 @@ def _by_warm_up(
     yield from groups.values()
 
 
-def _world(known: Sequence[Known], size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """``size`` of the arms, and distributions of their ratings, shape (size, levels)."""
-    offsets = np.cumsum([0, *(len(each.counts) for each in known)])
-    chosen = np.sort(rng.permutation(offsets[-1])[:size])
-    drawn = [
-        draw_distributions(each.counts[chosen[(chosen >= start) & (chosen < end)] - start], each.weights, rng)
-        for each, start, end in zip(known, offsets[:-1], offsets[1:], strict=True)
+def _shares(sizes: Sequence[int], total: int) -> list[int]:
+    """``total`` divided among ``sizes`` in their proportions, as evenly as whole numbers go."""
+    ends = np.floor(np.cumsum(sizes) * total / sum(sizes) + 0.5).astype(np.int64)
+    return [int(each) for each in np.diff(ends, prepend=0)]
+
+
+def _by_scale(known: Sequence[Known], sizes: Sequence[int]) -> list[tuple[Scale, IntArray]]:
+    """Each scale and the simulated arms rated on it, rising."""
+    scales = [each.scale for each in known]
+    return [
+        (scale, np.flatnonzero(np.repeat([each == scale for each in scales], sizes))) for scale in dict.fromkeys(scales)
     ]
-    return chosen, np.concatenate(drawn)
 
 
-def _ratings(distributions: FloatArray, scale: Scale) -> Ratings:
-    """Each distribution as its quantiles."""
+def _world(known: Sequence[Known], sizes: Sequence[int], rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """So many of the arms of each attribute, and their ratings as quantiles, shape (Σ sizes, _QUANTILES)."""
+    chosen, values = [], []
+    offset = 0
+    for each, size in zip(known, sizes, strict=True):
+        mine = np.sort(rng.permutation(len(each.counts))[:size])
+        chosen.append(mine + offset)
+        values.append(_quantiles(draw_distributions(each.counts[mine], each.weights, rng), each.scale))
+        offset += len(each.counts)
+    return np.concatenate(chosen), np.concatenate(values)
+
+
+def _quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
+    """Of each distribution over the scale, shape (size, _QUANTILES)."""
     places = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     values = np.full((len(distributions), _QUANTILES), float(scale.low))
     for below in distributions.cumsum(axis=1).T[:-1]:
         values += places > below[:, None]
-    return Ratings(values, np.full(len(distributions), _QUANTILES))
+    return values
 
 
 def _largest_normal(count: int) -> float:

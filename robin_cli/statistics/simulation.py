@@ -26,10 +26,12 @@ class Ratings:
     Attributes:
         values: shape (K, M), rows padded; ``sizes`` says how many of a row count.
         sizes: ratings of each pair, shape (K,), at least 1.
+        units: what errors of each pair are counted in, in points of its scale, shape (K,); None for points.
     """
 
     values: FloatArray
     sizes: IntArray
+    units: FloatArray | None = None
 
     @classmethod
     def of(cls, ratings: Sequence[NDArray[np.int64]]) -> Ratings:
@@ -65,7 +67,7 @@ class Snapshot:
         budget: calls spent by each run.
         n: ratings of each pair, shape (runs, K).
         estimates: mean ratings, shape (runs, K); nan for a pair not asked yet.
-        wce: max_i |s_i − ŝ_i|, the paper's worst-case error, shape (runs,); nan while a pair is not asked yet.
+        wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
         mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
     """
 
@@ -152,6 +154,8 @@ class _State:
         with np.errstate(invalid="ignore"):
             estimates = self.total.reshape(shape)[:, : self._pairs] / n
         errors = np.abs(estimates - self._ratings.means.reshape(-1, self._pairs)[self._world])
+        if self._ratings.units is not None:
+            errors /= self._ratings.units.reshape(-1, self._pairs)[self._world]
         return Snapshot(self._budget, n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1))
 
     def _step(self, luck: FloatArray) -> None:

@@ -9,13 +9,16 @@ import numpy as np
 
 from robin_cli.allocation.arms import FloatArray, IntArray
 from robin_cli.allocation.policies import flat_variance
-from robin_cli.records import Scale
 
 _BISECTIONS = 24
 
 
 def likely_worst_error(
-    n: IntArray, totals: FloatArray | IntArray, totals_sq: FloatArray | IntArray, scale: Scale
+    n: IntArray,
+    totals: FloatArray | IntArray,
+    totals_sq: FloatArray | IntArray,
+    ends: tuple[FloatArray, FloatArray],
+    units: FloatArray,
 ) -> float:
     """About how far the score furthest off is from its arm's true mean: the median of the largest of K errors.
 
@@ -26,19 +29,19 @@ def likely_worst_error(
 
     Args:
         n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (K,).
+        ends: the lowest and the highest rating of each arm's scale, shape (K,) each.
+        units: what each arm's error is counted in, in points of its scale, shape (K,).
 
     Returns:
-        Points of the scale; nan while an arm has no rating (its score is not known), and without arms.
+        In ``units``; nan while an arm has no rating (its score is not known), and without arms.
     """
     ndtr = import_special_functions()
     if not len(n) or not n.all():
         return math.nan
     count = n.astype(np.float64)
-    variance = flat_variance(
-        count, np.asarray(totals, np.float64), np.asarray(totals_sq, np.float64), scale.low, scale.high
-    )
-    error = np.sqrt(np.maximum(variance, 0.0) / count) + 1e-9
-    low, high = 0.0, float(scale.high - scale.low)
+    variance = flat_variance(count, np.asarray(totals, np.float64), np.asarray(totals_sq, np.float64), *ends)
+    error = np.sqrt(np.maximum(variance, 0.0) / count) / units + 1e-9
+    low, high = 0.0, float(((ends[1] - ends[0]) / units).max())
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         # ln P(no error is larger): Σ ln(2Φ(x) − 1) = Σ ln(1 − 2Φ(−x))

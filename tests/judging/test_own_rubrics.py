@@ -42,7 +42,7 @@ def test_asks_by_a_rubric_of_the_users_own(tmp_path: Path) -> None:
 
     user = prompts.messages(Pair("p", "Say hi.", "Hi."), "tone")[1]["content"]
 
-    assert (prompts.attributes, prompts.scale) == (("tone",), Scale(1, 3))
+    assert (prompts.attributes, prompts.scales) == (("tone",), (Scale(1, 3),))
     assert "Tone:\nScore 1: Rude.\nScore 2: Neutral.\nScore 3: Kind.\n" in user
     assert "an integer between 1 and 3" in user
 
@@ -141,7 +141,7 @@ def test_one_run_has_one_scale(tmp_path: Path) -> None:
 def test_an_own_rubric_takes_the_place_of_a_ready_one(tmp_path: Path) -> None:
     mine = TONE.replace('"tone"', '"helpfulness"')
 
-    assert load_prompts(["helpfulness"], [written(tmp_path, mine)]).scale == Scale(1, 3)
+    assert load_prompts(["helpfulness"], [written(tmp_path, mine)]).scales == (Scale(1, 3),)
     with pytest.raises(InputError, match='there is one for "helpfulness", and --attribute asks for verbosity'):
         load_prompts(["verbosity"], [written(tmp_path, mine)])
 

@@ -88,7 +88,7 @@ def test_names_the_same_questions_by_the_same_hash() -> None:
 
 def test_asks_on_the_scale_of_the_rubric() -> None:
     prompts = load_prompts(ATTRIBUTES)
-    assert prompts.scale == Scale(0, 4)
+    assert set(prompts.scales) == {Scale(0, 4)}
     for rubric in prompts.rubrics.values():
         assert [line[:8] for line in rubric.text.split("\n")[1:]] == [f"Score {level}:" for level in range(5)]
 

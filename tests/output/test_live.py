@@ -19,12 +19,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from robin_cli.allocation.arms import FloatArray
 from robin_cli.output.live import LiveView, Pace
-from robin_cli.records import Scale
 from robin_cli.statistics.worst_error import likely_worst_error
 from tests.conftest import DEMO, environment, judging, replaying, robin
-
-SCALE = Scale(0, 4)
 
 
 def on_a_terminal(
@@ -172,6 +170,10 @@ def test_the_pace_is_that_of_the_last_minute() -> None:
     assert pace.rate(done) == 0
 
 
+def ends_and_units(count: int) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
+    return (np.zeros(count), np.full(count, 4.0)), np.ones(count)
+
+
 def test_the_likely_worst_error_is_about_the_true_one() -> None:
     rng = np.random.default_rng(4)
     means, spreads = rng.uniform(0.5, 3.5, 400), rng.gamma(2.0, 0.25, 400)
@@ -180,7 +182,8 @@ def test_the_likely_worst_error_is_about_the_true_one() -> None:
     worst = np.abs(ratings.mean(axis=1) - true).max(axis=1).mean()
 
     told = [
-        likely_worst_error(np.full(400, 25), run.sum(axis=0), (run * run).sum(axis=0), SCALE) for run in ratings[:20]
+        likely_worst_error(np.full(400, 25), run.sum(axis=0), (run * run).sum(axis=0), *ends_and_units(400))
+        for run in ratings[:20]
     ]
 
     assert 0.8 < np.mean(told) / worst < 1.3
@@ -190,7 +193,7 @@ def test_numbers_that_changed_while_they_were_read_make_no_small_error() -> None
     # the sums are of one more rating than the counts, as where the loop went on between two copies
     n = np.array([2, 50])
 
-    assert likely_worst_error(n, np.array([12.0, 150.0]), np.array([36.0, 460.0]), SCALE) > 0.05
+    assert likely_worst_error(n, np.array([12.0, 150.0]), np.array([36.0, 460.0]), *ends_and_units(len(n))) > 0.05
 
 
 def test_a_view_that_fails_does_not_end_the_run() -> None:
@@ -202,6 +205,8 @@ def test_a_view_that_fails_does_not_end_the_run() -> None:
 def test_ratings_that_all_agree_are_no_proof() -> None:
     n = np.array([3, 3])
 
-    assert likely_worst_error(n, 4.0 * n, 16.0 * n, SCALE) > 0.3
-    assert likely_worst_error(100 * n, 400.0 * n, 1600.0 * n, SCALE) < 0.1
-    assert math.isnan(likely_worst_error(np.array([3, 0]), np.array([12.0, 0.0]), np.array([48.0, 0.0]), SCALE))
+    assert likely_worst_error(n, 4.0 * n, 16.0 * n, *ends_and_units(len(n))) > 0.3
+    assert likely_worst_error(100 * n, 400.0 * n, 1600.0 * n, *ends_and_units(len(n))) < 0.1
+    assert math.isnan(
+        likely_worst_error(np.array([3, 0]), np.array([12.0, 0.0]), np.array([48.0, 0.0]), *ends_and_units(2))
+    )

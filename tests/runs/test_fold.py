@@ -87,7 +87,7 @@ def test_intervals_of_expected_ratings_hold_whenever_one_looks() -> None:
 
 
 def test_an_arm_is_a_pair_an_attribute_and_a_judge() -> None:
-    index = ArmIndex(["p0", "p1", "p2"], ["helpfulness", "tone"], ["a", "b", "c"])
+    index = ArmIndex(["p0", "p1", "p2"], ["helpfulness", "tone"], ["a", "b", "c"], [FIVE, FIVE])
     rows = [
         replace(judgment(0, pair=index.pair(arm)), attribute=index.attribute(arm), judge=index.judges[index.judge(arm)])
         for arm in range(len(index))

@@ -37,11 +37,11 @@ def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) 
     arms = len(truth.sizes)
     budgets = [25 * arms, 50 * arms]
 
-    def policy_at(budget: int, variances: FloatArray) -> Policy:
+    def policy_at(budget: int, variances: FloatArray, _groups: object = None) -> Policy:
         return make_policy(scheduler, Setup(arms, budget, SCALE, variances=variances))
 
     counts = pilot(truth, 3, rng)
-    foreseen = forecast([Known(counts, fit_mixture(counts))], SCALE, policy_at, budgets, rng)
+    foreseen = forecast([Known(counts, fit_mixture(counts), SCALE)], policy_at, budgets, rng)
     seen = simulate(truth, policy_at(budgets[-1], truth.variances), budgets, 20, rng)
 
     for snapshot in seen:
@@ -84,11 +84,11 @@ def test_a_mixture_is_one_whatever_was_rated(counts: list[list[int]], seed: int)
 
 
 def searched(scheduler: str, counts: IntArray, error: float, *, least: int = 0, **measure: Any) -> Found:
-    def policy_at(budget: int, variances: FloatArray) -> Policy:
+    def policy_at(budget: int, variances: FloatArray, _groups: object = None) -> Policy:
         return make_policy(scheduler, Setup(len(counts), budget, SCALE, variances=variances))
 
-    known, rng = [Known(counts, fit_mixture(counts))], np.random.default_rng(3)
-    return budget_for(error, known, SCALE, policy_at, rng, least=max(least, len(counts)), **measure)
+    known, rng = [Known(counts, fit_mixture(counts), SCALE)], np.random.default_rng(3)
+    return budget_for(error, known, policy_at, rng, least=max(least, len(counts)), **measure)
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_more_calls_are_never_said_to_be_worse() -> None:
 def test_budgets_that_come_to_the_same_share_are_all_forecast() -> None:
     counts = np.tile([[0, 0, 1, 2, 1]], (2000, 1))
 
-    def policy_at(budget: int, variances: FloatArray) -> Policy:
+    def policy_at(budget: int, variances: FloatArray, _groups: object = None) -> Policy:
         return make_policy("uniform", Setup(len(variances), budget, SCALE))
 
-    found = forecast([Known(counts, fit_mixture(counts))], SCALE, policy_at, [2000, 2001], np.random.default_rng(0))
+    found = forecast([Known(counts, fit_mixture(counts), SCALE)], policy_at, [2000, 2001], np.random.default_rng(0))
 
     assert list(found) == [2000, 2001]
 
@@ -158,10 +158,10 @@ def test_budgets_that_come_to_the_same_share_are_all_forecast() -> None:
 def test_budgets_that_would_take_minutes_are_left_out() -> None:
     counts = np.tile([[1, 0, 0, 0, 1]], (5, 1))
 
-    def policy_at(budget: int, variances: FloatArray) -> Policy:
+    def policy_at(budget: int, variances: FloatArray, _groups: object = None) -> Policy:
         return make_policy("robin-hood", Setup(5, budget, SCALE, variances=variances))
 
-    found = forecast([Known(counts, fit_mixture(counts))], SCALE, policy_at, [5000, 10**9], np.random.default_rng(0))
+    found = forecast([Known(counts, fit_mixture(counts), SCALE)], policy_at, [5000, 10**9], np.random.default_rng(0))
 
     assert list(found) == [5000]
 
@@ -169,13 +169,13 @@ def test_budgets_that_would_take_minutes_are_left_out() -> None:
 def test_pairs_that_cannot_all_be_simulated_are_forecast_from_a_part() -> None:
     rng = np.random.default_rng(2)
     counts = np.tile([[0, 0, 1, 2, 1]], (20_000, 1))
-    known = [Known(counts, fit_mixture(counts))]
+    known = [Known(counts, fit_mixture(counts), SCALE)]
 
-    def policy_at(budget: int, variances: FloatArray) -> Policy:
+    def policy_at(budget: int, variances: FloatArray, _groups: object = None) -> Policy:
         return make_policy("uniform", Setup(len(variances), budget, SCALE))
 
-    many = forecast(known, SCALE, policy_at, [200_000], rng)[200_000]
-    few = forecast([Known(counts[:1000], known[0].weights)], SCALE, policy_at, [10_000], rng)[10_000]
+    many = forecast(known, policy_at, [200_000], rng)[200_000]
+    few = forecast([Known(counts[:1000], known[0].weights, SCALE)], policy_at, [10_000], rng)[10_000]
 
     assert 1.05 < many.worst / few.worst < 1.5  # the worst of more pairs is worse
     assert 0.9 < many.mean / few.mean < 1.1

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.allocation.arms import FloatArray
+from robin_cli.allocation.arms import FloatArray, IntArray
+from robin_cli.allocation.by_scale import policy_by_scale
 from robin_cli.allocation.policies import Policy, Setup, make_policy
-from robin_cli.allocation.warm import warm_policy
 from robin_cli.config import RunConfig
 from robin_cli.data.pairs import Dataset
 from robin_cli.data.pools import load_pools
 from robin_cli.errors import InputError
 from robin_cli.judges import judge_name
 from robin_cli.output.plan.calls import Calls, calls_of
-from robin_cli.records import Scale
+from robin_cli.records import Scale, shared_scale
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE
 from robin_cli.runs.opening import check_reach, prompts_of
@@ -46,24 +46,50 @@ class _Prospect:
     """What the schedulers are tried on."""
 
     config: RunConfig
-    arms: int
-    scale: Scale
+    index: ArmIndex
     known: Sequence[Known]
+
+    @property
+    def arms(self) -> int:
+        """How many there are."""
+        return len(self.index)
+
+    @property
+    def width(self) -> float:
+        """The largest error there is, in the unit of the errors."""
+        scale = self.index.scales[0]
+        return 1.0 if self.index.has_several_scales else float(scale.high - scale.low)
 
     @property
     def warm(self) -> bool:
         """Whether the scheduler begins with variances of an earlier run."""
         return self.known[0].variances is not None
 
-    def policy(self, name: str, budget: int, variances: FloatArray | None) -> Policy | None:
+    def policy(
+        self,
+        name: str,
+        budget: int,
+        variances: FloatArray | None,
+        groups: Sequence[tuple[Scale, IntArray]] | None = None,
+    ) -> Policy | None:
         """The policy for ``budget``; None where theory mode refuses a part of the budget that is planned for.
 
-        ``variances``: those it begins with, where it begins with any.
+        ``variances``: those it begins with, where it begins with any. ``groups``: the arms of each scale, where a part of all
+        is simulated.
         """
         config = self.config
-        setup = Setup(self.arms, budget, self.scale, config.delta, config.mode, config.objective, variances)
+        groups = self.index.by_scale() if groups is None else groups
+        setup = Setup(
+            arms=sum(len(arms) for _, arms in groups),
+            budget=budget,
+            scale=self.index.scales[0],
+            delta=config.delta,
+            mode=config.mode,
+            objective=config.objective,
+            variances=variances,
+        )
         try:
-            return warm_policy(name, setup, variances if self.warm else None)
+            return policy_by_scale(name, setup, variances if self.warm else None, groups)
         except InputError:
             if config.budget is not None and budget >= config.budget:
                 raise
@@ -72,7 +98,7 @@ class _Prospect:
     def expected(self, name: str, budgets: Sequence[int]) -> Mapping[int, Expected]:
         """What the scheduler ``name`` reaches with each of ``budgets``; the same for the same prospect."""
         rng = np.random.default_rng(_SEED)
-        return forecast(self.known, self.scale, lambda b, variances: self.policy(name, b, variances), budgets, rng)
+        return forecast(self.known, lambda b, variances, groups: self.policy(name, b, variances, groups), budgets, rng)
 
 
 def plan_of(
@@ -98,19 +124,19 @@ def plan_of(
         InputError: bad settings, as ``robin judge`` would say; a budget that the pilot has spent already.
     """
     prompts = prompts_of(config)
-    check_asked(config, for_error, prompts.scale)
+    check_asked(config, for_error, prompts.scales)
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
-    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges)
+    index = ArmIndex([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
     if config.budget is not None:
         check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges))
     told_by = pilot or (Path(config.variances) if config.variances else None)
     run = read_run(told_by) if told_by and (told_by / FILE).is_file() else None
     spent = _spent_by(run if pilot else None, config)
     if config.scheduler == "robin" and not config.variances:
-        make_policy("robin", Setup(len(index), config.budget or len(index), prompts.scale))  # says what it needs
-    known = _begun(_known(told_by, index, prompts.scale), config, index, prompts.scale, notify)
-    prospect = _Prospect(config, len(index), prompts.scale, known)
+        make_policy("robin", Setup(len(index), config.budget or len(index), prompts.scales[0]))  # says what it needs
+    known = _begun(_known(told_by, index), config, index, notify)
+    prospect = _Prospect(config, index, known)
     least = max(len(index), spent)
     target = None if for_error is None else _target(prospect, for_error, least)
     if config.budget is None and target is not None:
@@ -121,6 +147,7 @@ def plan_of(
         "attributes": list(prompts.attributes),
         "judges": list(config.model),
         "arms": len(index),
+        "errors_are": "shares of the scale" if index.has_several_scales else "points",
         "scheduler": config.scheduler,
         "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": spent},
         "variances_from": config.variances if prospect.warm else None,
@@ -134,16 +161,21 @@ def plan_of(
     }
 
 
-def check_asked(config: RunConfig, for_error: float | None, scale: Scale) -> None:
+def check_asked(config: RunConfig, for_error: float | None, scales: Sequence[Scale]) -> None:
     """InputError unless there is a budget, or an error to find one for."""
     if for_error is None and config.budget is None:
         raise InputError(
             "--budget is missing: say what budget to plan for, for example --budget 50000, or --for-error 0.2 to find one"
         )
-    if for_error is not None and not 0 < for_error < scale.high - scale.low:
-        raise InputError(
-            f"--for-error {for_error:g}: is in points of the scale {scale}, so above 0 and below {scale.high - scale.low}"
+    scale = shared_scale(scales)
+    width = 1 if scale is None else scale.high - scale.low
+    if for_error is not None and not 0 < for_error < width:
+        unit = (
+            "a share of each attribute's scale, for there are several"
+            if scale is None
+            else f"in points of the scale {scale}"
         )
+        raise InputError(f"--for-error {for_error:g}: is {unit}, so above 0 and below {width}")
 
 
 def _spent_by(pilot: RunData | None, config: RunConfig) -> int:
@@ -204,8 +236,7 @@ def _target(prospect: _Prospect, error: float, least: int) -> dict[str, Any]:
         found[name] = budget_for(
             error,
             prospect.known,
-            prospect.scale,
-            lambda budget, variances, name=name: unsaid.policy(name, budget, variances),  # type: ignore[misc]
+            lambda budget, variances, groups, name=name: unsaid.policy(name, budget, variances, groups),  # type: ignore[misc]
             rng,
             least=least,
             measure=measure,
@@ -225,17 +256,19 @@ def _target(prospect: _Prospect, error: float, least: int) -> dict[str, Any]:
     }
 
 
-def _known(told_by: Path | None, index: ArmIndex, scale: Scale) -> list[Known]:
+def _known(told_by: Path | None, index: ArmIndex) -> list[Known]:
+    scales = [index.scale(place) for place in range(index.arms_a_pair)]
     if told_by is not None:
         rng = np.random.default_rng(_SEED)
-        counted = known_counts(told_by, index, scale)
-        return [Known(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS])) for counts in counted]
-    nothing = np.zeros((len(index.pair_ids), scale.levels), dtype=np.int64)
-    return [Known(nothing, _assumed_mixture(attribute)) for attribute in index.attributes for _ in index.judges]
+        counted = zip(known_counts(told_by, index), scales, strict=True)
+        return [Known(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS]), scale) for counts, scale in counted]
+    nothing = [np.zeros((len(index.pair_ids), scale.levels), dtype=np.int64) for scale in scales]
+    mixtures = [_assumed_mixture(attribute) for attribute in index.attributes for _ in index.judges]
+    return [Known(*each) for each in zip(nothing, mixtures, scales, strict=True)]
 
 
 def _begun(
-    known: Sequence[Known], config: RunConfig, index: ArmIndex, scale: Scale, notify: Callable[[str], None]
+    known: Sequence[Known], config: RunConfig, index: ArmIndex, notify: Callable[[str], None]
 ) -> Sequence[Known]:
     """``known`` with the variances that the scheduler would begin with.
 
@@ -246,7 +279,7 @@ def _begun(
     if (config.scheduler, config.mode) == ("robin-hood", "theory"):
         notify("--variances: only planned by; leave it out of robin judge, where theory mode refuses it")
         return known
-    variances = earlier_variances(Path(config.variances), index, scale, config.scheduler, notify)
+    variances = earlier_variances(Path(config.variances), index, config.scheduler, notify)
     assert variances is not None  # noqa: S101  # only uniform has no use for them
     return [replace(each, variances=variances[place :: len(known)]) for place, each in enumerate(known)]
 
@@ -281,7 +314,7 @@ def _errors(prospect: _Prospect, budget: int, expected: Mapping[str, Mapping[int
 
 
 def _needed(share: float, prospect: _Prospect, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
-    target = float(f"{share * (prospect.scale.high - prospect.scale.low):.1g}")
+    target = float(f"{share * prospect.width:.1g}")
     chosen = expected[prospect.config.scheduler]
     calls, evenly = calls_for(target, chosen), calls_for(target, expected[_EVENLY])
     return {
@@ -304,14 +337,14 @@ def _warm_up(prospect: _Prospect) -> int:
 
 def _paper_bound(prospect: _Prospect, budget: int) -> dict[str, Any]:
     """The paper's bound, for the schedulers that its theorems cover, with variances drawn from what is known."""
-    config, scale = prospect.config, prospect.scale
+    config = prospect.config
     nothing = {"bound": None, "assumes": None}
     if config.scheduler != "robin" and (config.scheduler, config.mode) != ("robin-hood", "theory"):
         return nothing
     rng = np.random.default_rng(_SEED)
-    drawn = np.concatenate([draw_distributions(each.counts, each.weights, rng) for each in prospect.known])
-    levels = np.arange(scale.low, scale.high + 1, dtype=np.float64)
-    variances = drawn @ levels**2 - (drawn @ levels) ** 2
+    variances = np.concatenate([_drawn_variances(each, rng) for each in prospect.known])
+    if prospect.index.has_several_scales:
+        variances /= np.concatenate([np.full(len(k.counts), (k.scale.high - k.scale.low) ** 2) for k in prospect.known])
     if config.scheduler == "robin":
         bound, assumes = robin_bound(variances, budget, config.delta), ROBIN_ASSUMES
     elif (policy := prospect.policy(config.scheduler, budget, None)) is not None:
@@ -319,3 +352,10 @@ def _paper_bound(prospect: _Prospect, budget: int) -> dict[str, Any]:
     else:
         return nothing
     return {"bound": bound if math.isfinite(bound) else None, "assumes": assumes}
+
+
+def _drawn_variances(known: Known, rng: np.random.Generator) -> FloatArray:
+    """Variances of arms drawn from what is known of them, shape (arms,), in squared points."""
+    drawn = draw_distributions(known.counts, known.weights, rng)
+    levels = np.arange(known.scale.low, known.scale.high + 1, dtype=np.float64)
+    return np.asarray(drawn @ levels**2 - (drawn @ levels) ** 2)

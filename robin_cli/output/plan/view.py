@@ -55,10 +55,10 @@ def _table(plan: dict[str, Any]) -> Table:
         ("a pair" if plan["arms"] == plan["pairs"] else "an arm", lambda row: f"{row['calls_an_arm']:.1f}"),
         ("money", _money),
         ("time", lambda row: duration(row["seconds"])),
-        ("largest error", lambda row: _error(row["worst_error"], row["worst_error_sem"])),
-        ("spread evenly", lambda row: _error(row["even_worst_error"], row["even_worst_error_sem"])),
-        ("average", lambda row: _error(row["mean_error"], None)),
-        ("paper's bound", lambda row: _error(row["bound"], None)),
+        ("largest error", lambda row: _error(plan, row["worst_error"], row["worst_error_sem"])),
+        ("spread evenly", lambda row: _error(plan, row["even_worst_error"], row["even_worst_error_sem"])),
+        ("average", lambda row: _error(plan, row["mean_error"], None)),
+        ("paper's bound", lambda row: _error(plan, row["bound"], None)),
     ]
     shown = {
         "money": rows[0]["cost_usd_at_least"] is not None,
@@ -85,9 +85,11 @@ def _short(amount: float) -> str:
     return f"${amount:,.0f}" if amount >= 10 else f"${amount:.2g}"
 
 
-def _error(value: float | None, sem: float | None) -> str:
+def _error(plan: dict[str, Any], value: float | None, sem: float | None) -> str:
     if value is None:
         return "–"
+    if plan["errors_are"] != "points":
+        return f"{100 * value:.1f}" + ("" if sem is None else f" ± {100 * sem:.1f}") + " %"
     return f"{value:.2f}" + ("" if sem is None else f" ± {sem:.2f}")
 
 
@@ -101,6 +103,8 @@ def _tail(plan: dict[str, Any]) -> list[str]:
         "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
         f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
     ]
+    if plan["errors_are"] != "points":
+        lines.append("These attributes have several scales: errors are shares of the width of each one's own.")
     if not plan["by_text"]:
         lines.append("These are errors of scores by the text; by log probabilities they are smaller.")
     if len(plan["judges"]) > 1:
@@ -127,12 +131,18 @@ def _needed(plan: dict[str, Any], needed: dict[str, Any]) -> str:
         if plan["scheduler"] == "uniform"
         else f" (spread evenly: {needed['even_calls_are']} {needed['even_calls']:,})"
     )
-    return f"For a largest error of {needed['worst_error']:g} you need {needed['calls_are']} {needed['calls']:,} calls{evenly}."
+    error = _told(plan, needed["worst_error"])
+    return f"For a largest error of {error} you need {needed['calls_are']} {needed['calls']:,} calls{evenly}."
+
+
+def _told(plan: dict[str, Any], error: float) -> str:
+    """An error to reach, in the unit of the errors."""
+    return f"{error:g}" if plan["errors_are"] == "points" else f"{100 * error:g} %"
 
 
 def _target(plan: dict[str, Any], target: dict[str, Any]) -> str:
     """The budget for an error, first of all: who asks for it wants nothing else."""
-    error = f"{'an average' if target['of'] == 'mean' else 'a largest'} error of {target['error']:g}"
+    error = f"{'an average' if target['of'] == 'mean' else 'a largest'} error of {_told(plan, target['error'])}"
     evenly = f"spread evenly: {target['even_calls_are']} {target['even_calls']:,}"
     about = [] if plan["scheduler"] == "uniform" else [evenly]
     if target["calls_are"] == "more than":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,13 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
     Raises:
         InputError: they have no pair and attribute in common, or rate on different scales.
     """
-    if tuple(a.manifest.scale) != tuple(b.manifest.scale):
-        raise InputError(
-            f"{a.path} and {b.path} rate on different scales ({Scale(*a.manifest.scale)} and {Scale(*b.manifest.scale)}): "
-            "their scores cannot be compared"
-        )
+    scales = dict(zip(b.manifest.attributes, b.manifest.scales, strict=True))
+    for attribute, scale in zip(a.manifest.attributes, a.manifest.scales, strict=True):
+        if attribute in scales and scales[attribute] != scale:
+            raise InputError(
+                f"{a.path} and {b.path} rate {attribute} on different scales ({scale} and {scales[attribute]}): their scores "
+                "cannot be compared"
+            )
     both = _Common.of(a, b)
     if not len(both.rows):
         raise InputError(
@@ -50,9 +52,9 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
     return Page(
         title="Two runs, pair by pair",
         subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
-        headline=_headline(both),
+        headline=[line for each in both.by_attribute() for line in _headline(each)],
         warnings=_warnings(a, b, facts, both),
-        pictures=_pictures(both, Scale(*a.manifest.scale)),
+        pictures=[drawn for each in both.by_attribute() for drawn in _pictures(each, scales[each.attribute])],
         facts={"Run A": lines_of(facts[0]), "Run B": lines_of(facts[1])},
         columns=columns,
         rows=rows,
@@ -71,6 +73,7 @@ class _Common:
     """What both runs say of what both rate: shape (rows,) each, in A's order; ``low`` to ``high`` is for B − A.
 
     ``scores`` are all of A's, of which ``rows`` are in both; ``alone`` counts those that only A, and only B, has.
+    ``attribute``: which one it is about, and ``of`` the same for titles where there are several; '' for all together.
     """
 
     scores: Scores
@@ -82,6 +85,8 @@ class _Common:
     n_b: FloatArray
     low: FloatArray
     high: FloatArray
+    attribute: str = ""
+    of: str = ""
 
     @classmethod
     def of(cls, a: RunData, b: RunData) -> _Common:
@@ -104,6 +109,21 @@ class _Common:
             low_b - high_a,
             high_b - low_a,
         )
+
+    def by_attribute(self) -> list[_Common]:
+        """Each attribute by itself: a mean over attributes, perhaps of different scales, says nothing."""
+        names = np.array(self.scores.columns["attribute"])[self.rows]
+        found = list(dict.fromkeys(names.tolist()))
+        arrays = ("rows", "a", "b", "n_a", "n_b", "low", "high")
+        return [
+            replace(
+                self,
+                attribute=name,
+                of=f" · {name}" if len(found) > 1 else "",
+                **{each: getattr(self, each)[names == name] for each in arrays},
+            )
+            for name in found
+        ]
 
     @property
     def difference(self) -> FloatArray:
@@ -153,12 +173,12 @@ def _pictures(both: _Common, scale: Scale) -> list[Picture]:
     width = scale.high - scale.low
     return [
         picture(
-            "A against B",
+            f"A against B{both.of}",
             "Each mark is a pair; on the dashed line both runs score it alike.",
             pictures.against(both.a, both.b, ("score in A", "score in B"), scale),
         ),
         picture(
-            "Differences",
+            f"Differences{both.of}",
             "How many pairs B scores higher (right of 0) or lower than A, and by how much.",
             pictures.histogram({"B − A": both.difference}, "B − A", np.linspace(-width, width, 2 * _BINS + 1)),
         ),
@@ -206,15 +226,19 @@ def _headline(common: _Common) -> list[tuple[str, str, str]]:
     count = len(difference)
     error = difference.std(ddof=1) / np.sqrt(count) if count > 1 else np.nan
     lines = [
-        ("mean of A", f"{mean_a[both].mean():.3f}" if count else "–", f"over {count:,} scores that both runs have"),
-        ("mean of B", f"{mean_b[both].mean():.3f}" if count else "–", "over the same"),
         (
-            "B − A",
+            f"mean of A{common.of}",
+            f"{mean_a[both].mean():.3f}" if count else "–",
+            f"over {count:,} scores that both runs have",
+        ),
+        (f"mean of B{common.of}", f"{mean_b[both].mean():.3f}" if count else "–", "over the same"),
+        (
+            f"B − A{common.of}",
             f"{difference.mean():+.3f}" if count else "–",
             f"± {1.96 * error:.3f}: 95 %, over pairs like these (normal approximation)" if count > 1 else "",
         ),
         (
-            "differ beyond noise",
+            f"differ beyond noise{common.of}",
             f"{int(apart.sum()):,}",
             f"of {len(apart):,}: their 95 % intervals of B − A leave 0 out, each for itself",
         ),
@@ -227,7 +251,7 @@ def _headline(common: _Common) -> list[tuple[str, str, str]]:
             if np.isnan(each.ci_low)
             else f"95 % interval [{each.ci_low:.2f}, {each.ci_high:.2f}], bootstrap over pairs"
         )
-        lines.append(("Spearman ρ of A and B", value, ends))
+        lines.append((f"Spearman ρ of A and B{common.of}", value, ends))
     return lines
 
 

@@ -7,15 +7,17 @@ still vary), so pairs with few ratings set it, and an even spread may make it sm
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robin_cli.allocation.arms import FloatArray, IntArray
+from robin_cli.allocation.arms import FloatArray, IntArray, sample_variance
 from robin_cli.records import Scale
-from robin_cli.runs.fold import level_counts
+from robin_cli.runs.fold import counts_by_scale
 from robin_cli.runs.reading import RunData
-from robin_cli.statistics.intervals import largest_reach
+from robin_cli.statistics.intervals import ALPHA, largest_reach
 
 _POINTS = 12
 
@@ -25,7 +27,7 @@ class Curve:
     """Two measures of the worst score against ratings received; arms given up, or never rated, are left out.
 
     For an even spread they are projections: every arm's ratings as they were in the end, as if there had been equally many of
-    each.
+    each. Errors are in points; in shares of the scale where there are several scales.
 
     Attributes:
         calls: ratings received, shape (points,), rising.
@@ -46,28 +48,29 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     """The curve of ``run``; empty where no arm has a rating."""
     index = run.index
     arm = index.arms_of(run.judgments)
-    scale = Scale(*run.manifest.scale)
-    final = level_counts(arm, run.judgments, len(index), scale)
-    kept = np.flatnonzero((final.sum(axis=1) > 0) & ~run.fold().retired_mask)
+    arms = run.fold()
+    is_kept = (arms.counts > 0) & ~arms.retired_mask
+    kept, unit = np.flatnonzero(is_kept), index.units
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()))
     rated = rated[np.isin(arm[rated], kept)]
     calls = np.empty(0, dtype=np.int64)
     if len(kept):
         first = min(len(rated), 2 * len(kept))
         calls = np.unique(np.geomspace(first, len(rated), points).round().astype(np.int64))
-    share = final[kept] / final[kept].sum(axis=1, keepdims=True)
-    variance = _variances(final[kept], scale)
+    variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / unit**2)[kept]
+    final = list(counts_by_scale(index, arm, run.judgments))
     measured = []
     for count in calls:
         until = int(rated[count - 1]) + 1
-        counts = level_counts(arm[:until], run.judgments.slice(0, until), len(index), scale)[kept]
         evenly = count / len(kept)
+        so_far = counts_by_scale(index, arm[:until], run.judgments.slice(0, until))
+        reached, n = _reach(so_far, is_kept, unit)
         with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.sqrt(variance / counts.sum(axis=1))
+            error = np.sqrt(variance / n[kept])
         measured.append(
             (
-                largest_reach(counts, scale.low, scale.high),
-                largest_reach(share * evenly, scale.low, scale.high),
+                reached,
+                _reach(((scale, mine, _evenly(counts, evenly)) for scale, mine, counts in final), is_kept, unit)[0],
                 _largest(error),
                 _largest(np.sqrt(variance / evenly)),
             )
@@ -76,14 +79,24 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     return Curve(calls, bound, even_bound, error, even_error, len(kept))
 
 
-def _variances(counts: FloatArray, scale: Scale) -> FloatArray:
-    """Sample variances (1/(n − 1)) from how often each rating came, shape (K, levels); nan below two ratings."""
-    levels = np.linspace(scale.low, scale.high, counts.shape[1])
-    n = counts.sum(axis=1)
-    mean = counts @ levels / n
-    squares = (counts * (levels - mean[:, None]) ** 2).sum(axis=1)
-    variance: FloatArray = np.divide(squares, n - 1, out=np.full(len(n), np.nan), where=n > 1)
-    return variance
+def _reach(
+    counted: Iterable[tuple[Scale, IntArray, FloatArray]], is_kept: NDArray[np.bool_], unit: FloatArray
+) -> tuple[float, FloatArray]:
+    """How far the score of any kept arm may be off, all at once, in ``unit``; and how many ratings each arm has."""
+    largest, n = np.nan, np.zeros(len(is_kept))
+    for scale, arms, counts in counted:
+        n[arms] = counts.sum(axis=1)
+        mine = is_kept[arms]
+        if mine.any():
+            reach = largest_reach(counts[mine], scale.low, scale.high, alpha=ALPHA * mine.sum() / is_kept.sum())
+            largest = np.fmax(largest, reach / unit[arms[0]])
+    return float(largest), n
+
+
+def _evenly(counts: FloatArray, calls: float) -> FloatArray:
+    """Counts of as many ratings of each arm, in the proportions of ``counts``; nan for arms without any."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(calls * counts / counts.sum(axis=1, keepdims=True))
 
 
 def _largest(values: FloatArray) -> float:
