@@ -73,7 +73,7 @@ class _Common:
     """What both runs say of what both rate: shape (rows,) each, in A's order; ``low`` to ``high`` is for B − A.
 
     ``scores`` are all of A's, of which ``rows`` are in both; ``alone`` counts those that only A, and only B, has.
-    ``attribute``: which one it is about, and ``of`` the same for titles where there are several; '' for all together.
+    ``attribute``: which one it is about, and ``suffix`` the same for titles where there are several; '' for all together.
     """
 
     scores: Scores
@@ -86,7 +86,7 @@ class _Common:
     low: FloatArray
     high: FloatArray
     attribute: str = ""
-    of: str = ""
+    suffix: str = ""
 
     @classmethod
     def of(cls, a: RunData, b: RunData) -> _Common:
@@ -119,7 +119,7 @@ class _Common:
             replace(
                 self,
                 attribute=name,
-                of=f" · {name}" if len(found) > 1 else "",
+                suffix=f" · {name}" if len(found) > 1 else "",
                 **{each: getattr(self, each)[names == name] for each in arrays},
             )
             for name in found
@@ -173,12 +173,12 @@ def _pictures(both: _Common, scale: Scale) -> list[Picture]:
     width = scale.high - scale.low
     return [
         picture(
-            f"A against B{both.of}",
+            f"A against B{both.suffix}",
             "Each mark is a pair; on the dashed line both runs score it alike.",
             pictures.against(both.a, both.b, ("score in A", "score in B"), scale),
         ),
         picture(
-            f"Differences{both.of}",
+            f"Differences{both.suffix}",
             "How many pairs B scores higher (right of 0) or lower than A, and by how much.",
             pictures.histogram({"B − A": both.difference}, "B − A", np.linspace(-width, width, 2 * _BINS + 1)),
         ),
@@ -227,18 +227,18 @@ def _headline(common: _Common) -> list[tuple[str, str, str]]:
     error = difference.std(ddof=1) / np.sqrt(count) if count > 1 else np.nan
     lines = [
         (
-            f"mean of A{common.of}",
+            f"mean of A{common.suffix}",
             f"{mean_a[both].mean():.3f}" if count else "–",
             f"over {count:,} scores that both runs have",
         ),
-        (f"mean of B{common.of}", f"{mean_b[both].mean():.3f}" if count else "–", "over the same"),
+        (f"mean of B{common.suffix}", f"{mean_b[both].mean():.3f}" if count else "–", "over the same"),
         (
-            f"B − A{common.of}",
+            f"B − A{common.suffix}",
             f"{difference.mean():+.3f}" if count else "–",
             f"± {1.96 * error:.3f}: 95 %, over pairs like these (normal approximation)" if count > 1 else "",
         ),
         (
-            f"differ beyond noise{common.of}",
+            f"differ beyond noise{common.suffix}",
             f"{int(apart.sum()):,}",
             f"of {len(apart):,}: their 95 % intervals of B − A leave 0 out, each for itself",
         ),
@@ -251,7 +251,7 @@ def _headline(common: _Common) -> list[tuple[str, str, str]]:
             if np.isnan(each.ci_low)
             else f"95 % interval [{each.ci_low:.2f}, {each.ci_high:.2f}], bootstrap over pairs"
         )
-        lines.append((f"Spearman ρ of A and B{common.of}", value, ends))
+        lines.append((f"Spearman ρ of A and B{common.suffix}", value, ends))
     return lines
 
 

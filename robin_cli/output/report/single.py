@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from robin_cli.output.report.page import Column, Page, View
 from robin_cli.output.report.pictures import Picture, picture
 from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.scores import Scores, judge_scores, score
-from robin_cli.output.status import cost_of, facts_of, lines_of, whose
+from robin_cli.output.status import cost_of, error_of, facts_of, lines_of, whose
 from robin_cli.output.table import judged_by
-from robin_cli.records import MODEL_PREFIX, Scale
+from robin_cli.records import MODEL_PREFIX
 from robin_cli.runs.reading import RunData
 
 _MOST_ROWS = 20_000
@@ -36,7 +37,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
     return Page(
         title=f"{attributes} of {facts['pairs']:,} pairs",
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
-        headline=_headline(facts, scores),
+        headline=_headline(facts, scores, run.index.units[:: len(run.index.judges)]),
         warnings=_warnings(facts),
         pictures=_pictures(run, scores, facts, curve),
         facts={"About this run": lines_of(facts)},
@@ -48,17 +49,20 @@ def page_of(run: RunData, *, working: bool) -> Page:
     )
 
 
-def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str]]:
-    means = _column(scores, "score")
-    rated = means[~np.isnan(means)]
-    mean = f"{rated.mean():.2f}" if len(rated) else "–"
+def _headline(facts: dict[str, Any], scores: Scores, units: FloatArray) -> list[tuple[str, str, str]]:
+    means = _split(_column(scores, "score"), list(scores.columns["attribute"]))
+    errors = _column(scores, "std_error") / units
+    largest = "–" if np.isnan(errors).all() else error_of(facts, float(np.nanmax(errors)))
     lines = [
-        ("mean score", mean, f"over {len(rated):,} scores; how they differ: standard deviation {_spread(rated)}"),
+        *(
+            _mean_line(f"mean {attribute}" if len(means) > 1 else "mean score", mine)
+            for attribute, mine in means.items()
+        ),
         ("calls spent", f"{facts['spent']:,}", f"of a budget of {facts['budget']:,}; {facts['state']}"),
-        ("largest standard error", _largest(scores), "of the scores with two ratings or more: an estimate"),
+        ("largest standard error", largest, "of the scores with two ratings or more: an estimate"),
         (
             "error bound",
-            f"± {facts['error_bound']:.2f}",
+            f"± {error_of(facts, facts['error_bound'])}",
             f"no score is further from {whose(facts)} mean, with 95 % confidence for all at once",
         ),
         (
@@ -72,7 +76,7 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
     if facts["judge_spread"] is not None:
         over = f"over {facts['judge_spread_over']:,} scores"
         apart = f"standard deviation of the judges' means of one pair, noise taken out; {over}"
-        lines.append(("between judges", f"{facts['judge_spread']:.2f}", apart))
+        lines.append(("between judges", error_of(facts, facts["judge_spread"]), apart))
     for attribute, found in facts["agreement"].items():
         each = found["spearman"]
         value = "–" if np.isnan(each["value"]) else f"{each['value']:.2f}"
@@ -84,6 +88,12 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
             )
         )
     return lines
+
+
+def _mean_line(name: str, scores: FloatArray) -> tuple[str, str, str]:
+    rated = scores[~np.isnan(scores)]
+    mean = f"{rated.mean():.2f}" if len(rated) else "–"
+    return name, mean, f"over {len(rated):,} scores; how they differ: standard deviation {_spread(rated)}"
 
 
 def _warnings(facts: dict[str, Any]) -> list[str]:
@@ -101,7 +111,7 @@ def _warnings(facts: dict[str, Any]) -> list[str]:
 
 
 def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve) -> list[Picture]:
-    scale = Scale(*run.manifest.scale)
+    scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
     several = len(run.index.judges) > 1
     each = judge_scores(run) if several else scores
     counts, variances = (_column(each, name) for name in ("n", "variance"))
@@ -111,7 +121,6 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     evenly = facts["ratings"] / max(1, facts["arms"])
     widest = np.nanmax(variances, initial=0.25)
     spread = np.linspace(0, widest, _BINS + 1)
-    bins = np.linspace(scale.low, scale.high, _BINS + 1)
     drawn = [
         picture(
             "Where the budget went",
@@ -121,11 +130,9 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
         )
     ]
     if len(curve.calls) > 1:
-        drawn += _courses(curve, several=several)
+        drawn += _courses(curve, facts, several=several)
+    drawn += _scores(run, _split(means, attributes), "Scores", "How many pairs have which score.")
     drawn += [
-        picture(
-            "Scores", "How many pairs have which score.", pictures.histogram(_split(means, attributes), "score", bins)
-        ),
         picture(
             "Variances",
             "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same.",
@@ -134,8 +141,7 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     ]
     if several:
         told = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
-        by_judge = pictures.histogram(_split(_column(each, "score"), names), "score", bins)
-        drawn.append(picture("Scores of each judge", told, by_judge))
+        drawn += _scores(run, _split(_column(each, "score"), names), "Scores of each judge", told)
     for attribute, found in ((name, found) for name, found in facts["agreement"].items() if name in attributes):
         mine = np.array(attributes) == attribute
         said = ", ".join(f"{name} {each['value']:.2f} {_range(each)}" for name, each in found.items())
@@ -143,7 +149,9 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
             picture(
                 f"Agreement with human {attribute}",
                 f"{said} (95 % bootstrap over {found['pearson']['n']:,} pairs). Marks are spread sideways a little.",
-                pictures.against(human[mine], means[mine], (f"human {attribute}", "score"), scale, jitter=0.12),
+                pictures.against(
+                    human[mine], means[mine], (f"human {attribute}", "score"), scale_of[attribute], jitter=0.12
+                ),
             )
         )
     troubles = facts["unparsed"] | {f"{name} (failed)": count for name, count in facts["failed"].items()}
@@ -158,21 +166,37 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     return drawn
 
 
-def _courses(curve: Curve, *, several: bool) -> list[Picture]:
+def _scores(run: RunData, split: Mapping[str, FloatArray], title: str, told: str) -> list[Picture]:
+    """Histograms of scores by the label of their arms, those of one scale together."""
+    scale_of = {run.index.label(arm): run.index.scale(arm) for arm in range(run.index.arms_a_pair)}
+    scale_of |= dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
+    drawn = []
+    for scale in dict.fromkeys(scale_of[name] for name in split):
+        mine = {name: values for name, values in split.items() if scale_of[name] == scale}
+        bins = np.linspace(scale.low, scale.high, _BINS + 1)
+        on = f" on {scale}" if run.index.has_several_scales else ""
+        drawn.append(picture(f"{title}{on}", told, pictures.histogram(mine, "score", bins)))
+    return drawn
+
+
+def _courses(curve: Curve, facts: dict[str, Any], *, several: bool) -> list[Picture]:
+    def told(measure: FloatArray) -> str:
+        return error_of(facts, float(measure[-1]))
+
     single = " of single judges" if several else ""
     even = "Dashed: an even spread of as many ratings, projected from this run's ratings."
     return [
         picture(
             "Largest standard error",
             f"The least certain of {curve.arms:,} scores{single}, by the spread of its ratings: an estimate, and what the "
-            f"calls are spent to lower. {even} At the end {curve.error[-1]:.2f} against {curve.even_error[-1]:.2f}.",
+            f"calls are spent to lower. {even} At the end {told(curve.error)} against {told(curve.even_error)}.",
             pictures.course(curve.calls, curve.error, curve.even_error, "largest standard error"),
         ),
         picture(
             "Guaranteed bound",
             f"With 95 % confidence none of {curve.arms:,} scores{single} is further off, whenever one looks. It also covers "
-            f"what ratings have not shown yet, so the pairs with the fewest set it. {even} At the end {curve.bound[-1]:.2f} "
-            f"against {curve.even_bound[-1]:.2f}.",
+            f"what ratings have not shown yet, so the pairs with the fewest set it. {even} At the end {told(curve.bound)} "
+            f"against {told(curve.even_bound)}.",
             pictures.course(curve.calls, curve.bound, curve.even_bound, "error bound of all scores"),
         ),
     ]
@@ -248,11 +272,6 @@ def _split(values: FloatArray, attributes: list[Any]) -> dict[str, FloatArray]:
 
 def _spread(values: FloatArray) -> str:
     return f"{values.std(ddof=1):.2f}" if len(values) > 1 else "–"
-
-
-def _largest(scores: Scores) -> str:
-    errors = _column(scores, "std_error")
-    return "–" if np.isnan(errors).all() else f"{np.nanmax(errors):.2f}"
 
 
 def _range(each: dict[str, Any]) -> str:

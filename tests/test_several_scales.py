@@ -1,0 +1,101 @@
+"""Attributes of one run on scales of their own: one budget, from the question to the report."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from robin_cli import open_run
+from tests.conftest import robin
+from tests.judging.wire import Wire, completion, serving
+from tests.test_own_prompts import STARS, pairs
+
+ARGUMENTS = ["-a", "helpfulness,stars", "--rubric", "stars.toml", "--model", "m", "--scheduler", "two-priors"]
+
+
+def rated(number: int, body: dict[str, Any]) -> dict[str, Any]:
+    """Stars between 6 and 8 of ten, helpfulness 0 or 4 of four: the shares of the scale differ, and which of them varies."""
+    low, high = (6, 8) if "an integer between 1 and 10" in json.dumps(body) else (0, 4)
+    return completion(json.dumps({"feedback": "ok", "rating": low if number % 2 else high}))
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    with serving(rated) as wire:
+        yield wire
+
+
+def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, wire: Wire) -> None:
+    (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
+    pairs(tmp_path)
+    asked = [*ARGUMENTS, "--base-url", wire.url, "--answer-format", "json_schema", "--run", "r", "--concurrency", "1"]
+
+    done = robin("judge", "pairs.jsonl", *asked, "-b", "180", "--seed", "1", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    scores = pd.read_csv(io.StringIO(done.stdout)).set_index(["attribute", "pair_id"])
+    stars, helpful = scores.loc["stars"], scores.loc["helpfulness"]
+    assert stars["score"].between(6, 8).all()
+    assert stars["ci_low"].min() >= 1
+    assert stars["ci_high"].max() > 4
+    assert helpful["ci_high"].max() <= 4
+    # a spread of 2 of 9 points is less of its scale than 4 of 4: there the calls go
+    assert helpful["n"].min() > 2 * stars["n"].max()
+    levels = {
+        json.dumps(body["response_format"]["json_schema"]["schema"]["properties"]["rating"]) for body in wire.bodies
+    }
+    assert {len(json.loads(each)["enum"]) for each in levels} == {5, 10}
+
+    state = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    assert state["errors_are"] == "shares of the scale"
+    # the reach of an interval is at least its half, at most the scale
+    widest = max(((helpful["ci_high"] - helpful["ci_low"]) / 4).max(), ((stars["ci_high"] - stars["ci_low"]) / 9).max())
+    assert widest / 2 < state["error_bound"] <= 1
+    assert 0 < state["worst_error_estimate"] < state["error_bound"]
+    assert f"is further than {100 * state['error_bound']:.1f} % of the scale" in re.sub(
+        r"\s+", " ", robin("status", "r", cwd=tmp_path).stdout
+    )
+
+    more = robin("resume", "r", "-b", "200", cwd=tmp_path)
+    assert more.returncode == 0, more.stderr
+    assert json.loads((tmp_path / "r" / "manifest.json").read_text())["scale"] == {
+        "helpfulness": [0, 4],
+        "stars": [1, 10],
+    }
+    planned = robin("plan", "pairs.jsonl", *asked[:-4], "-b", "200", "--variances", "r", "--json", cwd=tmp_path)
+    assert planned.returncode == 0, planned.stderr
+    assert all(0 < row["worst_error"] <= 1 for row in json.loads(planned.stdout)["forecast"])
+    for runs in (["r"], ["r", "r"]):
+        page = robin("report", *runs, "-o", "-", cwd=tmp_path)
+        assert page.returncode == 0, page.stderr
+        assert "mean of A · stars" in page.stdout or "mean stars" in page.stdout
+        assert "Scores on 1-10" in page.stdout or len(runs) == 2
+
+
+def test_the_bound_of_several_scales_holds_for_all_arms_at_once(tmp_path: Path, wire: Wire) -> None:
+    # by the interval of each arm at its part of α, straight from the definition
+    from robin_cli.statistics.intervals import ALPHA, mean_intervals
+
+    (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
+    pairs(tmp_path)
+    options = [*ARGUMENTS, "--base-url", wire.url, "--answer-format", "json_schema", "--run", "r"]
+    assert robin("judge", "pairs.jsonl", *options, "-b", "90", cwd=tmp_path).returncode == 0
+
+    run = open_run(tmp_path / "r")
+    judgments = run.judgments()
+    reach = []
+    for attribute, low, high in (("helpfulness", 0, 4), ("stars", 1, 10)):
+        for _, mine in judgments[judgments["attribute"] == attribute].groupby("pair_id"):
+            counts = np.bincount(mine["rating"] - low, minlength=high - low + 1)[None, :]
+            (below,), (above,) = mean_intervals(counts, low, high, alpha=ALPHA / 6)
+            mean = mine["rating"].mean()
+            reach.append(max(mean - below, above - mean) / (high - low))
+    assert run.status()["error_bound"] == pytest.approx(max(reach), abs=1e-4)
