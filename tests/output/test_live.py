@@ -145,7 +145,8 @@ def test_without_a_terminal_it_says_a_line_each_30_seconds(tmp_path: Path) -> No
         done = robin(*judging(url, DEMO / "pairs.jsonl", 340, "--concurrency", "4"), cwd=tmp_path)
 
     (line,) = (line for line in done.stderr.splitlines() if " in flight" in line)
-    assert re.search(r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · 4 in flight · warm-up · worst error about \d", line)
+    # four calls, and perhaps an answer on its way to the disk
+    assert re.search(r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · [45] in flight · warm-up · worst error about \d", line)
 
 
 def test_quiet_says_nothing(tmp_path: Path, replay_url: str) -> None:
