@@ -70,9 +70,22 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
         "helpfulness": [0, 4],
         "stars": [1, 10],
     }
-    planned = robin("plan", "pairs.jsonl", *asked[:-4], "-b", "200", "--variances", "r", "--json", cwd=tmp_path)
+    planned = robin(
+        "plan",
+        "pairs.jsonl",
+        *asked[:-4],
+        "-b",
+        "200",
+        "--variances",
+        "r",
+        "--for-error",
+        "0.2",
+        "--json",
+        cwd=tmp_path,
+    )
     assert planned.returncode == 0, planned.stderr
     assert all(0 < row["worst_error"] <= 1 for row in json.loads(planned.stdout)["forecast"])
+    assert 0 < json.loads(planned.stdout)["for_error"]["calls"] < 2000
     for runs in (["r"], ["r", "r"]):
         page = robin("report", *runs, "-o", "-", cwd=tmp_path)
         assert page.returncode == 0, page.stderr

@@ -146,7 +146,9 @@ def test_without_a_terminal_it_says_a_line_each_30_seconds(tmp_path: Path) -> No
 
     (line,) = (line for line in done.stderr.splitlines() if " in flight" in line)
     # four calls, and perhaps an answer on its way to the disk
-    assert re.search(r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · [45] in flight · warm-up · worst error about \d", line)
+    assert re.search(
+        r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · [45] in flight · warm-up · worst error about \d", line
+    )
 
 
 def test_quiet_says_nothing(tmp_path: Path, replay_url: str) -> None:
