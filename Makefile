@@ -7,7 +7,7 @@ BIN := .venv/bin
 .PHONY: demo test lint types pytest clean
 
 demo: .venv/robin
-	@$(BIN)/python scripts/demo.py
+	@$(BIN)/robin demo
 
 test: lint types pytest
 

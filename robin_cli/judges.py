@@ -149,7 +149,7 @@ def _api_key(variable: str, *, named: bool) -> str:
     if not key and not named:
         raise InputError(
             f"no endpoint is configured. Three ways on: set a key in {variable} (and --model); name a local "
-            "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: make demo"
+            "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: robin demo"
         )
     if not key and variable != DEFAULT_KEY_ENV:
         raise InputError(

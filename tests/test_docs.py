@@ -73,7 +73,7 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as desk:
 AFRESH = {"docs/quick-start.md"}
 MAKE = """#!/bin/sh
 case "$1" in
-  demo) cd {root} && exec {python} scripts/demo.py ;;
+  demo) cd {root} && exec {python} -m robin_cli demo ;;
   *) exec /usr/bin/env -i PATH="/usr/bin:/bin" make -n -C {root} "$@" ;;
 esac
 """

@@ -261,7 +261,7 @@ def test_names_three_ways_on_without_an_endpoint(tmp_path: Path) -> None:
     done = robin("judge", data, "--budget", "50", "-a", "helpfulness", cwd=tmp_path)
 
     assert done.returncode == 2
-    assert all(way in done.stderr for way in ("OPENAI_API_KEY", "--base-url", "make demo"))
+    assert all(way in done.stderr for way in ("OPENAI_API_KEY", "--base-url", "robin demo"))
     assert not (tmp_path / "runs").exists()
 
 

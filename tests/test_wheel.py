@@ -30,3 +30,17 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
     assert (site / "robin_cli" / "_shipped" / "configs" / "demo" / "pairs.jsonl").is_file()
     assert not (site / "tests").exists()
+
+    shown = installed("demo", "--run", "d/first")
+    assert shown.returncode == 0, shown.stderr
+    assert "no model\nreads the responses" in shown.stderr
+    assert "story-flash-good" in shown.stdout
+    assert len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines()) == 61
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "p.jsonl", "robin.toml", "site"]
+    (again,) = installed("demo", "--run", "d/first").stderr.splitlines()
+    assert again == "robin: --run d/first: is there already, and the demo writes over nothing; name another folder"
+    (tmp_path / "runs").write_text("", encoding="utf-8")  # as in a folder where nothing can be made
+    nowhere = installed("demo")
+    assert nowhere.returncode == 2
+    assert "no run can be kept here" in nowhere.stderr
+    assert nowhere.stderr.endswith("name another folder with --run\n")

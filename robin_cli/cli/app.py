@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import check, inspect, judge, plan, report, simulate, tools
+from robin_cli.cli import check, demo, inspect, judge, plan, report, simulate, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.errors import InputError, RobinError, StorageError
 
@@ -46,6 +46,7 @@ report.register(app)
 simulate.register(app)
 tools.register(app)
 check.register(app)
+demo.register(app)
 
 
 def _print_version(wanted: bool) -> None:  # Typer's callbacks take the value

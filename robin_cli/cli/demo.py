@@ -1,0 +1,113 @@
+"""robin demo: the main job on bundled pairs, against a judge that replays recorded ratings on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from robin_cli.judging.replay_server import Replay
+
+_BUDGET = 3_000
+_LATENCY_S = 0.02
+_ABOUT = f"""robin demo: {_BUDGET:,} judge calls over 60 bundled pairs.
+The judge is a REPLAY: a real HTTP server on this machine, as of robin serve, that answers with recorded ratings; no model
+reads the responses, so the scores say nothing about them. The ratings are digitised from plots of the paper
+"LLM-as-Judge on a Budget" (its gpt-4.1-nano/helpfulness set).
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file to ``app``."""
+    app.command(epilog="Example: robin demo")(demo)
+
+
+def demo(
+    run: Annotated[
+        Path | None,
+        typer.Option(help="A new folder for the run and its scores. (default: runs/demo-TIME)", metavar="DIR"),
+    ] = None,
+) -> None:
+    """Do the main job on bundled pairs: no key, no network, under a minute.
+
+    The judge answers with recorded ratings; no model reads the responses.
+    """
+    from robin_cli.cli.inspect import export
+    from robin_cli.cli.judge import judge
+    from robin_cli.errors import InputError
+    from robin_cli.shipped import shipped
+
+    path = run or Path("runs") / f"demo-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError(f"--run {path}: is there already, and the demo writes over nothing; name another folder")
+    typer.echo(_ABOUT, err=True)
+    with _replaying(shipped("configs") / "demo" / "ratings.parquet") as url:
+        try:
+            judge(config="demo", base_url=[url], budget=_BUDGET, run=str(path), format="table")
+        except typer.Exit:
+            typer.echo("The demo's judge ended with it: robin demo begins a new one.", err=True)
+            raise
+    scores = path / "scores.csv"
+    export(path, output=str(scores))
+    robin, place = _program(), shlex.quote(str(path))
+    typer.echo(f"\nThe ratings above are replayed ones. The run is in {path}, its scores in {scores}.", err=True)
+    for what, rest in {
+        "a report": f"report {place} -o report.html",
+        "where it stands": f"status {place}",
+        "these pairs, by a judge of your own": f"judge {place}/pairs.parquet -a helpfulness --budget {_BUDGET} --model NAME",
+    }.items():
+        typer.echo(f"{what}: {robin} {rest}", err=True)
+
+
+def _program() -> str:
+    """robin, as a shell here finds it."""
+    called = sys.argv[0]
+    return "robin" if shutil.which("robin") or Path(called).name != "robin" else shlex.quote(called)
+
+
+@contextmanager
+def _replaying(ratings: Path) -> Iterator[str]:
+    """A replay judge in a thread of its own, as long as the context lasts; its base URL."""
+    from robin_cli.data.pools import load_pools
+    from robin_cli.errors import InputError
+    from robin_cli.judging.replay_server import Replay
+
+    replay = Replay(load_pools(str(ratings)), source=ratings.name, latency_s=_LATENCY_S)
+    ready: Future[tuple[str, Callable[[], object]]] = Future()
+    thread = threading.Thread(target=_serve, args=(replay, ready), daemon=True)
+    thread.start()
+    try:
+        url, stop = ready.result()
+    except OSError as error:
+        raise InputError(f"robin demo: cannot listen on 127.0.0.1 ({error.strerror})") from error
+    try:
+        yield url
+    finally:
+        stop()
+        thread.join()
+
+
+def _serve(replay: Replay, ready: Future[tuple[str, Callable[[], object]]]) -> None:
+    from robin_cli.judging.replay_server import serve
+
+    async def until_stopped() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        await serve(replay, 0, lambda url: ready.set_result((url, lambda: loop.call_soon_threadsafe(stop.set))), stop)
+
+    try:
+        asyncio.run(until_stopped())
+    except OSError as error:
+        if ready.done():
+            raise
+        ready.set_exception(error)
