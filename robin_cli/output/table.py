@@ -59,7 +59,7 @@ class View:
 def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> None:
     """Print the rows of ``scores`` that come first as a table; under it what is not shown, how to see it, and who judged."""
     shape = (-1, len(scores.facets) if view.wide else 1)
-    lines = _order(scores, view.sort, shape)
+    lines = _order(scores, run, view.sort, shape)
     rows = np.arange(len(scores)).reshape(shape)[lines[: view.top]]
     columns = _facet_columns(scores, rows, view) if view.wide else _row_columns(scores, run, rows, view)
     fitted = fit(columns, console.width, _GAP)
@@ -71,12 +71,23 @@ def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> 
         console.print(Text(plain(note)), soft_wrap=copied)
 
 
-def _order(scores: Scores, sort: str, shape: tuple[int, int]) -> NDArray[np.intp]:
-    """The lines of the table by what comes first; one of several rows stands where the first of them would."""
-    numbers = {name: np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "variance")}
-    low, high = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("ci_low", "ci_high"))
-    key = numbers | {"width": high - low, "data": -np.arange(float(len(scores)))}
-    return np.argsort(np.nan_to_num(-key[sort], nan=np.inf, posinf=np.inf).reshape(shape).min(axis=1), kind="stable")
+def _order(scores: Scores, run: RunData, sort: str, shape: tuple[int, int]) -> NDArray[np.intp]:
+    """The lines of the table by what comes first; one of several rows stands where the first of them would.
+
+    Where attributes have scales of their own, shares of the scales are compared.
+    """
+    score, variance, low, high = (
+        np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "variance", "ci_low", "ci_high")
+    )
+    arms_a_row = len(run.index) // len(scores)
+    unit, lowest = run.index.units[::arms_a_row], run.index.ends[0][::arms_a_row]
+    key = {
+        "width": (high - low) / unit,
+        "score": (score - lowest) / unit,
+        "variance": variance / unit**2,
+        "data": -np.arange(float(len(scores))),
+    }[sort]
+    return np.argsort(np.nan_to_num(-key, nan=np.inf, posinf=np.inf).reshape(shape).min(axis=1), kind="stable")
 
 
 def _row_columns(scores: Scores, run: RunData, rows: NDArray[np.intp], view: View) -> list[Column]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +99,9 @@ def test_cuts_ids_in_the_middle_and_keeps_the_part_that_differs() -> None:
     assert told_apart(["猫" * 9 + "a", "猫" * 9 + "b"], [1, 2], 9) == ["猫猫…猫a", "猫猫…猫b"]
 
 
-def rated(folder: Path, ids_: Sequence[str], attributes: Sequence[str], judges: Sequence[str] = ("judge",)) -> RunData:
+def rated(
+    folder: Path, ids_: Sequence[str], attributes: Sequence[str], judges: Sequence[str] = ("judge",), **about_: Any
+) -> RunData:
     """A run in which the ratings of a pair differ the more, the later it comes; every fifth pair has a human rating."""
     record = {name: getattr(judgment(0), name) for name in Judgment.__slots__}
     pairs = [Pair(each, "p", "r", dict.fromkeys(attributes, 3.0)) for each in ids_]
@@ -110,7 +113,11 @@ def rated(folder: Path, ids_: Sequence[str], attributes: Sequence[str], judges: 
         for draw, rating in enumerate([2] * (12 - at % 12) + [0, 4] * (at % 12))
     ]
     settings_ = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"], "model": list(judges)}
-    about = {"settings": settings_, "data": {"source": "x", "sha256": "0", "pairs": len(pairs)}}
+    about: dict[str, Any] = {
+        "settings": settings_,
+        "data": {"source": "x", "sha256": "0", "pairs": len(pairs)},
+        **about_,
+    }
     with RunStore.create(folder / "r", manifest(attributes=tuple(attributes), **about), pairs) as store:
         store.append(answers)
     return read_run(folder / "r")
@@ -167,6 +174,12 @@ def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data
     ]
     rows = robin("export", "r", *flags, cwd=tmp_path).stdout.split("\n")[1:-1]
     assert [row.split(",")[0].strip('"') for row in rows] == [f"pair-{at:02}" for at in range(12)]
+
+
+def test_compares_shares_where_attributes_have_scales_of_their_own(tmp_path: Path) -> None:
+    run = rated(tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)})
+    first = {sort: shown_at(80, run, View(sort=sort))[2].split()[1] for sort in ("width", "score", "variance")}
+    assert first == {"width": "small", "score": "small", "variance": "small"}  # 2 of 4 is more than 2 of 100
 
 
 def test_refuses_an_order_that_it_does_not_know() -> None:
