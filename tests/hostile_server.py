@@ -63,33 +63,9 @@ def chunked(piece: bytes) -> bytes:
 TOKEN = {"token": "3", "logprob": -0.12345678, "bytes": [51]}
 LOGPROBS = json.dumps([{**TOKEN, "top_logprobs": [TOKEN] * 20}] * 1200).encode()
 ERROR = b"HTTP/1.1 500 Broken\r\nContent-Type: application/json\r\n"
-MIXED: tuple[str, ...] = (
-    "gzip-bomb",
-    "fine",
-    "deflate-bomb",
-    "fine",
-    "endless",
-    "fine",
-    "50-mb",
-    "fine",
-    "lists",
-    "gzipped",
-    "most-text",
-    "fine",
-)
-MIXED += (
-    "open",
-    "fine",
-    "names",
-    "fine",
-    "50-mb-error",
-    "fine",
-    "huge-status",
-    "fine",
-    "endless-headers",
-    "fine",
-    "long-text",
-)
+TOGETHER = "gzip-bomb deflate-bomb endless 50-mb lists most-text open names 50-mb-error huge-status endless-headers"
+TOGETHER += " long-text 1xx cookies"
+MIXED = [kind for hostile in TOGETHER.split() for kind in (hostile, "fine")]
 MIXING = itertools.cycle(MIXED)
 KINDS: dict[str, Callable[[], Iterable[bytes]]] = {
     "fine": lambda: whole(FINE),

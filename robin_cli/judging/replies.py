@@ -131,7 +131,7 @@ _MOST_IN_TEXT = 1 / 32
 """Of the longest reply, the part that may be the text of its answers, in characters: reading ratings takes its time."""
 
 _MOST_LISTS_A_MIB = 50_000
-_MOST_NAMES_A_MIB = 75_000
+_MOST_NAMES_A_MIB = 60_000
 """What makes JSON slow to read. Log probabilities of 20 tokens at each place have 33,000 and 50,000."""
 
 _MOST_CHOICES = 128

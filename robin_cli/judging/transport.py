@@ -18,6 +18,7 @@ from typing import Any
 
 import aiohttp
 import httpx2
+from aiohttp.connector import Connection
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from robin_cli.judging.bodies import Body, TooLong, Turns, beginning
@@ -28,6 +29,8 @@ _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """What is read of the body of an error: more says no more."""
 
+_NEXT_ANSWER = b"\nHTTP/1."
+_MOST_AT_ONCE = 16
 _HUNG_UP = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN})
 
 
@@ -59,29 +62,48 @@ class Response:
             self.turn.end()
 
 
-class _Client(DefaultAioHttpClient):
-    """The SDK's HTTP client, told to forget cookies: an endpoint could fill the memory with them."""
+class _Response(aiohttp.ClientResponse):
+    """A response whose beginning is no flood of interim answers (100 Continue), which aiohttp reads through without end."""
 
-    def __init__(self, **settings: Any) -> None:
-        self._transports: list[Any] = []
-        super().__init__(**settings)
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        handler = connection.protocol
+        if handler is not None and "data_received" not in vars(handler):
+            receive = handler.data_received
+
+            def data_received(data: bytes) -> None:
+                if data.count(_NEXT_ANSWER) <= _MOST_AT_ONCE:  # JSON holds no line ends of its own
+                    receive(data)
+                    return
+                handler.set_exception(aiohttp.ClientPayloadError("a flood of interim answers"))
+                if handler.transport is not None:
+                    handler.transport.abort()
+
+            vars(handler)["data_received"] = data_received
+        return await super().start(connection)
+
+
+class _Client(DefaultAioHttpClient):
+    """The SDK's HTTP client, on aiohttp sessions that keep no cookies: an endpoint could fill the memory with them."""
 
     def _init_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
-        return self._kept(super()._init_transport(*args, **named))
+        return _on_a_session_of_ours(super()._init_transport(*args, **named))
 
     def _init_proxy_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
-        return self._kept(super()._init_proxy_transport(*args, **named))
+        return _on_a_session_of_ours(super()._init_proxy_transport(*args, **named))
 
-    def _kept(self, transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncBaseTransport:
-        self._transports.append(transport)
-        return transport
 
-    def forget_cookies(self) -> None:
-        """Drop all cookies, httpx2's and those of the aiohttp session below it."""
-        self.cookies.clear()
-        for transport in self._transports:
-            if isinstance(session := getattr(transport, "client", None), aiohttp.ClientSession):
-                session.cookie_jar.clear()
+def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
+    limits = transport.limits
+
+    def session() -> aiohttp.ClientSession:  # made within the event loop
+        connector = aiohttp.TCPConnector(
+            limit=limits.max_connections, keepalive_timeout=limits.keepalive_expiry, ssl=transport.ssl_context
+        )
+        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), response_class=_Response)
+
+    transport.client = session
+    made: httpx2.AsyncBaseTransport = transport
+    return made
 
 
 class Transport:
@@ -180,7 +202,7 @@ class Transport:
         response = await self._http.send(request, stream=True)
         status, headers = response.status_code, response.headers
         if "set-cookie" in headers:
-            self._http.forget_cookies()
+            self._http.cookies.clear()
         held = False
         async with aclosing(response.aiter_raw()) as pieces:
             if 200 <= status < 300:
