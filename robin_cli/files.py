@@ -19,10 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 # O_NONBLOCK: to open a pipe must not wait for its other end; of regular files it says nothing.
@@ -62,10 +60,9 @@ def reading(path: Path) -> IO[bytes]:
     return os.fdopen(open_regular(path), "rb")
 
 
-def is_ours(path: Path) -> bool:
-    """Whether ``path`` is a regular file of this user's own that nobody else can have written; OSError if there is none."""
-    info = path.lstat()
-    return stat.S_ISREG(info.st_mode) and info.st_nlink == 1 and not info.st_mode & 0o022 and _is_owner(info)
+def is_ours(info: os.stat_result) -> bool:
+    """Whether a file is this user's own, under one name, and nobody else can have written to it."""
+    return info.st_nlink == 1 and not info.st_mode & 0o022 and _is_owner(info)
 
 
 @contextmanager
@@ -130,7 +127,7 @@ def check_output_file(name: str | Path) -> None:
     """Raise what :func:`output_file` would, as far as can be known without writing; OSError."""
     path = Path(name)
     descriptor = _descriptor(path)
-    if descriptor is not None and fcntl is not None:
+    if descriptor is not None and sys.platform != "win32":
         if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
             raise PermissionError(errno.EACCES, "it is open for reading only", str(name))
         return
@@ -139,6 +136,11 @@ def check_output_file(name: str | Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(name))
     if kind in {None, stat.S_IFREG}:
         check_whole_file(Path(os.path.realpath(name)))
+
+
+def is_temporary(name: str) -> bool:
+    """Whether :func:`whole_file` gives its temporary files such names."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def remove_leftovers(folder: Path, *, of: Callable[[str], bool], older_than_s: float = 0.0) -> None:

@@ -19,6 +19,7 @@ from robin_cli.data.formats import reader_of
 from robin_cli.data.hub import HUB
 from robin_cli.data.sources import expanded
 from robin_cli.errors import InputError
+from robin_cli.files import reading
 
 
 def _read_csv(path: Path) -> pa.Table:
@@ -129,17 +130,11 @@ def panel_pool(judge: str, attribute: str) -> str:
 
 
 def _judgments(run: Path) -> pa.Table:
-    segments = sorted((run / "judgments").glob("*.parquet"))
+    folder = run / "judgments"
+    segments = [] if folder.is_symlink() else sorted(folder.glob("*.parquet"))
     if not segments:
         raise InputError(f"{run}: a folder, but no run with finished judgments in it")
-    wanted = ("pair_id", "attribute", "rating", "judge")
-    table = pa.concat_tables(
-        [
-            pq.read_table(segment, columns=[name for name in wanted if name in pq.read_schema(segment).names])
-            for segment in segments
-        ],
-        promote_options="default",
-    )
+    table = pa.concat_tables(map(_segment, segments), promote_options="default")
     # Judgments without the judge's name are from before there could be several.
     if "judge" not in table.column_names or table["judge"].null_count or len(table["judge"].unique()) < 2:
         return table
@@ -147,9 +142,16 @@ def _judgments(run: Path) -> pa.Table:
     return table.set_column(table.column_names.index("attribute"), "attribute", names)
 
 
+def _segment(path: Path) -> pa.Table:
+    wanted = ("pair_id", "attribute", "rating", "judge")
+    with reading(path) as opened, pq.ParquetFile(opened) as file:
+        return file.read(columns=[name for name in wanted if name in file.schema_arrow.names])
+
+
 def _with_human(pool: Pool, run: Path) -> Pool:
     """The pool of a run with the human ratings of its pairs, where they have any of this attribute."""
-    pairs = pq.read_table(run / "pairs.parquet", partitioning=None)
+    with reading(run / "pairs.parquet") as file:
+        pairs = pq.read_table(file)
     attribute = next((name for name in (pool.name, pool.name.rpartition("/")[2]) if name in pairs.column_names), None)
     if attribute is None:
         return pool

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from robin_cli.errors import RunError, StorageError
 from robin_cli.output.text import plain
+from robin_cli.runs.locking import is_locked
 from robin_cli.runs.manifest import FILE, read_manifest
-from robin_cli.runs.reading import count_answers, is_locked
+from robin_cli.runs.reading import count_answers
 
 _UNREADABLE = "damaged"
 _NARROWEST = 20

@@ -23,9 +23,11 @@ from robin_cli.output.text import cost, dollars, error_text
 from robin_cli.records import counted
 from robin_cli.runs.connection import addresses_of
 from robin_cli.runs.fold import ArmIndex, spending_of
+from robin_cli.runs.locking import is_locked
 from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.opening import policy_of
-from robin_cli.runs.reading import RunData, is_locked, read_run
+from robin_cli.runs.reading import RunData, read_run
+from robin_cli.runs.rescue import SET_ASIDE, tally
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
 from robin_cli.statistics.intervals import ALPHA
 from robin_cli.statistics.panel import spread_between
@@ -61,6 +63,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "answer_format": manifest.answer_format,
         "rated_by_text": _counted(run.judgments["text_because"]),
         "failed": _reasons(run, "failed"),
+        "rescued": tally(run.path, manifest),
         "in_flight_at_stop": None if working else last.get("in_flight"),
         "pairs": len(run.pairs),
         "attributes": list(manifest.attributes),
@@ -111,6 +114,17 @@ def _scoring_line(facts: dict[str, Any]) -> dict[str, str]:
     return asked | {"scoring": f"{facts['ratings'] - by_text:,} by log probabilities{why}"}
 
 
+def _rescued_line(facts: dict[str, Any]) -> dict[str, str]:
+    found = facts["rescued"]
+    says = {
+        "taken_back": "taken back",
+        "set_aside": f"set aside in {facts['run']}/{SET_ASIDE}",
+        "waiting": f"waiting: robin resume {facts['run']} takes them back",
+    }
+    said = ", ".join(f"{found[name]:,} {words}" for name, words in says.items() if found[name])
+    return {"rescued answers": said} if said else {}
+
+
 def whose(facts: dict[str, Any]) -> str:
     """The judge or the judges of :func:`status_of`, as the owner of a mean."""
     return "the judges'" if len(facts["judges"]) > 1 else "the judge's"
@@ -157,6 +171,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "without a rating": counted(facts["unparsed"]) or "none",
         **_scoring_line(facts),
         "failed calls": counted(facts["failed"]) or "none",
+        **_rescued_line(facts),
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
         "arms": f"{facts['arms']:,} ({_product(facts)}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",

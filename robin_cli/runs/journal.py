@@ -14,13 +14,15 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import orjson
 
 from robin_cli.errors import StorageError
+from robin_cli.files import open_regular, reading, whole_file
 
 _VERSION = 1
 
@@ -40,7 +42,11 @@ class Journal:
     def __init__(self, path: Path, sound_bytes: int) -> None:
         """Open ``path`` for appending behind its first ``sound_bytes``; what stood after them is cut off."""
         self._path = path
-        self._file = path.open("r+b", buffering=0)
+        self._file = _opened(path)
+        if os.fstat(self._file.fileno()).st_nlink > 1:  # a hard link: what is appended would be in the other file too
+            with self._file, whole_file(path) as own:
+                own.write(self._file.read(sound_bytes))
+            self._file = _opened(path)
         self._end = sound_bytes
         self._cut_to_end()
 
@@ -48,7 +54,11 @@ class Journal:
     def create(cls, path: Path, segment: int) -> Journal:
         """Put an empty journal for ``segment`` in the place of whatever stands at ``path``, in one step."""
         header = orjson.dumps({"journal": _VERSION, "segment": segment}) + b"\n"
-        replace_file(path, header)
+        try:
+            with whole_file(path) as file:
+                file.write(header)
+        except OSError as error:
+            raise StorageError(f"{path}: could not be written ({error.strerror})") from error
         return cls(path, len(header))
 
     def append(self, records: Sequence[object]) -> None:
@@ -89,16 +99,23 @@ class Journal:
         self._file.seek(self._end)
 
 
+def _opened(path: Path) -> FileIO:
+    return FileIO(open_regular(path, os.O_RDWR), "r+")
+
+
 def read_journal(path: Path) -> JournalContent | None:
     """The rows of the journal at ``path``; None if there is none, or if not even its first line was finished.
 
     Raises:
-        StorageError: a line in the middle is damaged, or a newer robin wrote the journal.
+        StorageError: it cannot be read, a line in the middle is damaged, or a newer robin wrote it.
     """
     try:
-        data = path.read_bytes()
+        with reading(path) as file:
+            data = file.read()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror}); restore it from a copy") from error
     rows: list[dict[str, Any]] = []
     start = sound = 0
     bad_line = number = 0
@@ -133,36 +150,3 @@ def read_row(line: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return row if isinstance(row, dict) else None
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Put ``data`` at ``path`` so that after a crash the old content or the new is there, never a mixture.
-
-    Raises:
-        StorageError: the disk would not take it.
-    """
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with open_private(temporary) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        publish(temporary, path)
-    except OSError as error:
-        raise StorageError(f"{path}: could not be written ({error.strerror})") from error
-
-
-def publish(temporary: Path, path: Path) -> None:
-    """Move a finished, synced ``temporary`` to ``path``, and make the move itself durable."""
-    temporary.replace(path)
-    if os.name != "nt":  # Windows has no handle on a folder to sync
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def open_private(path: Path) -> IO[bytes]:
-    """Open ``path`` for writing anew, readable by its owner only: prompts and answers may be confidential."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,15 +15,16 @@ from typing import Any
 import orjson
 
 from robin_cli import __version__
-from robin_cli.errors import RunError, did_you_mean
+from robin_cli.errors import RunError, StorageError, did_you_mean
+from robin_cli.files import reading, whole_file
 from robin_cli.judges import judge_name
 from robin_cli.records import Scale, shared_scale
-from robin_cli.runs.journal import replace_file
 
 FORMAT = 2
 """2: attributes of several scales. A run of one scale is written as format 1, which earlier versions read."""
 
 FILE = "manifest.json"
+_ID = re.compile(r"[0-9a-f]{16}")
 
 
 def now() -> str:
@@ -36,6 +39,11 @@ def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, Any
         return {"scale": (scale.low, scale.high)}
     ends = {attribute: (each.low, each.high) for attribute, each in zip(attributes, scales, strict=True)}
     return {"scale": ends, "format": FORMAT}
+
+
+def new_run_id() -> str:
+    """An id that no other run has, and nobody can guess."""
+    return secrets.token_hex(8)
 
 
 def library_versions() -> dict[str, str]:
@@ -71,6 +79,16 @@ class Manifest:
         return tuple(Scale(*by_name[attribute]) for attribute in self.attributes)
 
     @property
+    def run_id(self) -> str:
+        """What no other run is called; "" for one of robin 0.1.0 that was not worked on since."""
+        return str(self.data.get("run_id", ""))
+
+    @property
+    def rescued(self) -> int:
+        """How many answers the disk did not take at first, that joined the run later."""
+        return int(self.data.get("rescued", 0))
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The judges as --model names them, some with an address of their own."""
         model = self.settings["model"]
@@ -93,7 +111,11 @@ class Manifest:
 
     def write(self, run: Path) -> None:
         """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
-        replace_file(run / FILE, orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
+        try:
+            with whole_file(run / FILE) as file:
+                file.write(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
+        except OSError as error:
+            raise StorageError(f"{run / FILE}: could not be written ({error.strerror})") from error
 
     def with_session(self, **session: Any) -> Manifest:
         """The same with one more entry in ``sessions``, stamped with the time."""
@@ -103,6 +125,10 @@ class Manifest:
         """The same with the last session's entry completed, stamped with the time."""
         *earlier, last = self.sessions
         return replace(self, sessions=(*earlier, {**last, "ended_at": now(), **end}))
+
+    def with_data(self, **facts: Any) -> Manifest:
+        """The same with more said of its data; among it what robin 0.1.0, which goes on with such runs, does not know."""
+        return replace(self, data={**self.data, **facts})
 
     def with_budget(self, budget: int) -> Manifest:
         """The same with another total budget."""
@@ -117,7 +143,8 @@ def read_manifest(run: Path) -> Manifest:
     """
     path = run / FILE
     try:
-        content = orjson.loads(path.read_bytes())
+        with reading(path) as file:
+            content = orjson.loads(file.read())
     except FileNotFoundError:
         runs = [each.parent.name for each in run.parent.glob(f"*/{FILE}")]
         near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"
@@ -137,7 +164,7 @@ def read_manifest(run: Path) -> Manifest:
         )
     try:
         return _manifest(content)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path}: a field is missing or not known ({error}); restore the file from a copy") from None
 
 
@@ -151,6 +178,10 @@ def _manifest(content: dict[str, Any]) -> Manifest:
     manifest = Manifest(**content)
     if not manifest.scales:
         raise ValueError("no attributes")
+    if manifest.run_id and not _ID.fullmatch(manifest.run_id):  # files are named by it
+        raise ValueError("run_id is no id")
+    if manifest.rescued < 0:
+        raise ValueError("rescued is no number of answers")
     return manifest
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 
 from robin_cli.allocation.arms import Arms
 from robin_cli.data.collector import no_collector
 from robin_cli.errors import StorageError
+from robin_cli.files import reading
 from robin_cli.records import Pair
 from robin_cli.runs.fold import ArmIndex, fold_judgments
 from robin_cli.runs.journal import read_journal
@@ -23,7 +23,6 @@ from robin_cli.runs.schema import JUDGMENTS, judgments_table
 JOURNAL = "journal.jsonl"
 FOLDER = "judgments"
 PAIRS = "pairs.parquet"
-LOCK = "lock"
 PAIRS_AT_A_TIME = 10_000
 REFERENCE = "reference"
 """The column of pairs.parquet with reference answers, where there are any."""
@@ -98,10 +97,11 @@ def read_judgments(path: Path, *, columns: list[str] | None = None) -> Iterator[
         raise StorageError(f"{path / FOLDER}: segments are missing ({len(numbers)} of {numbers[-1]}); restore a copy")
     for number in numbers:
         try:
-            segment = path / FOLDER / f"{number:05}.parquet"
-            yield pq.read_table(segment, columns=columns, schema=JUDGMENTS, partitioning=None)
+            with reading(path / FOLDER / f"{number:05}.parquet") as segment:
+                table = pq.read_table(segment, columns=columns, schema=JUDGMENTS, partitioning=None)
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
+        yield table
     if content is not None and content.segment > len(numbers):
         try:
             table = judgments_table(content.rows)
@@ -112,27 +112,17 @@ def read_judgments(path: Path, *, columns: list[str] | None = None) -> Iterator[
             ) from error
 
 
-def is_locked(path: Path) -> bool:
-    """Whether a process is at work on the run at ``path`` now."""
-    if not (path / LOCK).exists():
-        return False
-    lock = FileLock(path / LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except (Timeout, OSError):
-        return True
-    lock.release()
-    return False
-
-
 def segment_numbers(path: Path) -> set[int]:
+    """The numbers of the segments of the run at ``path``; StorageError if their folder is a link."""
     folder = path / FOLDER
+    if folder.is_symlink():
+        raise StorageError(f"{folder}: it is a link, and none is followed here; put the folder itself there")
     return {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
 
 
 def _read_pairs(path: Path) -> list[Pair]:
     pairs: list[Pair] = []
-    with no_collector(), pq.ParquetFile(path) as file:
+    with no_collector(), reading(path) as opened, pq.ParquetFile(opened) as file:
         for batch in file.iter_batches(batch_size=PAIRS_AT_A_TIME):
             columns = batch.to_pydict()
             ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -38,7 +38,17 @@ JUDGMENTS = pa.schema(
     ]
 )
 
+JudgmentKey = tuple[str, str, str | None, int]
+"""What no two judgments of a run have in common: pair_id, attribute, judge, draw."""
+
 FIELDS = tuple(field.name for field in fields(Judgment))
+
+
+def key_of(row: Mapping[str, Any], judges: Sequence[str]) -> JudgmentKey:
+    """The key of a judgment in a run with these ``judges``: a row that names none is of the only one."""
+    judge = row.get("judge")
+    own = judges[0] if judge is None and len(judges) == 1 else judge
+    return row["pair_id"], row["attribute"], own, row["draw"]
 
 
 def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:

@@ -7,57 +7,48 @@ back from it, since folding the judgments again is as fast as trusting it.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 
 from robin_cli.allocation.arms import Arms, FloatArray, mean
 from robin_cli.errors import RunError, StorageError
+from robin_cli.files import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.records import Judgment, Pair
 from robin_cli.runs.fold import ArmIndex
-from robin_cli.runs.journal import Journal, open_private, publish, read_journal
+from robin_cli.runs.journal import Journal, read_journal
+from robin_cli.runs.locking import LOCK, RunLock
 from robin_cli.runs.manifest import FILE as MANIFEST
-from robin_cli.runs.manifest import Manifest, read_manifest
-from robin_cli.runs.reading import FOLDER, JOURNAL, LOCK, PAIRS, PAIRS_AT_A_TIME, REFERENCE, read_run, segment_numbers
-from robin_cli.runs.rescue import FILE as RESCUED
-from robin_cli.runs.rescue import rescue, rescued
+from robin_cli.runs.manifest import Manifest, new_run_id, read_manifest
+from robin_cli.runs.reading import FOLDER, JOURNAL, PAIRS, PAIRS_AT_A_TIME, REFERENCE, read_run, segment_numbers
+from robin_cli.runs.rescue import SET_ASIDE, checked, find_rescued, forget, rescue, set_aside
 from robin_cli.runs.schema import FIELDS, JUDGMENTS, judgments_table
 
 SEGMENT_ROWS = 10_000
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
 """Of answers, that make a segment before there are as many rows: they are held in memory until then."""
 
-_LOCK_WAIT_S = 0.5  # robin runs and robin status hold the lock for a moment, to see whether anyone does
 _STATE = "state.parquet"
 _VARIANCES = "variances.parquet"
-_KEY = ["pair_id", "attribute", "draw"]
-_OURS = frozenset(
-    {
-        _VARIANCES,
-        _VARIANCES + ".tmp",
-        JOURNAL,
-        FOLDER,
-        PAIRS,
-        PAIRS + ".tmp",
-        JOURNAL + ".tmp",
-        MANIFEST + ".tmp",
-        LOCK,
-        RESCUED,
-    }
-)
+_OURS = frozenset({_VARIANCES, JOURNAL, FOLDER, PAIRS, LOCK})
+_WRITTEN_HERE = frozenset({_VARIANCES, _STATE, JOURNAL, PAIRS, MANIFEST})
+_LEFT_BY_OTHERS = {f"{name}.tmp" for name in (*_WRITTEN_HERE, "report.html")}  # temporary files of robin 0.1.0
 
 
 class RunStore:
-    """A run directory held open for writing by this process alone. Use as a context manager."""
+    """A run directory held open for writing by this process alone. Use as a context manager.
 
-    def __init__(self, path: Path, manifest: Manifest, lock: FileLock) -> None:
+    Attributes:
+        notes: what a user should know of what was found in the directory when it was opened, a line each.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, lock: RunLock) -> None:
         self.path = path
+        self.notes = _exposure(path)
         self.manifest = manifest
         self.pairs: list[Pair] | None = None  # of a run just made: a million are not read back from the disk
         self._lock = lock
@@ -74,23 +65,26 @@ class RunStore:
         else:  # none yet, or its segment was written just before the end: start the next one
             self._rows = []
             self._journal = Journal.create(path / JOURNAL, self._segment)
-        try:
-            self._take_in_rescued()
-        except BaseException:
-            self._journal.close()
-            raise
 
     def _take_in_rescued(self) -> None:
         """Answers that an earlier session could not keep here join the others; twice the same one counts once."""
-        rows = rescued(self.path)
-        if not rows:
+        found = find_rescued(self.path, self.manifest.run_id)
+        self.notes += [
+            f"{path}: holds rescued answers, it says, but is not yours alone; left as it is" for path in found.left
+        ]
+        if not found.files:
             return
-        known = read_run(self.path).judgments.select(_KEY).to_pylist()
-        taken = {tuple(each.values()) for each in known}
-        new = [row for row in rows if tuple(row.get(name) for name in _KEY) not in taken]
+        new, rejected = checked(found.lines, read_run(self.path))
         self._journal.append(new)
         self._rows.extend(new)
-        (self.path / RESCUED).unlink()
+        if rejected:
+            set_aside(self.path, rejected)
+            place, _, why = rejected[0]
+            self.notes.append(f"{_answers(len(rejected))} set aside in {self.path / SET_ASIDE}; {place}: {why}")
+        if new:
+            self.set_manifest(self.manifest.with_data(rescued=self.manifest.rescued + len(new)))
+            self.notes.append(f"{_answers(len(new))} taken back from {', '.join(map(str, found.files))}")
+        forget(found.files)
 
     @classmethod
     def create(
@@ -108,19 +102,23 @@ class RunStore:
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            foreign = sorted({entry.name for entry in path.iterdir()} - _OURS)
+            foreign = sorted(
+                each.name for each in path.iterdir() if each.name not in _OURS and not _is_leftover(each.name)
+            )
         except OSError as error:
             raise RunError(
                 f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
             ) from error
         if foreign:
             raise RunError(f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run")
-        lock = _acquire(path)
+        lock = RunLock(path)
         try:
+            _remove_leftovers(path)
             (path / FOLDER).mkdir(mode=0o700, exist_ok=True)
             write_pairs(pairs, path / PAIRS)
             if variances is not None:
                 write_table(pa.table({"variance": variances}), path / _VARIANCES)
+            manifest = manifest.with_data(run_id=new_run_id())
             store = cls(path, manifest, lock)
             store.pairs = list(pairs)
             manifest.write(path)
@@ -141,21 +139,37 @@ class RunStore:
             StorageError: its files are damaged.
         """
         manifest = read_manifest(path)
-        lock = _acquire(path)
+        lock = RunLock(path)
         try:
-            return cls(path, read_manifest(path), lock)
+            _remove_leftovers(path)
+            store = cls(path, read_manifest(path), lock)
+            try:
+                if not store.manifest.run_id:  # of robin 0.1.0
+                    store.set_manifest(store.manifest.with_data(run_id=new_run_id()))
+                store._take_in_rescued()
+            except BaseException:
+                store._journal.close()
+                raise
         except OSError as error:
             lock.release()
             raise StorageError(f"{path}: cannot be written to ({error.strerror}); run {manifest.created_at}") from error
         except BaseException:
             lock.release()
             raise
+        return store
 
     @property
     def variances(self) -> FloatArray | None:
         """The variances that the scheduler began with, shape (K,); None for a run that began with none."""
         path = self.path / _VARIANCES
-        return pq.read_table(path, partitioning=None)["variance"].to_numpy() if path.exists() else None
+        try:
+            with reading(path) as file:
+                variances: FloatArray = pq.read_table(file)["variance"].to_numpy()
+        except FileNotFoundError:
+            return None
+        except (OSError, KeyError, pa.ArrowException) as error:
+            raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
+        return variances
 
     @property
     def has_answers(self) -> bool:
@@ -177,11 +191,10 @@ class RunStore:
         try:
             self._journal.append(judgments)
         except StorageError as error:
-            place = rescue(self.path, judgments)
+            place = rescue(self.path, self.manifest.run_id, judgments)
             if place is None:
                 raise
-            move = "" if place.parent == self.path else f", after you have moved that file to {self.path / RESCUED}"
-            raise StorageError(f"{error}{move}. What came since is safe in {place}") from error
+            raise StorageError(f"{error}, which takes back what came since and is safe in {place}") from error
         self._rows.extend(judgments)
         self._characters += sum(len(judgment.text) for judgment in judgments)
         if len(self._rows) >= SEGMENT_ROWS or self._characters >= SEGMENT_CHARACTERS:
@@ -278,34 +291,36 @@ def state_table(arms: Arms, index: ArmIndex) -> pa.Table:
     )
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that appears at ``path`` whole or not at all, for its owner only."""
-    temporary = path.with_name(path.name + ".tmp")
-    with open_private(temporary) as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    publish(temporary, path)
-
-
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a Parquet file that appears whole or not at all, for its owner only."""
     with whole_file(path) as file:
         pq.write_table(table, file, compression="zstd")
 
 
-def _acquire(path: Path) -> FileLock:
-    lock = FileLock(path / LOCK, timeout=_LOCK_WAIT_S, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise RunError(f"{path}: another robin is at work on this run; wait for it, or stop it first") from None
-    except OSError as error:
-        raise RunError(
-            f"{path}: cannot be locked ({error.strerror}); a run needs a folder that can be written to"
-        ) from error
-    return lock
+def _answers(count: int) -> str:
+    return f"{count:,} rescued answer{'s' * (count != 1)}"
+
+
+def _is_leftover(name: str) -> bool:
+    """Whether a file of this name in a run's folder is what a killed robin was writing."""
+    return is_temporary(name) or name in _LEFT_BY_OTHERS
+
+
+def _remove_leftovers(run: Path) -> None:
+    """Remove what killed processes left; those that write to a run have its lock, and it is ours."""
+    remove_leftovers(run, of=lambda name: name in _WRITTEN_HERE)
+    remove_leftovers(run / FOLDER, of=lambda name: name.endswith(".parquet"))
+    for path in (*(run / name for name in _LEFT_BY_OTHERS), *(run / FOLDER).glob("*.parquet.tmp")):
+        with suppress(OSError):
+            path.unlink()
+
+
+def _exposure(run: Path) -> list[str]:
+    folders = [folder for folder in (run, run / FOLDER) if folder.exists() and others_may_write(folder)]
+    return [
+        f"{folder}: others may write here, and change answers and where calls go; chmod 700 {folder} keeps it to you"
+        for folder in folders[:1]
+    ]
 
 
 assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101

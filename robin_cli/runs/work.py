@@ -42,6 +42,8 @@ async def work(
     def note(line: str) -> None:
         notify(f"note: {line}".replace("export RUN", f"export {store.path}"))
 
+    for line in store.notes:
+        note(line)
     stop = Stop()
     endpoints, prices = endpoints_of(store.manifest, connection, keys, note)
     limits = Limits(connection.max_cost, connection.samples_per_request, fuse=not connection.no_fuse)

@@ -6,6 +6,11 @@ append to the journal. Then `robin resume` goes on with it. One JSON object a ru
 (told to the scheduler), what was kept, and how it ended.
 
 A power cut is a SIGKILL after which the journal loses what no fsync had reached; of that, a part may have come to the disk.
+
+The runs take turns in their shape: one judge, a panel of two, five ratings a request, log probabilities, all of these.
+
+Of the kind "full", the disk takes no file beyond a random size, of the run or of the places around it as well, so that answers
+are rescued to the next place. What counts as acknowledged there is every answer that the judge gave.
 """
 
 from __future__ import annotations
@@ -13,12 +18,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +37,8 @@ from robin_cli.judging.endpoints import Endpoints, Member
 from robin_cli.judging.judge import Answer, Question, Reply
 from robin_cli.judging.pacing import Pacer
 from robin_cli.records import Judgment, Usage
-from robin_cli.runs import journal, store, work
+from robin_cli.runs import journal, rescue, store, work
+from robin_cli.runs.manifest import Manifest
 from tests.starting import load_robin
 
 BUDGET = 61
@@ -46,26 +55,47 @@ ARGUMENTS = [
     "-o",
     "scores.csv",
 ]
+PANEL = ["--model", "other@http://memory/v2"]
+SAMPLES = ["--samples-per-request", "5"]
+LOGPROBS = ["--scoring", "logprobs", "--temperature", "1", "--top-p", "1"]
+SHAPES = {
+    "one judge": [],
+    "a panel": PANEL,
+    "five a request": SAMPLES,
+    "log probabilities": LOGPROBS,
+    "all of these": [*PANEL, *SAMPLES, *LOGPROBS],
+}
 
 
 class MemoryJudge:
-    """Answers after a moment, with an id that no other answer of any process has."""
+    """Answers after a moment, with an id that no other answer of any process has; ``told`` is called with it."""
 
-    most_samples = 1
+    most_samples = 5
+    _number = itertools.count()
 
-    def __init__(self) -> None:
-        self._number = itertools.count()
+    def __init__(self, told: Callable[[Iterable[str]], None]) -> None:
+        self._told = told
 
     def most_cost(self, question: Question) -> float:
         return 0.0
 
     async def ask(self, question: Question) -> Reply:
         await asyncio.sleep(0.0005 * random.random())
-        text = f"Feedback: fine.\nRating: {random.randrange(5)}"
-        return Reply((Answer(text, "stop"),), "m", Usage(10, 5), f"{os.getpid()}-{next(self._number)}", 0.001)
+        answers = tuple(_answer(random.randrange(5)) for _ in range(question.samples))
+        name = f"{os.getpid()}-{next(self._number)}"
+        self._told([name])
+        return Reply(answers, "m", Usage(10, 5), name, 0.001)
 
     async def aclose(self) -> None:
         """Nothing to close."""
+
+
+def _answer(rating: int) -> Answer:
+    """One choice, with its tokens and what else the last of them could have been."""
+    alternatives = [{"token": str(other), "logprob": math.log(0.2)} for other in range(5)]
+    last = {"token": str(rating), "logprob": math.log(0.2), "top_logprobs": alternatives}
+    tokens = [{"token": "Feedback: fine.\nRating: ", "logprob": 0.0}, last]
+    return Answer(f"Feedback: fine.\nRating: {rating}", "stop", tokens=tokens)
 
 
 class Steps:
@@ -91,9 +121,30 @@ class Steps:
         return stepped
 
 
-def child(arguments: list[str], at: int, die: Callable[[], None], acknowledged: int) -> int:
+def fill(places: int, size: int) -> None:
+    """Let no file grow beyond ``size`` bytes, and none of the first ``places`` for rescued answers take any."""
+    all_of_them = rescue._places
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))  # python ignores the signal: writing fails instead
+    setattr(rescue, "_places", lambda *where: list(all_of_them(*where))[places:])  # noqa: B010
+
+
+def teller(pipe: int, really: bool) -> Callable[[Iterable[str]], None]:
+    """Writes ids to ``pipe``, or nothing."""
+
+    def tell(names: Iterable[str]) -> None:
+        if really:
+            os.write(pipe, "".join(f"{name}\n" for name in names).encode())
+
+    return tell
+
+
+def child(
+    arguments: list[str], at: int, die: Callable[[], None], acknowledged: int, full: tuple[int, int] | None
+) -> int:
     """Run robin; dies at step ``at``. Ids that are safe on disk go down the pipe ``acknowledged``. The steps it took."""
     steps = Steps(at, die)
+    safe, told = teller(acknowledged, full is None), teller(acknowledged, full is not None)
+    tempfile.tempdir = str(Path.cwd() / "tmp")
     os.fsync = steps.around(os.fsync)
     os.replace = steps.around(os.replace)
     pq.write_table = steps.around(pq.write_table)
@@ -119,12 +170,14 @@ def child(arguments: list[str], at: int, die: Callable[[], None], acknowledged: 
 
     def appended(self: store.RunStore, judgments: Sequence[Judgment]) -> None:
         append(self, judgments)
-        os.write(acknowledged, "".join(f"{each.request_id}\n" for each in judgments).encode())
+        safe(str(each.request_id) for each in judgments)
 
     journal.Journal.append = torn  # type: ignore[method-assign]
     store.RunStore.append = appended  # type: ignore[method-assign]
-    store.SEGMENT_ROWS = SEGMENT_ROWS
-    setattr(work, "endpoints_of", _endpoints)  # noqa: B010  # mypy: no name of its own
+    store.SEGMENT_ROWS = SEGMENT_ROWS if full is None else BUDGET
+    setattr(work, "endpoints_of", lambda *given: _endpoints(told, *given))  # noqa: B010  # mypy: no name of its own
+    if full is not None and at:
+        fill(*full)
     sys.argv = ["robin", *arguments]
     try:
         robin()
@@ -134,13 +187,20 @@ def child(arguments: list[str], at: int, die: Callable[[], None], acknowledged: 
     return steps.count
 
 
-def _endpoints(*_: object) -> tuple[list[Endpoints], list[None]]:
-    pacer = Pacer(4, ceiling=4, clock=lambda: 0.0)
-    return [Endpoints([Member("memory", MemoryJudge(), pacer)], clock=lambda: 0.0, notify=lambda _: None)], [None]
+def _endpoints(
+    told: Callable[[Iterable[str]], None], manifest: Manifest, *_: object
+) -> tuple[list[Endpoints], list[None]]:
+    pacers = [Pacer(4, ceiling=4, clock=lambda: 0.0) for _ in manifest.judges]
+    members = [Member("memory", MemoryJudge(told), pacer) for pacer in pacers]
+    return [Endpoints([member], clock=lambda: 0.0, notify=lambda _: None) for member in members], [None] * len(members)
 
 
 def forked(
-    arguments: list[str], folder: Path, at: int = 0, die: Callable[[], None] = lambda: None
+    arguments: list[str],
+    folder: Path,
+    at: int = 0,
+    die: Callable[[], None] = lambda: None,
+    full: tuple[int, int] | None = None,
 ) -> tuple[int, int, list[str]]:
     """Exit status as the shell sees it, steps taken (0 if it died), and the ids that were acknowledged."""
     ids_out, ids_in = os.pipe()
@@ -154,7 +214,7 @@ def forked(
         os.dup2(null, 1)
         os.dup2(log, 2)
         try:
-            os.write(steps_in, str(child(arguments, at, die, ids_in)).encode())
+            os.write(steps_in, str(child(arguments, at, die, ids_in, full)).encode())
             os._exit(0)
         except BaseException as error:  # noqa: BLE001  # the child must end here, whatever happened
             os.write(2, f"{error!r}\n".encode())
@@ -185,6 +245,7 @@ KINDS: dict[str, Callable[[], None]] = {
     "term": killing(signal.SIGTERM),
     "interrupt": killing(signal.SIGINT),
     "twice": killing(signal.SIGINT, 2),
+    "full": lambda: None,
 }
 
 
@@ -200,26 +261,38 @@ def lose_power(run: Path, acknowledged: list[str], generator: random.Random) -> 
     path.write_bytes(data[: generator.randint(min(safe, len(data)), len(data))])
 
 
-def scenario(kind: str, at: int, folder: Path, generator: random.Random) -> dict[str, Any]:
-    """One run that dies at step ``at``, and is resumed until it is done."""
+def prepared(folder: Path, shape: str) -> list[str]:
+    """A folder to judge in, and the command."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    (folder / "tmp").mkdir(parents=True)
     pairs = [{"id": f"p{k}", "prompt": f"Say {k}.", "response": str(k)} for k in range(PAIRS)]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pairs), encoding="utf-8")
-    judge = ["judge", "pairs.jsonl", "--budget", str(BUDGET), "--run", "run", *ARGUMENTS]
-    first, _, acknowledged = forked(judge, folder, at, KINDS[kind])
+    return ["judge", "pairs.jsonl", "--budget", str(BUDGET), "--run", "run", *ARGUMENTS, *SHAPES[shape]]
+
+
+def scenario(kind: str, shape: str, at: int, folder: Path, generator: random.Random) -> dict[str, Any]:
+    """One run that dies at step ``at``, and is resumed until it is done."""
+    judge = prepared(folder, shape)
+    full = (generator.randrange(3), generator.randint(4_500, 20_000)) if kind == "full" else None
+    first, _, acknowledged = forked(judge, folder, at, KINDS[kind], full)
     if kind == "power":
         lose_power(folder / "run", acknowledged, generator)
+    rescued = sorted(str(path.relative_to(folder).parent) for path in folder.rglob("*rescued.jsonl"))
     made = (folder / "run" / "manifest.json").exists()
     again = ["resume", "run", "--quiet", "-o", "scores.csv"] if made else judge
-    second, _, later = forked(again, folder)
+    second, _, later = forked(again, folder, 0, lambda: None, full)
     table = pq.read_table(folder / "run" / "judgments") if second == 0 else None
+    keys = [] if table is None else table.select(["pair_id", "attribute", "judge", "draw"]).to_pylist()
     return {
+        "shape": shape,
         "at": at,
         "first": first,
         "second": second,
         "acknowledged": acknowledged + later,
-        "kept": [] if table is None else table["request_id"].to_pylist(),
+        "kept": [" ".join(map(str, key.values())) for key in keys],
+        "requests": [] if table is None else table["request_id"].to_pylist(),
+        "rescued": rescued,
+        "left": sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.match("*rescued*")),
         "budget": json.loads((folder / "run" / "manifest.json").read_text())["budget"] if made or second == 0 else None,
         "log": (folder / "log").read_text() if second else "",
     }
@@ -230,16 +303,14 @@ def main(kind: str, count: int, seed: int, folder: Path) -> None:
     load_robin()
     generator = random.Random(seed)
     folder.mkdir(exist_ok=True)
-    whole = scenario("kill", 0, folder / "whole", generator)
-    assert whole["first"] == 0, whole
+    steps = {}
+    for shape in SHAPES:
+        ended, steps[shape], _ = forked(prepared(folder / "whole", shape), folder / "whole")
+        assert ended == 0, (folder / "whole" / "log").read_text()
     shutil.rmtree(folder / "whole")
-    (folder / "count").mkdir()
-    pairs = [{"id": f"p{k}", "prompt": f"Say {k}.", "response": str(k)} for k in range(PAIRS)]
-    (folder / "count" / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pairs))
-    judge = ["judge", "pairs.jsonl", "--budget", str(BUDGET), "--run", "run", *ARGUMENTS]
-    _, steps, _ = forked(judge, folder / "count")
-    for _ in range(count):
-        print(json.dumps(scenario(kind, generator.randint(1, steps), folder / "run", generator)), flush=True)
+    for shape in itertools.islice(itertools.cycle(SHAPES), count):
+        at = generator.randint(1, steps[shape])
+        print(json.dumps(scenario(kind, shape, at, folder / "run", generator)), flush=True)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ def scenarios(kind: str, count: int, folder: Path) -> list[dict[str, Any]]:
         ("term", 20, {130, 0, 143}),
         ("interrupt", 20, {130, 0}),
         ("twice", 20, {130, 0}),
+        ("full", 30, {1, 0}),
     ],
 )
 def test_resumes_whatever_it_died_of_at_whatever_step(tmp_path: Path, kind: str, count: int, endings: set[int]) -> None:
@@ -53,6 +54,13 @@ def test_resumes_whatever_it_died_of_at_whatever_step(tmp_path: Path, kind: str,
         kept = Counter(each["kept"])
         assert sum(kept.values()) == BUDGET, each
         assert set(kept.values()) == {1}, f"an answer is there twice: {each}"
-        assert set(each["acknowledged"]) <= kept.keys(), f"an answer that was safe is lost: {each}"
+        ratings = Counter(each["requests"])
+        assert set(each["acknowledged"]) <= ratings.keys(), f"an answer that was safe is lost: {each}"
+        told = Counter(each["acknowledged"])
+        assert kind == "full" or all(told[name] <= ratings[name] for name in told), (
+            f"a part of a request is lost: {each}"
+        )
+        assert not each["left"], f"rescued answers were not taken back: {each}"
     assert len({each["at"] for each in died}) > count / 3
     assert sum(each["first"] != 0 for each in died) >= 0.8 * count
+    assert kind != "full" or {place for each in died for place in each["rescued"]} == {".", "run", "tmp"}

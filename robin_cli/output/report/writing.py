@@ -10,8 +10,9 @@ from pathlib import Path
 from robin_cli.errors import InputError, StorageError
 from robin_cli.files import check_output_file, check_whole_file, output_file, whole_file
 from robin_cli.output.report.page import html
+from robin_cli.runs.locking import is_locked
 from robin_cli.runs.manifest import read_manifest
-from robin_cli.runs.reading import is_locked, read_run
+from robin_cli.runs.reading import read_run
 
 _FILE = "report.html"
 _MOST_RUNS = 2

@@ -1,0 +1,230 @@
+"""Run directories that came from elsewhere, that others may write to, or that can only be read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from robin_cli.data.pools import load_pools
+from robin_cli.errors import RobinError, RunError
+from robin_cli.files import others_may_write
+from robin_cli.output.export import judgments_of
+from robin_cli.output.report.writing import write_report
+from robin_cli.output.run_list import runs_in
+from robin_cli.output.status import status_of
+from robin_cli.runs.locking import is_locked
+from robin_cli.runs.manifest import read_manifest
+from robin_cli.runs.reading import read_run
+from robin_cli.runs.store import RunStore
+from tests.conftest import ROOT, environment, robin
+from tests.runs.test_store import PAIRS, SETTINGS, ids, judgment, manifest
+
+NAMES = ("manifest.json", "pairs.parquet", "journal.jsonl", "judgments/00001.parquet", "lock")
+OLD_TEMPORARIES = [f"{name}.tmp" for name in ("journal.jsonl", "manifest.json", "state.parquet", "report.html")]
+OPEN = "import sys, pathlib, robin_cli.runs.store as s; s.RunStore.open(pathlib.Path(sys.argv[1])).close()"
+
+
+def made(path: Path, budget: int = 3) -> Path:
+    """A finished run."""
+    settings = {"base_url": ["http://x/v1"], "temperature": 1.0, **SETTINGS}
+    with RunStore.create(path, manifest(settings=settings, budget=budget), PAIRS) as store:
+        store.append([judgment(number) for number in range(3)])
+    return path
+
+
+def go_on(run: Path) -> None:
+    with RunStore.open(run):
+        read_run(run)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["a link", "a pipe"])
+def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: str, kind: str) -> None:
+    run = made(tmp_path / "r")
+    bashrc = tmp_path / "bashrc"
+    shutil.copy(run / name, bashrc)  # the very bytes that would do, were they followed
+    (run / name).unlink()
+    before = bashrc.read_bytes()
+    if kind == "a link":
+        (run / name).symlink_to(bashrc)
+    else:
+        os.mkfifo(run / name)
+    why = "it is a link" if kind == "a link" else "it is no regular file"
+    readers: list[Callable[[Path], object]] = [status_of, lambda run: write_report([run], None), go_on]
+    readers += [lambda run: list(judgments_of(run).parts)] if name.startswith("j") else []
+    for use in readers if name != "lock" else [go_on]:
+        with pytest.raises(RobinError, match=why if name != "lock" else "no file of this run's own.*; delete it"):
+            use(run)
+    assert bashrc.read_bytes() == before
+    assert not is_locked(run)
+
+
+def test_follows_no_link_to_another_folder_and_reads_no_pool_through_one(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "judgments").rename(tmp_path / "elsewhere")
+    (run / "judgments").symlink_to(tmp_path / "elsewhere")
+    for use in (go_on, read_run):
+        with pytest.raises(RunError, match="it is a link, and none is followed here; put the folder itself there"):
+            use(run)
+    with pytest.raises(RobinError, match="no run with finished judgments"):
+        load_pools(run)
+    (facts,) = runs_in(tmp_path)
+    assert facts["state"] == "damaged"
+    pools = made(tmp_path / "pools")
+    (pools / "pairs.parquet").unlink()
+    os.mkfifo(pools / "pairs.parquet")
+    with pytest.raises(RobinError, match="no regular file"):
+        load_pools(pools)
+
+
+def test_writes_over_nothing_that_a_run_links_to_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    bashrc = tmp_path / "bashrc"
+    bashrc.write_text("mine")
+    for name in (*OLD_TEMPORARIES, "report.html"):
+        (run / name).symlink_to(bashrc)
+    (run / "state.parquet").unlink()
+    (run / "state.parquet").symlink_to(bashrc)
+    (run / f".journal.jsonl.{'a' * 16}.tmp").write_text("left by a killed process")
+    (run / "judgments" / f".00002.parquet.{'b' * 16}.tmp").write_text("left by a killed process")
+    (run / "judgments" / "00002.parquet.tmp").write_text("left by robin 0.1.0")
+    written = write_report([run], None)
+    assert written is not None
+    assert not written.is_symlink()
+    with RunStore.open(run) as store:
+        store.set_manifest(store.manifest)
+        store.append([judgment(3)])
+    assert bashrc.read_text() == "mine"
+    known = {"manifest.json", "pairs.parquet", "journal.jsonl", "judgments", "state.parquet", "lock", "report.html"}
+    assert {path.name for path in run.iterdir()} == known
+    assert {path.name for path in (run / "judgments").iterdir()} == {"00001.parquet", "00002.parquet"}
+
+
+def test_appends_to_no_second_name_of_another_file(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    os.link(run / "journal.jsonl", tmp_path / "bashrc")
+    before = (tmp_path / "bashrc").read_bytes()
+    with RunStore.open(run) as store:
+        store.append([judgment(3)])
+    assert (tmp_path / "bashrc").read_bytes() == before
+    assert len(ids(run)) == 4
+
+
+def test_lets_no_second_process_in_when_its_lock_was_deleted(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    with RunStore.open(run) as store:
+        (run / "lock").unlink()
+        second = subprocess.run(
+            [sys.executable, "-c", OPEN, str(run)], capture_output=True, text=True, env=environment()
+        )
+        assert "another robin is at work on this run; wait for it, or stop it first" in second.stderr
+        assert is_locked(run)
+        assert status_of(run)["state"] == "working"
+        store.append([judgment(3)])
+    assert not is_locked(run)
+    RunStore.open(run).close()
+
+
+def test_knows_that_robin_0_1_0_is_at_work(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    code = "import sys, filelock\nlock = filelock.FileLock(sys.argv[1])\nlock.acquire()\nprint('locked', flush=True)\n"
+    command = [sys.executable, "-c", code + "sys.stdin.read()", str(run / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as old:
+        assert old.stdout is not None
+        assert old.stdout.readline() == b"locked\n"
+        assert is_locked(run)
+        with pytest.raises(RunError, match="another robin is at work"):
+            RunStore.open(run)
+        old.communicate()
+    RunStore.open(run).close()
+
+
+AS_ANOTHER = """
+import os, pathlib, sys
+from tests.starting import load_robin
+load_robin()
+from robin_cli.cli.app import main
+from robin_cli.output.report.writing import write_report
+write_report([pathlib.Path("../r")], "warm.html")  # all is loaded while it can be
+if not os.geteuid():  # root may write anywhere
+    os.setuid(65534)
+for words in (["status", "../r"], ["report", "../r"], ["report", "../r", "-o", "r.html"], ["resume", "../r"]):
+    sys.argv = ["robin", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        print(words, ended.code, flush=True)
+"""
+
+
+def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for path in (run, *run.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    for path in (tmp_path, *tmp_path.parents[:3]):
+        path.chmod(0o755)
+    mine.chmod(0o777)
+    command = [sys.executable, "-c", AS_ANOTHER]
+    env = environment(PYTHONPATH=str(ROOT))
+    done = subprocess.run(command, cwd=mine, env=env, capture_output=True, text=True, timeout=120)
+    run.chmod(0o755)
+    assert "Traceback" not in done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith("[")] == [
+        "['status', '../r'] 0",
+        "['report', '../r'] 1",
+        "['report', '../r', '-o', 'r.html'] 0",
+        "['resume', '../r'] 2",
+    ]
+    assert re.search(r"^state +finished$", done.stdout, re.MULTILINE)
+    says = "../r/report.html: cannot be written (Permission denied); name another place: robin report ../r -o r.html"
+    assert says in done.stderr
+    assert (mine / "r.html").stat().st_size > 10_000
+    assert "a run needs a folder that can be written to" in done.stderr
+
+
+def test_says_once_that_others_may_write_to_a_run(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    with RunStore.open(run) as store:
+        assert store.notes == []
+    run.chmod(0o1777)
+    assert not others_may_write(run), "what is there is safe where the sticky bit is set"
+    run.chmod(0o770)
+    with RunStore.open(run) as store:
+        assert store.notes == [
+            f"{run}: others may write here, and change answers and where calls go; chmod 700 {run} keeps it to you"
+        ]
+    (tmp_path / "pairs.jsonl").write_text('{"prompt": "b", "response": "c"}\n')
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    words = [
+        "-b",
+        "1",
+        "-a",
+        "helpfulness",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--max-retries",
+        "0",
+    ]
+    done = robin("judge", "pairs.jsonl", *words, "--run", "shared", cwd=tmp_path)
+    assert done.stderr.count("shared: others may write here") == 1
+
+
+def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    text = (run / "manifest.json").read_text()
+    (run / "manifest.json").write_text(text.replace(read_manifest(run).run_id, "../../home/me/x"))
+    with pytest.raises(RunError, match="run_id is no id"):
+        read_manifest(run)
