@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -87,6 +88,14 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder that other users of this machine can look into; those of pytest they cannot."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def wait_until(met: Callable[[], bool], process: subprocess.Popen[Any], seconds: float = 120) -> None:

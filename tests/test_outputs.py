@@ -23,7 +23,7 @@ from robin_cli.output.report.writing import write_report
 from robin_cli.output.scores import score
 from robin_cli.runs.reading import read_run
 from robin_cli.runs.store import RunStore
-from tests.conftest import environment, robin
+from tests.conftest import environment, robin, shared_folder
 from tests.runs.test_store import PAIRS, judgment, manifest
 from tests.starting import COMMAND
 
@@ -144,11 +144,7 @@ def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "loop.csv", "pipe.csv", "there.csv"]
 
 
-def test_finds_as_anyone_where_it_may_not_write(work: Path, tmp_path: Path) -> None:
-    for path in (tmp_path, *tmp_path.parents[:3]):
-        path.chmod(0o755)
-    (tmp_path / "locked.csv").write_text("earlier")
-    (tmp_path / "locked.csv").chmod(0o444)
+def test_finds_as_anyone_where_it_may_not_write() -> None:
     code = (
         "import os, sys\n"
         "from robin_cli.output.export import check_output\n"
@@ -158,8 +154,11 @@ def test_finds_as_anyone_where_it_may_not_write(work: Path, tmp_path: Path) -> N
         "    try: check_output('csv', name)\n"
         "    except InputError as error: print(error)\n"
     )
-    names = [str(tmp_path / "locked.csv"), "/nobody.csv"]
-    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, env=environment())
+    with shared_folder() as folder:
+        (folder / "locked.csv").write_text("earlier")
+        (folder / "locked.csv").chmod(0o444)
+        command = [sys.executable, "-c", code, str(folder / "locked.csv"), "/nobody.csv"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.stdout.count("cannot be written (Permission denied); name another file") == 2, done.stderr
 
 

@@ -273,7 +273,8 @@ def prepared(folder: Path, shape: str) -> list[str]:
 def scenario(kind: str, shape: str, at: int, folder: Path, generator: random.Random) -> dict[str, Any]:
     """One run that dies at step ``at``, and is resumed until it is done."""
     judge = prepared(folder, shape)
-    full = (generator.randrange(3), generator.randint(4_500, 20_000)) if kind == "full" else None
+    # The journal of a whole run takes some 30,000 bytes, and the most that wait for one write, eight requests' answers, 20,000.
+    full = (generator.randrange(3), generator.randint(21_000, 26_000)) if kind == "full" else None
     first, _, acknowledged = forked(judge, folder, at, KINDS[kind], full)
     if kind == "power":
         lose_power(folder / "run", acknowledged, generator)

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from robin_cli.runs.locking import is_locked
 from robin_cli.runs.manifest import read_manifest
 from robin_cli.runs.reading import read_run
 from robin_cli.runs.store import RunStore
-from tests.conftest import ROOT, environment, robin
+from tests.conftest import ROOT, environment, robin, shared_folder
 from tests.runs.test_store import PAIRS, SETTINGS, ids, judgment, manifest
 
 NAMES = ("manifest.json", "pairs.parquet", "journal.jsonl", "judgments/00001.parquet", "lock")
@@ -164,27 +164,32 @@ for words in (["status", "../r"], ["report", "../r"], ["report", "../r", "-o", "
 """
 
 
-def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(tmp_path: Path) -> None:
-    run = made(tmp_path / "r")
-    mine = tmp_path / "mine"
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    with shared_folder() as folder:
+        yield folder
+
+
+def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(shared: Path) -> None:
+    run = made(shared / "r")
+    mine = shared / "mine"
     mine.mkdir()
     for path in (run, *run.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for path in (tmp_path, *tmp_path.parents[:3]):
-        path.chmod(0o755)
     mine.chmod(0o777)
     command = [sys.executable, "-c", AS_ANOTHER]
     env = environment(PYTHONPATH=str(ROOT))
     done = subprocess.run(command, cwd=mine, env=env, capture_output=True, text=True, timeout=120)
-    run.chmod(0o755)
+    for path in (run, run / "judgments"):
+        path.chmod(0o755)
     assert "Traceback" not in done.stderr
     assert [line for line in done.stdout.splitlines() if line.startswith("[")] == [
         "['status', '../r'] 0",
         "['report', '../r'] 1",
         "['report', '../r', '-o', 'r.html'] 0",
         "['resume', '../r'] 2",
-    ]
-    assert re.search(r"^state +finished$", done.stdout, re.MULTILINE)
+    ], done.stderr
+    assert re.search(r"^state +finished *$", done.stdout, re.MULTILINE)
     says = "../r/report.html: cannot be written (Permission denied); name another place: robin report ../r -o r.html"
     assert says in done.stderr
     assert (mine / "r.html").stat().st_size > 10_000
