@@ -41,7 +41,7 @@ def scenarios(kind: str, count: int, folder: Path) -> list[dict[str, Any]]:
         ("term", 20, {130, 0, 143}),
         ("interrupt", 20, {130, 0}),
         ("twice", 20, {130, 0}),
-        ("full", 30, {1, 0}),
+        ("full", 25, {1, 0}),
     ],
 )
 def test_resumes_whatever_it_died_of_at_whatever_step(tmp_path: Path, kind: str, count: int, endings: set[int]) -> None:
