@@ -32,7 +32,9 @@ from tests.starting import COMMAND
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run, r, of three pairs."""
     folder = tmp_path_factory.mktemp("outputs")
-    made = manifest(budget=9, settings={"base_url": ["http://x/v1"], "temperature": 1.0, **manifest().settings})
+    made = manifest(
+        budget=9, settings={"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **manifest().settings}
+    )
     with RunStore.create(folder / "r", made, PAIRS) as store:
         store.append([judgment(number) for number in range(9)])
     return folder

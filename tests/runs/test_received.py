@@ -33,7 +33,7 @@ OPEN = "import sys, pathlib, robin_cli.runs.store as s; s.RunStore.open(pathlib.
 
 def made(path: Path, budget: int = 3) -> Path:
     """A finished run."""
-    settings = {"base_url": ["http://x/v1"], "temperature": 1.0, **SETTINGS}
+    settings = {"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **SETTINGS}
     with RunStore.create(path, manifest(settings=settings, budget=budget), PAIRS) as store:
         store.append([judgment(number) for number in range(3)])
     return path

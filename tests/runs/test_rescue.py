@@ -23,8 +23,8 @@ from robin_cli.runs.store import RunStore
 from tests.conftest import robin
 from tests.runs.test_store import PAIRS, SETTINGS, judgment, manifest
 
-FULL = {"base_url": ["http://x/v1"], "temperature": 1.0, **SETTINGS}
-PANEL = {**FULL, "model": ["m", "other@http://y/v1"]}
+FULL = {"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **SETTINGS}
+PANEL = {**FULL, "model": ["m", "other@http://127.0.0.1:9/v2"]}
 
 
 @pytest.fixture(autouse=True)
@@ -164,9 +164,8 @@ def test_takes_back_what_robin_0_1_0_rescued(tmp_path: Path, settings: dict[str,
     run = tmp_path / "r"
     made(run, [judgment(0)], settings=settings)
     content = json.loads((run / "manifest.json").read_text())
-    for name in ("run_id", "rescued"):
-        del content[name]
-    (run / "manifest.json").write_text(json.dumps(content | {"format": 1}))
+    del content["data"]["run_id"]
+    (run / "manifest.json").write_text(json.dumps(content))
     rescue(run, "", panel() if len(read_manifest(run).judges) > 1 else [judgment(3), replace(judgment(4), judge=None)])  # type: ignore[arg-type]
     rows = [json.loads(line) for line in (run / "rescued.jsonl").read_text().split("\n")[:-1]]
     for row in rows:
