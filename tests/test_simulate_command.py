@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +17,29 @@ COLUMNS = "attribute,scheduler,budget,wce_mean,wce_std,wce_sem,runs"
 SMALL = ("--limit", "60", "--runs", "6", "--budget", "1500,3000", "--attribute", "gpt-4.1-nano/helpfulness")
 
 
-def small_run(folder: Path) -> Path:
-    """A run directory made by hand: 40 pairs, human ratings for all but two of them."""
+def small_run(
+    folder: Path, *, human: Callable[[int, float], float | None] = lambda k, level: None if k < 2 else level
+) -> Path:
+    """A run directory made by hand: 40 pairs, human ratings for all but two of them, or as ``human`` says."""
     from robin_cli.records import Judgment, Pair
     from robin_cli.runs.store import RunStore
     from tests.runs.test_store import SETTINGS, judgment, manifest
 
     rng = np.random.default_rng(1)
     level = rng.integers(0, 5, 40)
-    pairs = [Pair(f"p{k}", "p", "r", {} if k < 2 else {"helpfulness": float(level[k])}) for k in range(40)]
+    rated = [human(k, float(level[k])) for k in range(40)]
+    pairs = [Pair(f"p{k}", "p", "r", {} if each is None else {"helpfulness": each}) for k, each in enumerate(rated)]
     blank = judgment(0)
     settings = {**SETTINGS, "base_url": "http://x/v1", "temperature": 1.0}
     run = manifest(settings=settings, data={"source": "x", "sha256": "0", "pairs": 40, "skipped": 0})
     with RunStore.create(folder / "r", run, pairs) as store:
+        made = []
         for draw in range(8):
             for k, pair in enumerate(pairs):
                 rating = int(np.clip(level[k] + rng.integers(-1, 2), 0, 4))
                 values = {name: getattr(blank, name) for name in Judgment.__slots__}
-                store.append([Judgment(**(values | {"pair_id": pair.pair_id, "draw": draw, "rating": rating}))])
+                made.append(Judgment(**(values | {"pair_id": pair.pair_id, "draw": draw, "rating": rating})))
+        store.append(made)
     return folder / "r"
 
 
@@ -77,6 +83,39 @@ def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -
     assert ((table["ci_low"] < table["value"]) & (table["value"] < table["ci_high"])).all()
     assert table["value"].min() > 0.5
     assert "pearson" in robin("status", run, cwd=tmp_path).stdout
+
+
+def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
+    cases: dict[str, tuple[Callable[[int, float], float | None], str]] = {
+        "none": (lambda k, level: None, "no human ratings of helpfulness"),
+        "percent": (lambda k, level: 25 * level, "human ratings are off the scale 0-4 (they go from 0 to 100)"),
+        "few": (lambda k, level: level if k < 3 else None, "3 pairs have a score and a human rating; 10 are needed"),
+        "alike": (lambda k, level: 3.0, "all human ratings are alike"),
+    }
+    for name, (human, why) in cases.items():
+        (tmp_path / name).mkdir()
+        run = small_run(tmp_path / name, human=human)
+        told = robin("export", run, "--what", "agreement", cwd=tmp_path)
+        status = " ".join(robin("status", run, cwd=tmp_path).stdout.split())
+
+        assert why in told.stderr
+        assert len(told.stderr.splitlines()) == 1
+        assert "nan" not in status
+        if name in {"none", "percent"}:
+            assert (told.returncode, told.stdout) == (2, "")
+            assert "--columns helpfulness=NAME" in told.stderr
+        else:
+            table = pd.read_csv(io.StringIO(told.stdout))
+            assert told.returncode == 0
+            assert table[["value", "ci_low", "ci_high"]].isna().all(axis=None)
+            assert set(table["why"]) == {why}
+        if name == "few":
+            assert why in robin("report", run, "-o", "-", cwd=tmp_path).stdout
+        if name == "none":
+            assert "human ratings none" in status
+        else:
+            assert "no agreement is told: " in status
+            assert why in status
 
 
 @pytest.mark.parametrize(

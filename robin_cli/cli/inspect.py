@@ -75,7 +75,7 @@ def export(
     from robin_cli.output.export import Results, agreement_table, check_output, judgments_of, scores_table
     from robin_cli.output.export import export as write_file
     from robin_cli.output.messages import Messages
-    from robin_cli.output.scores import all_agreements, judge_scores, score
+    from robin_cli.output.scores import all_agreements, check_comparable, judge_scores, score
     from robin_cli.output.table import View, print_scores
     from robin_cli.runs.manifest import settings_of
     from robin_cli.runs.reading import read_run
@@ -92,10 +92,14 @@ def export(
         found = (score if what is What.SCORES else judge_scores)(data)
         print_scores(Console(), found, data, View(wide=wide, **shown))
         return
+    if what is What.AGREEMENT:
+        agreed = all_agreements(data)
+        check_comparable(agreed, data, notify)
+        write(Results.of(agreement_table(agreed)), settings_of(run))
+        return
     tables = {
         What.SCORES: lambda: scores_table(score(data), data, with_text=with_text, wide=wide),
         What.JUDGE_SCORES: lambda: scores_table(judge_scores(data), data, with_text=with_text, wide=wide),
-        What.AGREEMENT: lambda: agreement_table(all_agreements(data)),
     }
     write(Results.of(tables[what]()), settings_of(run))
 

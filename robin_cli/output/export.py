@@ -76,7 +76,7 @@ def _strided(values: pa.Array, first: int, every: int) -> pa.Array:
 
 
 def agreement_table(found: Mapping[str, Sequence[Agreement]]) -> pa.Table:
-    """Correlations with human ratings, one row an attribute and coefficient; empty where the data has no human ratings."""
+    """Correlations with human ratings, one row an attribute and coefficient."""
     rows = [{"attribute": attribute, **asdict(each)} for attribute, listed in found.items() for each in listed]
     names = ("attribute", *(each.name for each in fields(Agreement)))
     return pa.table({name: pa.array([row[name] for row in rows], from_pandas=True) for name in names})

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.allocation.arms import FloatArray, IntArray, mean, sample_variance
+from robin_cli.errors import InputError
 from robin_cli.runs.fold import counts_by_scale, retirement_reasons
 from robin_cli.runs.reading import RunData
-from robin_cli.statistics.agreement import Agreement, agreement
+from robin_cli.statistics.agreement import Agreement, agreement, off_scale, refused
 from robin_cli.statistics.intervals import ALPHA, largest_reach, mean_intervals
 from robin_cli.statistics.panel import panel_score
 
@@ -158,17 +160,46 @@ def _told_apart(names: Sequence[str]) -> list[str]:
 
 def all_agreements(run: RunData) -> dict[str, list[Agreement]]:
     """Correlations of the run's scores with the human ratings, by attribute; of a panel also those of each judge."""
-    panel = agreements(score(run))
-    return panel if len(run.index.judges) == 1 else panel | agreements(judge_scores(run))
+    panel = agreements(score(run), run)
+    return panel if len(run.index.judges) == 1 else panel | agreements(judge_scores(run), run)
 
 
-def agreements(scores: Scores) -> dict[str, list[Agreement]]:
+def agreements(scores: Scores, run: RunData) -> dict[str, list[Agreement]]:
     """Correlations of the scores with the human ratings, by attribute (and judge); only where there are human ratings."""
     named = [np.array(scores.columns[name]) for name in ("attribute", "judge") if name in scores.columns]
     means, human = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "human"))
+    scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
     found = {}
     for key in dict.fromkeys(zip(*(each.tolist() for each in named), strict=True)):
         mine = np.all([each == name for each, name in zip(named, key, strict=True)], axis=0)
-        if not np.isnan(human[mine]).all():
+        if np.isnan(human[mine]).all():
+            continue
+        if why := off_scale(human[mine], scale_of[key[0]]):
+            both = ~(np.isnan(human[mine]) | np.isnan(means[mine]))
+            found[" · ".join(key)] = refused(why, int(both.sum()))
+        else:
             found[" · ".join(key)] = agreement(means[mine], human[mine])
     return found
+
+
+def check_comparable(found: Mapping[str, Sequence[Agreement]], run: RunData, notify: Callable[[str], None]) -> None:
+    """Say of what there is no correlation, and why.
+
+    Raises:
+        InputError: there is none of anything, for want of human ratings or because all are off the scale.
+    """
+    named = ",".join(f"{attribute}=NAME" for attribute in run.manifest.attributes)
+    if not found:
+        raise InputError(
+            f"{run.path}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement to "
+            f"tell; judge data that has them, in a field of that name or with --columns {shlex.quote(named)}"
+        )
+    refused_of = {name: listed[0].why for name, listed in found.items() if np.isnan(listed[0].value)}
+    if len(refused_of) == len(found) and all("off the scale" in why for why in refused_of.values()):
+        each = "; ".join(f"{name}: {why}" for name, why in refused_of.items())
+        raise InputError(
+            f"{run.path}: {each}. Judge with the field that holds them on that scale, --columns {shlex.quote(named)}, or with "
+            "a rubric of theirs"
+        )
+    for name, why in refused_of.items():
+        notify(f"{name}: no agreement is told: {why}")

@@ -78,7 +78,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "paper_bound": paper_bound(run, arms),
         "agreement": {
             attribute: {each.coefficient: asdict(each) for each in listed}
-            for attribute, listed in (agreements(scores) | (agreements(each) if several else {})).items()
+            for attribute, listed in (agreements(scores, run) | (agreements(each, run) if several else {})).items()
         },
         "judges": _judges(run, each),
         "judge_spread": None if scores.between is None else finite(spread_between(scores.between)),
@@ -179,7 +179,10 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
         f"({scale_note})",
         "paper's bound": _paper_line(facts),
-        **{f"human {name}": _agreement_line(found) for name, found in facts["agreement"].items()},
+        **(
+            {f"human {name}": agreement_line(found) for name, found in facts["agreement"].items()}
+            or {"human ratings": "none"}
+        ),
         **_judge_lines(facts),
         "given up": counted(facts["retired_reasons"]) or "none",
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
@@ -289,11 +292,18 @@ def _paper_line(facts: dict[str, Any]) -> str:
     return f"{error_of(facts, bound['value'])} ({guarantee})"
 
 
-def _agreement_line(found: dict[str, Any]) -> str:
-    parts = [
-        f"{name} {each['value']:.2f} [{each['ci_low']:.2f}, {each['ci_high']:.2f}]" for name, each in found.items()
-    ]
-    return f"{', '.join(parts)} (95 % bootstrap over {found['pearson']['n']:,} pairs)"
+def agreement_line(found: dict[str, Any]) -> str:
+    """The coefficients of one attribute in :func:`status_of`, or why there are none."""
+    if math.isnan(found["pearson"]["value"]):
+        return f"no agreement is told: {found['pearson']['why']}"
+    parts = [f"{name} {each['value']:.2f} {range_of(each)}" for name, each in found.items()]
+    whys = dict.fromkeys(f"; {each['why']}" for each in found.values() if each["why"])
+    return f"{', '.join(parts)} (95 % bootstrap over {found['pearson']['n']:,} pairs{''.join(whys)})"
+
+
+def range_of(each: dict[str, Any]) -> str:
+    """The interval of a coefficient in :func:`status_of`."""
+    return "[–]" if math.isnan(each["ci_low"]) else f"[{each['ci_low']:.2f}, {each['ci_high']:.2f}]"
 
 
 def _reasons(run: RunData, status: str) -> dict[str, int]:

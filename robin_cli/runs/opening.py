@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import numpy as np
 
 from robin_cli.allocation.arms import FloatArray
 from robin_cli.allocation.by_scale import policy_by_scale
@@ -24,6 +27,7 @@ from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE, Manifest, differences, ends_of
 from robin_cli.runs.store import RunStore
 from robin_cli.runs.variances import earlier_variances
+from robin_cli.statistics.agreement import off_scale
 from robin_cli.trust import OPENAI_URL, is_loopback
 
 Notify = Callable[[str], None]
@@ -45,6 +49,7 @@ def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) 
     dataset = dataset or pairs_of(config, prompts, notify)
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
+    _check_human(dataset, prompts, notify)
     wanted = manifest_of(config, dataset, prompts)
     path = Path(config.run) if config.run else _unused(Path("runs") / _run_name(prompts.attributes))
     if (path / FILE).exists() and (store := _continued(path, wanted)) is not None:
@@ -55,6 +60,16 @@ def open_run(config: RunConfig, notify: Notify, dataset: Dataset | None = None) 
         variances = earlier_variances(Path(config.variances), index, config.scheduler, notify)
     policy_of(wanted, index, variances)  # refuses settings that cannot work, before anything is written
     return RunStore.create(path, wanted, dataset.pairs, variances)
+
+
+def _check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
+    """Say of what the human ratings are on another scale: after the run it would be too late to name another field."""
+    for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
+        if why := off_scale(np.array([pair.human.get(name, np.nan) for pair in dataset.pairs]), scale):
+            notify(
+                f"{name}: {why}, so no agreement with them will be told; the field that holds them on that scale is named with "
+                f"--columns {shlex.quote(name)}=NAME"
+            )
 
 
 def prompts_of(config: RunConfig) -> PromptSet:

@@ -115,3 +115,6 @@ def test_states_no_correlation_on_thin_or_constant_data() -> None:
     constant = agreement(np.ones(30), np.arange(30.0))
     assert all(np.isnan(each.value) and np.isnan(each.ci_low) for each in thin + constant)
     assert [each.n for each in thin] == [2, 2, 2]
+    assert np.isnan(agreement(np.arange(9.0), np.arange(9.0))[0].value)
+    assert agreement(np.arange(10.0), np.arange(10.0))[0].value == pytest.approx(1.0)
+    assert {each.why for each in constant} == {"all scores are alike"}

@@ -14,7 +14,7 @@ from robin_cli.output.report.page import Column, Page, View
 from robin_cli.output.report.pictures import Picture, picture
 from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.scores import Scores, judge_scores, score
-from robin_cli.output.status import cost_of, error_of, facts_of, lines_of, whose
+from robin_cli.output.status import agreement_line, cost_of, error_of, facts_of, lines_of, range_of, whose
 from robin_cli.output.table import judged_by
 from robin_cli.records import MODEL_PREFIX
 from robin_cli.runs.reading import RunData
@@ -84,7 +84,7 @@ def _headline(facts: dict[str, Any], scores: Scores, units: FloatArray) -> list[
             (
                 f"Spearman ρ with human {attribute}",
                 value,
-                f"95 % interval {_range(each)}, bootstrap over {each['n']:,} pairs",
+                each["why"] or f"95 % interval {range_of(each)}, bootstrap over {each['n']:,} pairs",
             )
         )
     return lines
@@ -144,11 +144,10 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
         drawn += _scores(run, _split(_column(each, "score"), names), "Scores of each judge", told)
     for attribute, found in ((name, found) for name, found in facts["agreement"].items() if name in attributes):
         mine = np.array(attributes) == attribute
-        said = ", ".join(f"{name} {each['value']:.2f} {_range(each)}" for name, each in found.items())
         drawn.append(
             picture(
                 f"Agreement with human {attribute}",
-                f"{said} (95 % bootstrap over {found['pearson']['n']:,} pairs). Marks are spread sideways a little.",
+                f"{agreement_line(found)}. Marks are spread sideways a little.",
                 pictures.against(
                     human[mine], means[mine], (f"human {attribute}", "score"), scale_of[attribute], jitter=0.12
                 ),
@@ -272,9 +271,3 @@ def _split(values: FloatArray, attributes: list[Any]) -> dict[str, FloatArray]:
 
 def _spread(values: FloatArray) -> str:
     return f"{values.std(ddof=1):.2f}" if len(values) > 1 else "–"
-
-
-def _range(each: dict[str, Any]) -> str:
-    if np.isnan(each["ci_low"]):
-        return "[–]"
-    return f"[{each['ci_low']:.2f}, {each['ci_high']:.2f}]"
