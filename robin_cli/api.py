@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
-from robin_cli.config import SEVERAL, RunConfig, checked_flags, find_config, of_its_type, read_toml
+from robin_cli.config import SEVERAL, RunConfig, checked_flags, find_config, from_home, of_its_type, read_toml
 from robin_cli.data import pairs as data_pairs
 from robin_cli.data.pairs import Dataset
 from robin_cli.errors import InputError, RobinError, did_you_mean
@@ -224,7 +224,7 @@ def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
         flags[name] = dict(flags[name]) if isinstance(flags[name], Mapping) else flags[name]
     for name in ("run", "variances", "debug_http", "template"):
         if isinstance(flags.get(name), (str, Path)):
-            flags[name] = str(Path(flags[name]).expanduser())
+            flags[name] = str(from_home(flags[name]))
     return {name: of_its_type(name, value, "Python") for name, value in flags.items()}
 
 

@@ -109,16 +109,22 @@ SEVERAL = frozenset({"data", "base_url", "rubric", "model", "api_key_env", "pric
 """Settings that may be given more than once; in a file, as a list."""
 
 _NUMBERS = frozenset({"price_in", "price_out"})
+_EXCERPT = 200
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _Check = tuple[Callable[[Any], bool], str]
+_MOST_CALLS = 1_000_000_000
+_MOST_AT_A_TIME = 10_000
+_DIGITS = 9
+_MOST_RETRIES = 1_000
+_LONGEST_S = 1_000_000
 _CHECKS: Mapping[str, _Check] = {
-    "budget": (lambda v: v >= 1, "a number of judge calls, at least 1"),
+    "budget": (lambda v: 1 <= v <= _MOST_CALLS, f"a number of judge calls, at least 1 and at most {_MOST_CALLS:,}"),
     "delta": (lambda v: 0 < v <= 1, "a failure probability above 0 and at most 1, for example 0.007"),
     "objective": (lambda v: v in {"worst-case", "mean-error"}, "worst-case or mean-error"),
     "mode": (lambda v: v in {"practice", "theory"}, "practice or theory"),
     "concurrency": (
-        lambda v: v == AUTO or (v.isascii() and v.isdecimal() and int(v) >= 1),
-        "a number, at least 1, or auto",
+        lambda v: v == AUTO or (v.isascii() and v.isdecimal() and len(v) <= _DIGITS and 1 <= int(v) <= _MOST_AT_A_TIME),
+        f"a number, at most {_MOST_AT_A_TIME:,} and at least 1, or auto",
     ),
     "samples_per_request": (lambda v: 1 <= v <= 128, "a number of ratings, 1 to 128"),
     **dict.fromkeys(("rpm", "tpm"), (lambda v: 0 < v < math.inf, "a number a minute, above 0")),
@@ -136,9 +142,9 @@ _CHECKS: Mapping[str, _Check] = {
     "answer_format": (lambda v: v in {"text", "json_schema", "grammar"}, "text, json_schema or grammar"),
     "temperature": (lambda v: 0 <= v <= 2, "between 0 and 2"),
     "top_p": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
-    "max_tokens": (lambda v: v >= 1, "at least 1"),
-    "timeout": (lambda v: 0 < v < math.inf, "seconds, above 0"),
-    "max_retries": (lambda v: v >= 0, "at least 0"),
+    "max_tokens": (lambda v: 1 <= v < 2**31, "1 to 2147483647"),
+    "timeout": (lambda v: 0 < v <= _LONGEST_S, f"seconds, above 0 and at most {_LONGEST_S:,}"),
+    "max_retries": (lambda v: 0 <= v <= _MOST_RETRIES, f"0 to {_MOST_RETRIES:,}"),
     "max_reply": (lambda v: 0.0625 <= v <= 1024, "MiB, 0.0625 to 1024"),
     "limit": (lambda v: v >= 1, "a number of pairs, at least 1"),
     "columns": (
@@ -196,6 +202,7 @@ def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flags[name] = tuple(map(float if name in _NUMBERS else str, flags[name]))
     for name, value in flags.items():
+        _check_storable(value, f"--{name.replace('_', '-')}")
         _check(name, value, f"--{name.replace('_', '-')}")
     return flags | ({"base_url": checked_urls(flags["base_url"])} if "base_url" in flags else {})
 
@@ -206,12 +213,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         InputError: no such file, not TOML, an unknown name, a wrong type or a value out of range.
     """
-    try:
-        content = tomllib.loads(read_small_file(path, str(path)))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML ({error})") from None
+    content = toml_content(path)
     known = {each.name for each in fields(RunConfig)} - {"source"}
     settings: dict[str, Any] = {}
     for key, raw in content.items():
@@ -230,6 +232,18 @@ def read_toml(path: Path) -> dict[str, Any]:
         ready = name == "template" and not any(mark in str(value) for mark in "./\\")  # the name of a shipped one
         settings[name] = _from_folder_of(path, str(value)) if name in _PATHS and not ready else value
     return settings | ({"base_url": checked_urls(settings["base_url"])} if "base_url" in settings else {})
+
+
+def toml_content(path: Path) -> dict[str, Any]:
+    """What a TOML file holds. InputError where it cannot be read, or is none."""
+    try:
+        return tomllib.loads(read_small_file(path, str(path)))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply; settings have two levels at most") from None
+    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
+        raise InputError(f"{path}: not TOML that robin can read ({str(error)[:_EXCERPT]})") from None
 
 
 def find_config(file: str) -> Path:
@@ -264,6 +278,7 @@ def of_its_type(name: str, value: object, place: object) -> object:
     """
     if hasattr(value, "item"):  # a number of numpy's
         value = value.item()
+    _check_storable(value, f"{place}: {name}")
     declared = next(each.type for each in fields(RunConfig) if each.name == name)
     if name == "attribute" and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
@@ -293,6 +308,21 @@ _NAMES = {
 }
 
 
+def _check_storable(value: object, place: str) -> None:
+    """InputError for what no file, address or request takes, at any depth: NUL, half a character, more than 64 bits."""
+    waiting: list[object] = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            waiting += [*each.keys(), *each.values()]
+        elif isinstance(each, list | tuple):
+            waiting += each
+        elif isinstance(each, int) and not -(2**63) <= each < 2**63:
+            raise InputError(f"{place}: a number of more than 64 bits; none is needed here")
+        elif isinstance(each, str) and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in each):
+            raise InputError(f"{place}: holds a NUL, or bytes that are no UTF-8, which no name can; write it without")
+
+
 def _check(name: str, value: Any, place: str) -> None:
     if name not in _CHECKS:
         return
@@ -300,6 +330,11 @@ def _check(name: str, value: Any, place: str) -> None:
     if (isinstance(value, float) and math.isnan(value)) or not holds(value):
         shown = "" if name == "api_key_env" else f" {value}"
         raise InputError(f"{place}{shown}: must be {wanted}")
+    if name == "extra_body":
+        try:
+            orjson.dumps(value)
+        except TypeError as error:
+            raise InputError(f"{place}: cannot be sent ({error}); give what JSON has") from None
 
 
 def checked_urls(urls: Sequence[object], flag: str = "--base-url") -> tuple[str, ...]:
@@ -324,10 +359,6 @@ def _json_object(text: str) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"--extra-body: not JSON ({error})") from None
-    try:
-        orjson.dumps(value)
-    except TypeError as error:
-        raise InputError(f"--extra-body: cannot be sent ({error})") from None
     if not isinstance(value, dict):
         raise InputError("--extra-body: must be a JSON object, for example '{\"top_k\": 40}'")
     return value
@@ -343,4 +374,12 @@ def _mapping(text: str) -> dict[str, str]:
 
 
 def _from_folder_of(path: Path, value: str) -> str:
-    return value if value == "-" or value.startswith("hf://") else str(path.parent / Path(value).expanduser())
+    return value if value == "-" or value.startswith("hf://") else str(path.parent / from_home(value))
+
+
+def from_home(value: str | Path) -> Path:
+    """``value`` as a path, with the home folder for a ~ at its beginning; InputError where that is not known."""
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        raise InputError(f"{value}: the home folder that ~ stands for is not known; write the path out") from None

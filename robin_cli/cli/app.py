@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.errors import InputError, RobinError, StorageError
 
 INTERRUPTED = 130
+_NAME_SHOWN = 120
 
 
 class _Group(TyperGroup):
@@ -96,8 +98,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:  # of the machine, not of robin: a folder that went away, too many open files
-        place = "" if error.filename is None else f"{error.filename}: "
-        _leave(f"{place}{error.strerror or error}", 1)
+        named = str(error.filename or "")
+        place = f"{named[:_NAME_SHOWN]}{'…' * (len(named) > _NAME_SHOWN)}: " if named else ""
+        _leave(f"{place}{error.strerror or error}", 2 if error.errno == errno.ENAMETOOLONG else 1)
 
 
 def _check_arguments(given: Sequence[str]) -> None:

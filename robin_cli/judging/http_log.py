@@ -36,7 +36,9 @@ class HttpLog:
         self._redact = redact
         self._notify = notify
         try:
-            self._file: IO[bytes] | None = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+            self._file: IO[bytes] | None = os.fdopen(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", 0
+            )
         except OSError as error:
             raise InputError(f"--debug-http {path}: cannot be written ({error.strerror}); name another file") from error
 
@@ -53,7 +55,6 @@ class HttpLog:
         }
         try:
             self._file.write(orjson.dumps(line) + b"\n")
-            self._file.flush()
         except OSError as error:
             self._notify(f"--debug-http {self._path}: could not be written ({error.strerror}); going on without it")
             self.close()

@@ -231,13 +231,19 @@ class PromptSet:
         try:
             tree = _environment().parse(self._source)
             blocks = set(self._template.blocks)
+            asked = meta.find_undeclared_variables(tree)
         except TemplateSyntaxError as error:
             raise InputError(f"--template, line {error.lineno}: {error.message}") from None
+        except (
+            RecursionError,
+            MemoryError,
+            SyntaxError,
+        ):  # of Jinja's parser, or of Python's for what Jinja made of it
+            raise InputError("--template: its expressions or blocks are nested too deeply; write it flatter") from None
         if "user" not in blocks:
             raise InputError(
                 "--template: has no block user; write {% block user %} … {% endblock %} around the question"
             )
-        asked = meta.find_undeclared_variables(tree)
         for name in sorted(asked - set(_VALUES)):
             line = next((at for at, text in enumerate(self._source.splitlines(), 1) if name in text), 0)
             raise InputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,14 +12,13 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from robin_cli.config import SIMULATE, find_config
+from robin_cli.config import SIMULATE, find_config, toml_content
 from robin_cli.data.pools import Pool, load_pools
 from robin_cli.errors import InputError
 from robin_cli.output.curves import check_picture, draw, saved
 from robin_cli.output.parsing import read_scale
 from robin_cli.output.text import plain
 from robin_cli.records import Scale
-from robin_cli.small_files import read_small_file
 from robin_cli.statistics.experiment import Design, Row, Subject, conduct
 
 _CURVE_POINTS = 14
@@ -65,7 +63,9 @@ def load(given: Mapping[str, Any], file: str | None) -> SimulateConfig:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads(read_small_file(path, str(path))).get(SIMULATE, {})
+    table: Any = toml_content(path).get(SIMULATE, {})
+    if not isinstance(table, dict):
+        raise InputError(f"{path}: {SIMULATE} must be a table, [{SIMULATE}] with the settings under it")
     if unknown := sorted(table.keys() - {each.name for each in fields(SimulateConfig)}):
         raise InputError(f'{path}: [{SIMULATE}] has no setting "{unknown[0]}"')
     for name in ("pool", "plot"):

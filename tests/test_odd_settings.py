@@ -1,0 +1,93 @@
+"""Settings that nobody means: nested without end, of thousands of digits, with NUL in them. Each is one line of error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import robin_cli
+from robin_cli.config import checked_flags, load_config
+from robin_cli.errors import InputError, RobinError
+from robin_cli.judging.rubrics import PromptSet, rubric_of
+from tests.conftest import judging, robin, write_pairs
+
+DEEP = "[" * 5000 + "]" * 5000
+FILES = {
+    f"extra_body = {{ a = {DEEP} }}": "nested too deeply",
+    f"data = {DEEP}": "nested too deeply",
+    ".".join("a" * 3000) + " = 1": "unknown setting",
+    "budget = " + "9" * 5000: "not TOML that robin can read",
+    "seed = 0x" + "F" * 5000: "more than 64 bits",
+    "budget = 1000000000000": "must be a number of judge calls, at least 1 and at most 1,000,000,000",
+    "max_tokens = 9223372036854775807": "must be 1 to 2147483647",
+    "limit = 99999999999999999999": "more than 64 bits",
+    "concurrency = 999999": "at most 10,000 and at least 1, or auto",
+    "timeout = 1e300": "at most 1,000,000",
+    "max_retries = 1000000": "must be 0 to 1,000",
+    "extra_body = { a = 99999999999999999999 }": "more than 64 bits",
+    'extra_body = { a = { "b\\u0000" = [1] } }': "holds a NUL",
+    'run = "~nobody-of-this-name/r"': "write the path out",
+    **{
+        f'{name} = "a\\u0000b"': f"{name}: holds a NUL"
+        for name in ("data", "run", "output", "rubric", "template", "variances", "model", "base_url", "api_key_env")
+    },
+}
+TEMPLATES = {
+    "parentheses": "{{ " + "(" * 10_000 + "1" + ")" * 10_000 + " }}",
+    "ifs": "{% if 1 %}" * 10_000 + "{% endif %}" * 10_000,
+    "loops": "{% for a in [1] %}" * 500 + "{% endfor %}" * 500,
+    "signs": "{{ " + "-" * 10_000 + "1 }}",
+    "attributes": "{{ response" + ".b" * 10_000 + " }}",
+    "lists": "{{ " + DEEP + " }}",
+}
+
+
+@pytest.mark.parametrize("content", FILES, ids=lambda content: content[:24])
+def test_says_what_is_wrong_in_a_settings_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / "c.toml").write_text(content, encoding="utf-8")
+
+    with pytest.raises(InputError) as caught:
+        load_config({}, str(tmp_path / "c.toml"))
+
+    said = str(caught.value)
+    assert FILES[content] in said
+    assert len(said) < 400
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_refuses_a_template_that_is_nested_without_end(name: str) -> None:
+    source = f"{{% block user %}}{TEMPLATES[name]}{{% endblock %}}"
+
+    with pytest.raises(InputError, match="nested too deeply; write it flatter"):
+        PromptSet([rubric_of("helpfulness")], source)
+
+
+def test_refuses_names_that_no_file_can_have_from_flags_and_from_python(tmp_path: Path) -> None:
+    for value in ("a\0b", "a\udcff"):
+        with pytest.raises(InputError, match="--run: holds a NUL, or bytes that are no UTF-8"):
+            checked_flags({"run": value})
+        with pytest.raises(RobinError, match="Python: run: holds a NUL"):
+            robin_cli.judge(tmp_path / "p.jsonl", attribute="helpfulness", budget=5, model="m", run=value)
+    with pytest.raises(InputError, match="more than 64 bits"):
+        checked_flags({"budget": 10**40})
+
+
+def test_says_in_one_line_that_a_name_is_too_long(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
+
+    done = robin(*judging("http://127.0.0.1:9/v1", data, 3, "--run", "n" * 3000), cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "File name too long" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert len(done.stderr) < 300
+
+
+def test_goes_on_without_a_log_of_requests_that_cannot_be_written(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
+
+    done = robin(*judging(replay_url, data, 12, "--debug-http", "/dev/full"), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("going on without it") == 1
