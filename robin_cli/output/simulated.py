@@ -15,7 +15,7 @@ from rich.text import Text
 from robin_cli.config import SIMULATE, find_config, toml_content
 from robin_cli.data.pools import Pool, load_pools
 from robin_cli.errors import InputError
-from robin_cli.output.curves import check_picture, draw, saved
+from robin_cli.output.curves import Saving, check_picture, draw, saved
 from robin_cli.output.parsing import read_scale
 from robin_cli.output.text import plain
 from robin_cli.records import Scale
@@ -132,14 +132,19 @@ def say_savings(rows: Sequence[Row], settings: SimulateConfig, console: Console)
     """Say how many of uniform's calls each other scheduler saves at equal error, where the curves were drawn to tell."""
     if "uniform" not in settings.schedulers or not settings.plot:
         return
-    console.print(
-        "simulated: calls saved at equal worst-case error, against uniform (– where uniform's curve ends before)"
-    )
+    console.print("simulated: calls saved at equal worst-case error, against uniform")
     for row in rows:
         if row.scheduler != "uniform" and row.budget in settings.budget:
-            share = saved(rows, row.attribute, row.scheduler, row.budget)
-            said = "–" if np.isnan(share) else f"{share:.0%}"
+            said = _said(saved(rows, row.attribute, row.scheduler, row.budget), row.runs)
             console.print(Text(plain(f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {said}")))
+
+
+def _said(saving: Saving, runs: int) -> str:
+    if np.isnan(saving.share):
+        return "– (uniform's curve ends before)"
+    if not saving.is_told:
+        return f"– ({runs} run{'s' * (runs > 1)} cannot tell it from 0)"
+    return f"{saving.share:.0%} (95 %: {saving.low:.0%} to {saving.high:.0%})"
 
 
 def draw_curves(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:

@@ -60,6 +60,7 @@ class Subject:
 class Row:
     """One scheduler at one budget on one subject, over all runs.
 
+    ``wces`` has each run's, the same run at the same place at every budget.
     ``wce_std`` is over runs, 1/(runs − 1), nan for one run; ``wce_sem`` that over √runs. ``correlations`` has the mean over
     runs of each coefficient with the human ratings, nan where there are none.
     """
@@ -72,6 +73,7 @@ class Row:
     wce_sem: float
     runs: int
     correlations: Mapping[str, float]
+    wces: tuple[float, ...]
 
 
 def check(subjects: Sequence[Subject], design: Design) -> None:
@@ -148,6 +150,7 @@ def _one(job: tuple[Subject, str, Design]) -> list[Row]:
                 wce_sem=std / np.sqrt(len(wce)),
                 runs=len(wce),
                 correlations=_correlations(snapshot.estimates, subject.human),
+                wces=tuple(wce.tolist()),
             )
         )
     return rows
