@@ -45,7 +45,7 @@ _SHOWN_HOLD_S = 30.0
 _LONGEST_BACKOFF_S = 60.0
 _LONGEST_PACED_BACKOFF_S = 4.0
 """Where the pacer spreads the requests, a call that was one too many need not stay away for long."""
-_LOOKS_EVERY_S = 4.0
+_LOOKS_EVERY_S = 2.0
 _NEWEST = 1 / 16
 _ANSWERS_ENOUGH = 0.25
 """Where one in four of the latest requests was answered, the endpoint is there, and no call stays away for long."""

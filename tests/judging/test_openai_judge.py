@@ -280,8 +280,8 @@ def test_waits_longer_and_longer_between_tries_but_never_long() -> None:
         talk = ask(wire.url, max_retries=12)
     ceilings = [min(60, 0.5 * 2**tried) for tried in range(12)]
     waits: list[float] = []
-    for slept in talk.slept:  # it looks every 4 s whether others are answered
-        if slept < 4:
+    for slept in talk.slept:  # it looks every 2 s whether others are answered
+        if slept < 2:
             waits.append(slept)
         else:
             waits[-1] += slept
@@ -296,7 +296,7 @@ def test_lets_no_call_wait_for_long_where_others_are_answered() -> None:
     with serving(lambda number, _: refusals.get(number, completion())) as wire:
         talk = ask(wire.url, *[QUESTION] * 21, max_retries=10)
     assert all(isinstance(each, Reply) for each in talk.outcomes)
-    told = [slept for slept in talk.slept if slept >= 4]
+    told = [slept for slept in talk.slept if slept >= 2]
     assert len(talk.slept) == 10
     assert len(told) == 1  # what the endpoint asks for is kept to, all of it
     assert 50 <= told[0] <= 51
