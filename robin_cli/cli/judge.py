@@ -179,7 +179,7 @@ def _deliver(store: RunStore, config: RunConfig) -> None:
     from robin_cli.runs.manifest import settings_of
     from robin_cli.runs.reading import read_run
 
-    data = read_run(store.path)
+    data = read_run(store.path, texts=False)
     scores = score(data)
     messages = messages_for(config)
     try:

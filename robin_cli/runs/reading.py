@@ -50,8 +50,10 @@ class RunData:
         return fold_judgments(index.arms_of(self.judgments), self.judgments, len(index))
 
 
-def read_run(path: Path, pairs: list[Pair] | None = None) -> RunData:
+def read_run(path: Path, pairs: list[Pair] | None = None, *, texts: bool = True) -> RunData:
     """The run at ``path`` as it stands, whether or not a process is at work on it; its ``pairs``, where they are known.
+
+    Without ``texts`` the judgments have no columns text and feedback, which can be larger than the memory.
 
     The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
     in its place, so every answer is met exactly once.
@@ -61,12 +63,13 @@ def read_run(path: Path, pairs: list[Pair] | None = None) -> RunData:
         StorageError: its files are damaged.
     """
     manifest = read_manifest(path)
-    tables = list(read_judgments(path))
+    columns = [name for name in JUDGMENTS.names if texts or name not in {"text", "feedback"}]
+    tables = list(read_judgments(path, columns=columns))
     try:
         pairs = _read_pairs(path / PAIRS) if pairs is None else pairs
     except (OSError, pa.ArrowException) as error:
         raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
-    return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table(), *tables]))
+    return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table().select(columns), *tables]))
 
 
 def count_answers(path: Path) -> tuple[int, int]:

@@ -77,7 +77,7 @@ class Session:
         prices: Sequence[Price | None],
         notify: Callable[[str], None],
     ) -> None:
-        run = read_run(store.path, store.pairs)
+        run = read_run(store.path, store.pairs, texts=False)
         manifest = store.manifest
         self._pairs = run.pairs
         self.index = run.index
@@ -167,7 +167,7 @@ class Session:
     def _retired(self) -> Mapping[str, int]:
         if not self.arms.retired_mask.any():
             return {}
-        run = read_run(self._store.path)
+        run = read_run(self._store.path, texts=False)
         return Counter(retirement_reasons(run.index.arms_of(run.judgments), run.judgments, self.arms).values())
 
     def _question(self, arm: int, draw: int, samples: int) -> Question:

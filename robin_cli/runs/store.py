@@ -253,7 +253,7 @@ class RunStore:
         self._characters = 0
 
     def _write_state(self) -> None:
-        run = read_run(self.path)
+        run = read_run(self.path, texts=False)
         write_table(state_table(run.fold(), run.index), self.path / _STATE)
 
 
