@@ -68,7 +68,7 @@ def read_run(path: Path, pairs: list[Pair] | None = None, *, texts: bool = True)
     try:
         pairs = _read_pairs(path / PAIRS) if pairs is None else pairs
     except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
+        raise _unreadable(path, error) from error
     return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table().select(columns), *tables]))
 
 
@@ -103,7 +103,7 @@ def read_judgments(path: Path, *, columns: list[str] | None = None) -> Iterator[
             with reading(path / FOLDER / f"{number:05}.parquet") as segment:
                 table = pq.read_table(segment, columns=columns, schema=JUDGMENTS, partitioning=None)
         except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"{path}: a file of the run cannot be read ({error}); restore it from a copy") from error
+            raise _unreadable(path, error) from error
         yield table
     if content is not None and content.segment > len(numbers):
         try:
@@ -121,6 +121,12 @@ def segment_numbers(path: Path) -> set[int]:
     if folder.is_symlink():
         raise StorageError(f"{folder}: it is a link, and none is followed here; put the folder itself there")
     return {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
+
+
+def _unreadable(run: Path, error: Exception) -> StorageError:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return StorageError(f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy")
+    return StorageError(f"{run}: a file of the run cannot be read ({error}); restore it from a copy")
 
 
 def _read_pairs(path: Path) -> list[Pair]:
