@@ -67,7 +67,7 @@ def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path
     state = pd.read_parquet(tmp_path / "r" / "state.parquet").set_index("pair_id")
     np.testing.assert_allclose(state["mean"], expected["mean"].loc[state.index])
     status = robin("status", "r", cwd=tmp_path).stdout
-    assert "16 by log probabilities; 8 by their text: 8 off_scale" in " ".join(status.split())
+    assert "16 by log probabilities; 8 by their text: 8 off scale" in " ".join(status.split())
     assert robin("report", "r", cwd=tmp_path).returncode == 0
 
 
