@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from robin_cli.data import lines
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 _Record = tuple[int, list[str] | BadRow]
 """The line a record begins on, and its cells."""
+
+
+_MOST_CELLS = 2**20
+_SHORT = 2**20
+_PIECES = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_NOT_CLOSED = "a quote opened in this row is never closed"
+_QUOTES = (
+    'A cell that holds a quote, a comma or a line break stands in double quotes, and the quotes in it are doubled ("").'
+)
 
 
 def read_csv(stream: BinaryIO, source: str, wanted: Collection[str], delimiter: str = ",") -> Table:
@@ -71,41 +81,67 @@ def _rows(records: Iterator[_Record], names: list[str]) -> Iterator[tuple[int, R
 def _records(stream: BinaryIO, source: str, delimiter: str) -> Iterator[_Record]:
     # The module's own limit is 128 KiB. It is one for the process, so it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), lines.MAX_LINE_BYTES))
-    faults: list[BadRow] = []
-    reader = csv.reader(_decoded(stream, source, faults), delimiter=delimiter, strict=True)
+    text = _Text(stream, source, delimiter)
+    reader = csv.reader(text.lines(), delimiter=delimiter, strict=True)
     while True:
-        begin = reader.line_num + 1
+        text.begin = begin = reader.line_num + 1
         try:
             cells = next(reader, None)
         except csv.Error as error:
             _raise_not_csv(error, f"{source}:{begin}")
+        text.size = text.marks = 0
         if cells is None:
             return
-        if faults:
-            yield begin, faults[0]
-            faults.clear()
+        if text.faults:
+            yield begin, text.faults[0]
+            text.faults.clear()
         elif any(cells):
             yield begin, cells
 
 
-def _decoded(stream: BinaryIO, source: str, faults: list[BadRow]) -> Iterator[str]:
-    """The lines as text. What is wrong with one is put into ``faults``, for the reader knows what row it belongs to."""
-    for number, line in lines.numbered_lines(stream, source):
-        if isinstance(line, BadRow):
-            raise InputError(f"{source}:{number}: {line}")  # whether it ends inside a quoted cell is not known
-        # Old Macs end lines with a carriage return alone, which csv accepts only as the end of what it is given.
-        for piece in line.splitlines(keepends=True) if b"\r" in line else (line,):
-            try:
-                yield piece.decode("utf-8")
-            except UnicodeDecodeError as error:
-                faults.append(BadRow(not_utf8(piece, error)))
-                yield piece.decode("utf-8", "replace")
+class _Text:
+    """The lines of a file as text, and how long the row is that they are part of.
+
+    What is wrong with a line is put into ``faults``, for the reader knows what row it belongs to. Quotes may spread a row over
+    any number of lines; past MAX_LINE_BYTES, or _MOST_CELLS, it is an InputError.
+    """
+
+    def __init__(self, stream: BinaryIO, source: str, delimiter: str) -> None:
+        self.faults: list[BadRow] = []
+        self.begin, self.size, self.marks = (
+            1,
+            0,
+            0,
+        )  # where the row begins; its bytes, and delimiters behind the first _SHORT
+        self._stream, self._source, self._delimiter = stream, source, delimiter.encode()
+
+    def lines(self) -> Iterator[str]:
+        """The lines, with their ends."""
+        for number, line in lines.numbered_lines(self._stream, self._source):
+            if isinstance(line, BadRow):  # whether it ends inside a quoted cell is not known
+                raise InputError(f"{self._source}:{number}: {line}")
+            # Old Macs end lines with a carriage return alone, which csv accepts only as the end of what it is given.
+            several = b"\r" in line and not (line.endswith(b"\r\n") and line.count(b"\r") == 1)
+            for piece in map(re.Match.group, _PIECES.finditer(line)) if several else (line,):
+                self.size += len(piece)
+                if self.size > _SHORT:
+                    self._check(piece)
+                try:
+                    yield piece.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    self.faults[:] = self.faults or [BadRow(not_utf8(piece, error))]
+                    yield piece.decode("utf-8", "replace")
+
+    def _check(self, piece: bytes) -> None:
+        self.marks += piece.count(self._delimiter)
+        if self.size > lines.MAX_LINE_BYTES or self.marks > _MOST_CELLS:
+            what = f"{lines.MAX_LINE_BYTES / 2**20:g} MiB" if self.marks <= _MOST_CELLS else f"{_MOST_CELLS:,} cells"
+            raise InputError(
+                f"{self._source}:{self.begin}: {_NOT_CLOSED}, or the row is longer than {what}. {_QUOTES} Else shorten the row."
+            )
 
 
 def _raise_not_csv(error: csv.Error, place: str) -> NoReturn:
     endless = "end of data" in str(error) or "field limit" in str(error)
-    reason = "a quote opened in this row is never closed" if endless else f"not valid CSV: {error}"
-    raise InputError(
-        f"{place}: {reason}. A cell that holds a quote, a comma or a line break stands in double quotes, "
-        'and the quotes in it are doubled ("").'
-    ) from None
+    reason = _NOT_CLOSED if endless else f"not valid CSV: {error}"
+    raise InputError(f"{place}: {reason}. {_QUOTES}") from None

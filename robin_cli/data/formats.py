@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from robin_cli.data.csv_rows import read_csv, read_tsv
 from robin_cli.data.json_rows import read_json_array, read_json_lines
-from robin_cli.data.lines import BOM
+from robin_cli.data.lines import BOM, check_unpacked
 from robin_cli.data.parquet_rows import read_parquet
 from robin_cli.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from _typeshed import WriteableBuffer
 
     from robin_cli.data.rows import Reader, Table
 
@@ -34,10 +36,23 @@ _TEXT: dict[str, Reader] = {
 def _gunzipped(reader: Reader) -> Reader:
     def read(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:
         # GzipFile's own readline is Python; a buffer around it makes lines in C.
-        unzipped = io.BufferedReader(gzip.GzipFile(fileobj=stream, mode="rb"), _BUFFER_BYTES)
-        return reader(unzipped, source, wanted)
+        return reader(io.BufferedReader(_Unzipped(stream, source), _BUFFER_BYTES), source, wanted)
 
     return read
+
+
+class _Unzipped(gzip.GzipFile):
+    """A gzip file that stops where it has become far more than a text would."""
+
+    def __init__(self, stream: BinaryIO, source: str) -> None:
+        self._packed, self._source = stream.seek(0, io.SEEK_END), source
+        stream.seek(0)
+        super().__init__(fileobj=stream, mode="rb")
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        count = super().readinto(buffer)
+        check_unpacked(self.tell(), self._packed, self._source)
+        return count
 
 
 _GZIP = b"\x1f\x8b"

@@ -61,6 +61,7 @@ class Gathering:
             try:
                 self._add(number, row, fields)
             except BadRow as bad:
+                bad.__traceback__ = None  # with the frame that it names it would outlive its row: no collector runs
                 if len(self.pairs) == self._limit:
                     continue
                 said = f"{_place(source, table.unit, number)}: {bad}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import TYPE_CHECKING, BinaryIO
 
 from robin_cli.data.rows import BadRow
@@ -17,6 +18,15 @@ MAX_LINE_BYTES = 32 * 2**20
 MAX_FILE_BYTES = 16 * 2**30
 """The longest file, in bytes after decompression."""
 
+MOST_UNPACKED = 2**29
+"""How much a compressed file may unpack to, in bytes, where that is more than MOST_TIMES its size."""
+
+MOST_TIMES = 100
+"""Text that people and models write is packed to a tenth; what unpacks a hundredfold is made to fill the memory."""
+
+LIMIT_ENV = "ROBIN_MAX_UNPACKED_GB"
+"""The environment variable that raises the limits on what is unpacked; not a setting, for a folder's robin.toml to raise."""
+
 BOM = b"\xef\xbb\xbf"
 
 _CHUNK_BYTES = 2**20
@@ -28,6 +38,24 @@ _FOREIGN = {
     b"\xff\xfe": "is UTF-16. Save it as UTF-8.",
     b"\xfe\xff": "is UTF-16. Save it as UTF-8.",
 }
+
+
+def at_most(limit: int) -> int:
+    """``limit`` bytes, or what the environment raises it to. InputError if that is no number."""
+    wanted = os.environ.get(LIMIT_ENV, "0")
+    try:
+        return max(limit, int(float(wanted) * 2**30))
+    except (ValueError, OverflowError):
+        raise InputError(f"{LIMIT_ENV}={wanted[:40]}: must be a number of GiB, for example 4") from None
+
+
+def check_unpacked(unpacked: int, packed: int, source: str) -> None:
+    """InputError if ``packed`` bytes of a file have become more than it may."""
+    if unpacked > MOST_UNPACKED and unpacked > MOST_TIMES * packed and unpacked > at_most(MOST_UNPACKED):
+        raise InputError(
+            f"{source}: unpacks to more than {unpacked / 2**30:.1f} GiB, over {MOST_TIMES} times its size, as files "
+            f"made to fill the memory do. If you trust it, allow more: {LIMIT_ENV}=4 (GiB) in the environment"
+        )
 
 
 def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes | BadRow]]:
@@ -43,7 +71,7 @@ def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes |
             refuse_foreign(line, source)
             line = line.removeprefix(BOM)  # Excel and Notepad write one
         if len(line) > MAX_LINE_BYTES:
-            yield number, BadRow(_too_long())
+            yield number, BadRow(too_long("line"))
             total += _skip_line(stream, line, MAX_FILE_BYTES - total)
         else:
             yield number, line
@@ -103,8 +131,10 @@ def _skip_line(stream: BinaryIO, line: bytes, most: int) -> int:
     return skipped
 
 
-def _too_long() -> str:
+def too_long(unit: str) -> str:
+    """What to say of a line or a row past MAX_LINE_BYTES."""
+    ends = "check that the file has line ends, " if unit == "line" else ""
     return (
-        f"the line is longer than {MAX_LINE_BYTES / 2**20:g} MiB. "
-        "Shorten the row, check that the file has line ends, or leave such rows out with --skip-bad-rows."
+        f"the {unit} is longer than {MAX_LINE_BYTES / 2**20:g} MiB. "
+        f"Shorten the row, {ends}or leave such rows out with --skip-bad-rows."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,15 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from robin_cli.data.annotators import is_of_annotators, ratings_of
 from robin_cli.data.formats import reader_of
 from robin_cli.data.hub import HUB
+from robin_cli.data.lines import check_unpacked
+from robin_cli.data.parquet_rows import read_table
 from robin_cli.data.sources import expanded
 from robin_cli.errors import InputError
 from robin_cli.files import reading
+
+_COLUMNS = ("pair_id", "attribute", "rating")
 
 
 def _read_csv(path: Path) -> pa.Table:
@@ -28,8 +32,13 @@ def _read_csv(path: Path) -> pa.Table:
     return pacsv.read_csv(path, convert_options=text)
 
 
+def _read_parquet(path: Path) -> pa.Table:
+    with path.open("rb") as file:
+        return read_table(file, str(path), _COLUMNS)
+
+
 _READERS = {
-    ".parquet": pq.read_table,
+    ".parquet": _read_parquet,
     ".csv": _read_csv,
     ".jsonl": pajson.read_json,
 }
@@ -134,7 +143,13 @@ def _judgments(run: Path) -> pa.Table:
     segments = [] if folder.is_symlink() else sorted(folder.glob("*.parquet"))
     if not segments:
         raise InputError(f"{run}: a folder, but no run with finished judgments in it")
-    table = pa.concat_tables(map(_segment, segments), promote_options="default")
+    tables, unpacked, packed = [], 0, 0
+    for segment in segments:
+        with reading(segment) as file:
+            tables.append(read_table(file, str(segment), (*_COLUMNS, "judge")))
+            unpacked, packed = unpacked + tables[-1].nbytes, packed + file.seek(0, io.SEEK_END)
+        check_unpacked(unpacked, packed, str(run))
+    table = pa.concat_tables(tables, promote_options="default")
     # Judgments without the judge's name are from before there could be several.
     if "judge" not in table.column_names or table["judge"].null_count or len(table["judge"].unique()) < 2:
         return table
@@ -142,17 +157,13 @@ def _judgments(run: Path) -> pa.Table:
     return table.set_column(table.column_names.index("attribute"), "attribute", names)
 
 
-def _segment(path: Path) -> pa.Table:
-    wanted = ("pair_id", "attribute", "rating", "judge")
-    with reading(path) as opened, pq.ParquetFile(opened) as file:
-        return file.read(columns=[name for name in wanted if name in file.schema_arrow.names])
-
-
 def _with_human(pool: Pool, run: Path) -> Pool:
     """The pool of a run with the human ratings of its pairs, where they have any of this attribute."""
-    with reading(run / "pairs.parquet") as file:
-        pairs = pq.read_table(file)
-    attribute = next((name for name in (pool.name, pool.name.rpartition("/")[2]) if name in pairs.column_names), None)
+    names = (pool.name, pool.name.rpartition("/")[2])
+    path = run / "pairs.parquet"
+    with reading(path) as file:
+        pairs = read_table(file, str(path), ("pair_id", *names))
+    attribute = next((name for name in names if name in pairs.column_names), None)
     if attribute is None:
         return pool
     known = dict(zip(pairs["pair_id"].to_pylist(), pairs[attribute].to_pylist(), strict=True))

@@ -48,9 +48,9 @@ def kind(value: object) -> str:
     return words.get(type(value), f"a {type(value).__name__}")
 
 
-def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:
-    """What to say of bytes that are not UTF-8; the offset is in ``data`` and counts from 0."""
+def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError, before: int = 0) -> str:
+    """What to say of bytes that are not UTF-8; the offset counts from 0, ``before`` bytes before ``data``."""
     return (
-        f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8. "
+        f"byte 0x{data[error.start]:02X} at offset {before + error.start} is not UTF-8. "
         "Save the file as UTF-8 (iconv -f latin1 -t utf-8, if that is what it is)."
     )

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 
 from robin_cli.allocation.arms import Arms
 from robin_cli.data.collector import no_collector
-from robin_cli.errors import StorageError
+from robin_cli.data.lines import check_unpacked
+from robin_cli.data.parquet_rows import check_table, table_batches
+from robin_cli.errors import InputError, StorageError
 from robin_cli.files import reading
 from robin_cli.records import Pair
 from robin_cli.runs.fold import ArmIndex, fold_judgments
@@ -67,7 +69,9 @@ def read_run(path: Path, pairs: list[Pair] | None = None, *, texts: bool = True)
     tables = list(read_judgments(path, columns=columns))
     try:
         pairs = _read_pairs(path / PAIRS) if pairs is None else pairs
-    except (OSError, pa.ArrowException) as error:
+    except InputError as error:
+        raise StorageError(str(error)) from None
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise _unreadable(path, error) from error
     return RunData(path, manifest, pairs, pa.concat_tables([JUDGMENTS.empty_table().select(columns), *tables]))
 
@@ -98,10 +102,17 @@ def read_judgments(path: Path, *, columns: list[str] | None = None) -> Iterator[
     numbers = sorted(segment_numbers(path))
     if numbers != list(range(1, len(numbers) + 1)):
         raise StorageError(f"{path / FOLDER}: segments are missing ({len(numbers)} of {numbers[-1]}); restore a copy")
+    unpacked = packed = 0
     for number in numbers:
         try:
-            with reading(path / FOLDER / f"{number:05}.parquet") as segment:
+            name = path / FOLDER / f"{number:05}.parquet"
+            with reading(name) as segment:
+                check_table(segment, str(name), columns or JUDGMENTS.names)
                 table = pq.read_table(segment, columns=columns, schema=JUDGMENTS, partitioning=None)
+                unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
+            check_unpacked(unpacked, packed, str(path / FOLDER))
+        except InputError as error:  # files of a run that somebody sent may be made to fill the memory
+            raise StorageError(str(error)) from None
         except (OSError, pa.ArrowException) as error:
             raise _unreadable(path, error) from error
         yield table
@@ -131,8 +142,8 @@ def _unreadable(run: Path, error: Exception) -> StorageError:
 
 def _read_pairs(path: Path) -> list[Pair]:
     pairs: list[Pair] = []
-    with no_collector(), reading(path) as opened, pq.ParquetFile(opened) as file:
-        for batch in file.iter_batches(batch_size=PAIRS_AT_A_TIME):
+    with no_collector(), reading(path) as file:
+        for batch in table_batches(file, str(path)):
             columns = batch.to_pydict()
             ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
             references = columns.pop(REFERENCE, [None] * len(ids))

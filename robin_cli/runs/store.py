@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from robin_cli.allocation.arms import Arms, FloatArray, mean
-from robin_cli.errors import RunError, StorageError
+from robin_cli.data.parquet_rows import read_table
+from robin_cli.errors import InputError, RunError, StorageError
 from robin_cli.files import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.records import Judgment, Pair
 from robin_cli.runs.fold import ArmIndex
@@ -164,10 +165,10 @@ class RunStore:
         path = self.path / _VARIANCES
         try:
             with reading(path) as file:
-                variances: FloatArray = pq.read_table(file)["variance"].to_numpy()
+                variances: FloatArray = read_table(file, str(path), ["variance"])["variance"].to_numpy()
         except FileNotFoundError:
             return None
-        except (OSError, KeyError, pa.ArrowException) as error:
+        except (OSError, InputError, KeyError, pa.ArrowException) as error:
             raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
         return variances
 
@@ -264,7 +265,7 @@ def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
     if any(pair.reference is not None for pair in pairs):
         texts.append(pa.field(REFERENCE, pa.large_string()))
     schema = pa.schema([*texts, *(pa.field(name, pa.float64()) for name in attributes)])
-    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
         for start in range(0, len(pairs), PAIRS_AT_A_TIME):
             batch = pairs[start : start + PAIRS_AT_A_TIME]
             columns: list[list[Any]] = [[getattr(pair, field.name) for pair in batch] for field in texts]

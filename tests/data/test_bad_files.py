@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from robin_cli.data import json_rows, lines
+from robin_cli.data import lines
 from robin_cli.data.formats import READERS
 from robin_cli.data.pairs import load_pairs
 from robin_cli.errors import InputError
@@ -122,7 +122,7 @@ BAD_FILES = {
         "Put the rows in one array",
     ),
     "torn.json": (as_array(HELPSTEER)[:-5], "torn.json:18: not valid JSON", "at column"),
-    "deep.json": (b"[" * 100_000, "deep.json:1: not usable JSON: nested too deeply.", ""),
+    "deep.json": (b"[" * 100_000, "deep.json:row 1: not usable JSON: nested too deeply.", ""),
     "torn.jsonl.gz": (
         gzip.compress(as_lines(HELPSTEER))[:-20],
         "gzip data is cut short or damaged",
@@ -204,27 +204,8 @@ def test_stops_at_a_quote_that_swallows_the_file(tmp_path: Path) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert said.startswith("pairs.csv:2: a quote opened in this row is never closed.")
+    assert said.startswith("pairs.csv:2: a quote opened in this row is never closed, or")
     assert peak < 300 * 2**20
-
-
-def test_stops_a_gzip_bomb_at_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_FILE_BYTES", 40 * 2**20)
-    monkeypatch.setattr(json_rows, "MAX_ARRAY_BYTES", 40 * 2**20)
-    bomb = gzip.compress(b" " * (100 * 2**20), compresslevel=1)
-    for name, step in {
-        "a.jsonl.gz": "read its first pairs with --limit.",
-        "a.json.gz": "Make it JSON lines: jq",
-    }.items():
-        path = written(tmp_path, name, bomb)
-        tracemalloc.start()
-        try:
-            said = complaint(path, skip_bad_rows=True)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert step in said
-        assert peak < 130 * 2**20
 
 
 def test_caps_parquet_as_it_caps_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

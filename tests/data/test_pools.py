@@ -76,7 +76,7 @@ def test_keeps_ids_in_csv_as_they_are_written(tmp_path: Path) -> None:
         ("p.jsonl", '{"pair_id": null, "rating": 1}\n{"pair_id": "a", "rating": 1}\n', "1 rows have no pair_id"),
         ("p.csv", "pair_id,answer\na,1\n", 'no column "rating"; found pair_id, answer'),
         ("p.txt", "", "a .parquet, .csv or .jsonl file, or a run directory"),
-        ("p.parquet", "no parquet", "cannot be read"),
+        ("p.parquet", "no parquet", "not a Parquet file that can be read"),
         ("p.jsonl", b'{"pair_id": "a", "\xd0": 1, "rating": 1}\n', "not UTF-8"),
         ("p.jsonl", b'{"pair_id": "\xd0", "rating": 1}\n', "not UTF-8"),
         ("p.csv", "pair_id,rating,rating\na,1,2\n", 'more than one column "rating"'),
