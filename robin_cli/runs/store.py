@@ -75,7 +75,7 @@ class RunStore:
         ]
         if not found.files:
             return
-        new, rejected = checked(found.lines, read_run(self.path))
+        new, rejected = checked(found.lines, read_run(self.path, texts=False))
         self._journal.append(new)
         self._rows.extend(new)
         if rejected:
