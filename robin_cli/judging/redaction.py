@@ -31,7 +31,7 @@ class Redactor:
             text = text.replace(self._key, "[key]")
             text = text.replace(self._hash, "[key]")  # litellm names keys by it
         text = _LOOKS_LIKE_A_KEY.sub("[key]", text)
-        return text[:-half_a_key] if half_a_key else text
+        return (text[:-half_a_key] or "[key]") if half_a_key else text
 
     def reply(self, reply: Reply) -> Reply:
         """A reply without the key, and otherwise to the letter: what looks like a key may be part of a feedback."""
