@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -245,7 +245,7 @@ def _dataset(data: Any, config: RunConfig, notify: Callable[[str], None]) -> Dat
     named = isinstance(data, (str, Path)) or (isinstance(data, Sequence) and _are_names(data))
     if named or not isinstance(data, Sequence):
         found = pairs_of(config, prompts_of(config), notify, partial(_load, data))
-        return found if named else _in_memory(found.pairs, found.skipped)
+        return found if named else replace(found, sha256=_in_memory(found.pairs, 0).sha256, source="Python", files=())
     if config.columns:
         raise InputError(f"{config.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
     return _in_memory(list(data)[: config.limit], 0)

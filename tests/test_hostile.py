@@ -42,7 +42,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with serving(answer) as wire:
         command = ("judge", CORPUS, "-b", str(4 * len(TEXTS)), "-a", "helpfulness", "--base-url", wire.url)
         done = robin(*command, "--model", "m", "--run", "r", "-o", "scores.csv", "--skip-bad-rows", cwd=folder)
-    assert "2 bad rows left out" in done.stderr
+    assert "2 bad rows of" in done.stderr
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return folder

@@ -32,7 +32,7 @@ def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
     if type(response) is not str or not response.isascii():
         response = _text(row, fields.response, fields)
     if not prompt or prompt.isspace():
-        raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}")
+        raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}", "no prompt")
     own_id = _own_id(row, fields.id, fields) if fields.id else None
     human: dict[str, float] = {}
     for field in fields.ratings:
@@ -54,10 +54,12 @@ def _text(row: Row, field: Field, fields: Fields) -> str:
         return value
     if value is MISSING:
         missing = [each for each in fields.required() if not is_in(row, each)]
-        raise BadRow(no_such_fields(missing, names_in(row), fields))
+        raise BadRow(no_such_fields(missing, names_in(row), fields), f"no {field.name}")
     if value is None:
-        raise BadRow(f"{_called(row, field)} is null or empty. {_or_skip(f'Give the row a {field.name}')}")
-    raise BadRow(f"{_called(row, field)} is {kind(value)}, not text. {_or_skip('Write it as text')}")
+        said = f"{_called(row, field)} is null. {_or_skip(f'Give the row a {field.name}')}"
+        raise BadRow(said, f"no {field.name}")
+    said = f"{_called(row, field)} is {kind(value)}, not text. {_or_skip('Write it as text')}"
+    raise BadRow(said, f"the {field.name} is no text")
 
 
 def _reference(row: Row, field: Field, fields: Fields) -> str | None:
@@ -75,7 +77,8 @@ def _check_encodable(text: str, row: Row, field: Field) -> None:
         except UnicodeEncodeError as error:
             raise BadRow(
                 f"{_called(row, field)} holds half of a surrogate pair (\\u{ord(text[error.start]):04x}), "
-                f"which no UTF-8 file can store. {_or_skip('Correct the text')}"
+                f"which no UTF-8 file can store. {_or_skip('Correct the text')}",
+                "not UTF-8",
             ) from None
 
 
@@ -87,13 +90,14 @@ def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
         _check_encodable(value, row, field)
         return value
     if value is MISSING and field.mapped:
-        raise BadRow(no_such_fields([field], names_in(row), fields))
+        raise BadRow(no_such_fields([field], names_in(row), fields), "no id")
     absent = value is MISSING or value is None or value == "" or kind(value) == "NaN"
     if absent and not field.mapped:
         return None
     what = "null or empty" if absent else f"{kind(value)}, not text or a whole number"
     raise BadRow(
-        f"the id in {_called(row, field)} is {what}. Correct it, or make ids from the text with --columns id={NOT_READ}."
+        f"the id in {_called(row, field)} is {what}. Correct it, or make ids from the text with --columns id={NOT_READ}.",
+        "no id" if absent else "the id is no text",
     )
 
 
@@ -119,7 +123,8 @@ def one_rating(value: object, row: Row, field: Field) -> float | None:
         what = f'"{shown(value)}"' if isinstance(value, (str, int, float, Decimal)) else kind(value)
         raise BadRow(
             f"the human rating in {_called(row, field)} is {what}, not a finite number. "
-            f"Give a number or null, or do not read these ratings: --columns {field.name}={NOT_READ}."
+            f"Give a number or null, or do not read these ratings: --columns {field.name}={NOT_READ}.",
+            "a human rating is no number",
         )
     return number
 

@@ -27,7 +27,7 @@ _QUOTES = (
 
 
 def read_csv(stream: BinaryIO, source: str, wanted: Collection[str], delimiter: str = ",") -> Table:
-    """Rows of cells, quoted as Excel and RFC 4180 have it; an empty cell is null, a row of empty cells no row.
+    """Rows of cells, quoted as Excel and RFC 4180 have it; an empty cell is an empty text, a row of empty cells no row.
 
     Raises InputError for a header that cannot be used and for quotes that do not close: where a row ends is not known
     after them.
@@ -70,12 +70,12 @@ def _rows(records: Iterator[_Record], names: list[str]) -> Iterator[tuple[int, R
                 line,
                 BadRow(
                     f"the row has {len(cells)} cells, the header {len(names)}. Put cells that hold a comma or a "
-                    "line break in double quotes, or leave such rows out with --skip-bad-rows."
+                    "line break in double quotes, or leave such rows out with --skip-bad-rows.",
+                    "too many or too few cells",
                 ),
             )
         else:
-            # CSV cannot tell an empty text from no text; a null is the reading that costs nobody a judge call.
-            yield line, {name: cell or None for name, cell in zip(names, cells, strict=True)}
+            yield line, dict(zip(names, cells, strict=True))
 
 
 def _records(stream: BinaryIO, source: str, delimiter: str) -> Iterator[_Record]:
@@ -129,7 +129,7 @@ class _Text:
                 try:
                     yield piece.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    self.faults[:] = self.faults or [BadRow(not_utf8(piece, error))]
+                    self.faults[:] = self.faults or [BadRow(not_utf8(piece, error), "not UTF-8")]
                     yield piece.decode("utf-8", "replace")
 
     def _check(self, piece: bytes) -> None:

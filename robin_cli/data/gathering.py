@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,18 +19,25 @@ if TYPE_CHECKING:
     from robin_cli.records import Pair
 
 
+_NAMED = 3
+AGAIN = "the same pair or id again"
+
+
 class Gathering:
     """The pairs so far, in the order of the data.
 
     Attributes:
         pairs: the pairs, each with its first row's human ratings until :meth:`finished`.
-        skipped: how many bad rows were left out; ``skip_bad_rows`` False raises at the first.
+        reasons: how many bad rows were left out, by their reason; ``skip_bad_rows`` False raises at the first.
+        first_bad: what was said of the first few of them.
         merged: how many rows were another worker's ratings of a pair that was there.
     """
 
     def __init__(self, *, skip_bad_rows: bool, limit: int | None) -> None:
         self.pairs: list[Pair] = []
-        self.skipped = self.merged = 0
+        self.reasons: Counter[str] = Counter()
+        self.first_bad: list[str] = []
+        self.merged = 0
         self._skip_bad_rows, self._limit = skip_bad_rows, limit
         self._index_of: dict[str, int] = {}
         self._numbers = array("Q")  # of the row that each pair is from, in its source
@@ -37,6 +45,11 @@ class Gathering:
         self._starts: list[int] = []  # the first pair of each source
         self._later: dict[int, list[Mapping[str, float]]] = {}
         self._rated_by_workers = False
+
+    @property
+    def skipped(self) -> int:
+        """How many bad rows were left out."""
+        return self.reasons.total()
 
     @property
     def done(self) -> bool:
@@ -68,7 +81,11 @@ class Gathering:
                 if not self._skip_bad_rows:
                     raise InputError(said) from None
                 first_bad = first_bad or said
-                self.skipped += 1
+                self.reasons[bad.reason] += 1
+                if len(self.first_bad) < _NAMED:
+                    self.first_bad.append(
+                        said.partition(". ")[0]
+                    )  # the fact; what to do, one knows who leaves them out
             if len(self.pairs) == self._limit and not self._rated_by_workers:
                 break
         if taken == len(self.pairs) + self.merged and len(self.pairs) != self._limit:
@@ -115,11 +132,13 @@ class Gathering:
         if made:
             raise BadRow(
                 f"the same prompt and response as {place}. Remove one of them, name a field with ids of their own "
-                "(--columns id=NAME), or keep the first of each with --skip-bad-rows."
+                "(--columns id=NAME), or keep the first of each with --skip-bad-rows.",
+                AGAIN,
             )
         raise BadRow(
             f'the id "{shown(pair.pair_id)}" is that of {place}, too. Give each row an id of its own, make ids from '
-            "the text (--columns id=-), or keep the first of each with --skip-bad-rows."
+            "the text (--columns id=-), or keep the first of each with --skip-bad-rows.",
+            AGAIN,
         )
 
 

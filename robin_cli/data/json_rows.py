@@ -194,14 +194,16 @@ def _line_row(line: bytes) -> Row | BadRow:
         return _object(_parse(line.rstrip()))  # or the line end would count as line 2
     except _NotJSON as error:
         hint = " A file that is one JSON array is named .json." if _first(line) == b"[" else ""
-        return BadRow(f"{error} Correct the line, or leave such rows out with --skip-bad-rows.{hint}")
+        return BadRow(f"{error} Correct the line, or leave such rows out with --skip-bad-rows.{hint}", "not JSON")
 
 
 def _object(value: object) -> Row | BadRow:
     if isinstance(value, dict):
         return value
     hint = " A file that is one JSON array is named .json." if isinstance(value, list) else ""
-    return BadRow(f'the row is {kind(value)}, not an object. Write it as {{"prompt": …, "response": …}}.{hint}')
+    return BadRow(
+        f'the row is {kind(value)}, not an object. Write it as {{"prompt": …, "response": …}}.{hint}', "not an object"
+    )
 
 
 def _parse(data: bytes | bytearray) -> object:

@@ -71,7 +71,7 @@ def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes |
             refuse_foreign(line, source)
             line = line.removeprefix(BOM)  # Excel and Notepad write one
         if len(line) > MAX_LINE_BYTES:
-            yield number, BadRow(too_long("line"))
+            yield number, BadRow(too_long("line"), "too long")
             total += _skip_line(stream, line, MAX_FILE_BYTES - total)
         else:
             yield number, line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +27,10 @@ __all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
 class Dataset:
     """The pairs of one or more files in their order, and what the files were.
 
-    ``skipped`` bad rows were left out; ``merged`` rows were further workers' ratings of a pair. ``sha256`` is of all
-    bytes of the file as it lies on disk, also where ``limit`` ended the reading early; of a data set of the hub, of the
-    rows that were read; of several files, of their hashes. ``files`` are those that were read, each with its own.
+    ``skipped`` bad rows were left out, ``left_out`` counts them by reason, and ``first_left_out`` names a few; ``merged``
+    rows were further workers' ratings of a pair. ``sha256`` is of all bytes of the file as it lies on disk, also where
+    ``limit`` ended the reading early; of a data set of the hub, of the rows that were read; of several files, of their
+    hashes. ``files`` are those that were read, each with its own.
     """
 
     pairs: list[Pair]
@@ -38,6 +39,8 @@ class Dataset:
     source: str
     merged: int = 0
     files: tuple[tuple[str, str], ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    first_left_out: tuple[str, ...] = ()
 
 
 def load_pairs(
@@ -58,8 +61,8 @@ def load_pairs(
     into objects, a name that holds dots itself comes first. A dash means not to look for it: ``{"id": "-"}``
     makes every id from the text. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
 
-    A prompt must hold more than white space. A response may be empty, for that is an answer a model can give and a
-    judge can rate; only in CSV and TSV, which cannot tell it from a missing one, is it an error. An id is text or a
+    A prompt must hold more than white space. A response may be empty, in every format, for that is an answer a model can
+    give and a judge can rate; a null is a missing one, and an error. CSV and TSV have no null. An id is text or a
     whole number; where ``id`` is not mapped, a row without one gets ``pair_id_of`` its text. Ratings are finite
     numbers, also written as text, or a list of them, whose mean counts; null, NaN, an empty text and NA are absent.
     Rows of Summarize From Feedback's axis files with the same texts are workers who rated the same pair: their mean
@@ -118,7 +121,16 @@ def _dataset(gathering: Gathering, files: list[tuple[str, str]]) -> Dataset:
     names = [name for name, _ in files]
     source = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     sha256 = files[0][1] if len(files) == 1 else hashlib.sha256("\n".join(own for _, own in files).encode()).hexdigest()
-    return Dataset(gathering.finished(), gathering.skipped, sha256, source, gathering.merged, tuple(files))
+    return Dataset(
+        gathering.finished(),
+        gathering.skipped,
+        sha256,
+        source,
+        gathering.merged,
+        tuple(files),
+        dict(gathering.reasons.most_common()),
+        tuple(gathering.first_bad),
+    )
 
 
 def _checked(fields: Fields, names: list[str], source: str) -> Fields:

@@ -148,12 +148,13 @@ def _python_rows(batch: pa.RecordBatch) -> Iterable[Row | BadRow]:
 
 def _python_row(batch: pa.RecordBatch) -> Row | BadRow:
     if batch.nbytes > lines.MAX_LINE_BYTES:
-        return BadRow(lines.too_long("row"))
+        return BadRow(lines.too_long("row"), "too long")
     try:
         row: Row = batch.to_pylist()[0]
     except UnicodeDecodeError:
         return BadRow(
-            "the text is not UTF-8. Write the column anew as UTF-8, or leave such rows out with --skip-bad-rows."
+            "the text is not UTF-8. Write the column anew as UTF-8, or leave such rows out with --skip-bad-rows.",
+            "not UTF-8",
         )
     return row
 

@@ -10,7 +10,14 @@ Row = dict[str, object]
 
 
 class BadRow(Exception):
-    """One row that cannot be used: the fact and the next step. The place is put before it where the file is known."""
+    """One row that cannot be used: the fact and the next step. The place is put before it where the file is known.
+
+    ``reason`` is the fact in a few words, without what is particular to the row, for counting.
+    """
+
+    def __init__(self, said: str = "", reason: str = "cannot be read") -> None:
+        super().__init__(said)
+        self.reason = reason
 
 
 class Table(NamedTuple):

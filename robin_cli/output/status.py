@@ -66,6 +66,10 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "rescued": tally(run.path, manifest),
         "in_flight_at_stop": None if working else last.get("in_flight"),
         "pairs": len(run.pairs),
+        "rows_left_out": manifest.data.get("skipped", 0),
+        "rows_left_out_because": manifest.data.get("left_out", {}),
+        "rows_left_out_first": manifest.data.get("first_left_out", []),
+        "empty_responses": sum(not pair.response for pair in run.pairs),
         "attributes": list(manifest.attributes),
         "arms": len(arms),
         "arms_without_rating": int((arms.counts == 0).sum()),
@@ -125,6 +129,20 @@ def _rescued_line(facts: dict[str, Any]) -> dict[str, str]:
     return {"rescued answers": said} if said else {}
 
 
+def _row_lines(facts: dict[str, Any]) -> dict[str, str]:
+    lines = {}
+    if left_out := facts["rows_left_out"]:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in facts["rows_left_out_because"].items())
+        first = f"; the first: {facts['rows_left_out_first'][0]}" if facts["rows_left_out_first"] else ""
+        lines["rows left out"] = (
+            f"{left_out:,}{f' ({why})' if why else ''}: the scores are of the {facts['pairs']:,} pairs that are left, and "
+            f"say nothing of these{first}"
+        )
+    if facts["empty_responses"]:
+        lines["empty responses"] = f"{facts['empty_responses']:,}, judged as they are"
+    return lines
+
+
 def whose(facts: dict[str, Any]) -> str:
     """The judge or the judges of :func:`status_of`, as the owner of a mean."""
     return "the judges'" if len(facts["judges"]) > 1 else "the judge's"
@@ -172,6 +190,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         **_scoring_line(facts),
         "failed calls": counted(facts["failed"]) or "none",
         **_rescued_line(facts),
+        **_row_lines(facts),
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
         "arms": f"{facts['arms']:,} ({_product(facts)}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",

@@ -110,7 +110,20 @@ def pairs_of(
         if near := did_you_mean(name, ours):
             notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
     if dataset.skipped:
-        notify(f"{dataset.source}: {dataset.skipped} bad rows left out (--skip-bad-rows)")
+        of = dataset.skipped + dataset.merged + len(dataset.pairs)
+        rows = f"{dataset.skipped:,} bad row{'s' * (dataset.skipped != 1)} of {of:,}"
+        why = ", ".join(f"{count:,} {reason}" for reason, count in dataset.left_out.items())
+        notify(
+            f"{dataset.source}: {rows} left out (--skip-bad-rows): {why}. The scores are of the rows that are left: where what "
+            "is left out is refused or broken answers, their mean is too high"
+        )
+        for said in dataset.first_left_out:
+            notify(f"left out: {said}")
+    if empty := sum(not pair.response for pair in dataset.pairs):
+        notify(
+            f"{dataset.source}: {empty:,} of {len(dataset.pairs):,} responses are empty; they are judged as they are. If "
+            "they are missing, remove these rows"
+        )
     if dataset.merged:
         notify(
             f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further workers' ratings of the same "
@@ -181,6 +194,11 @@ def manifest_of(config: RunConfig, dataset: Dataset, prompts: PromptSet) -> Mani
             "sha256": dataset.sha256,
             "pairs": len(dataset.pairs),
             "skipped": dataset.skipped,
+            **(
+                {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
+                if dataset.skipped
+                else {}
+            ),
             "columns": dict(config.columns),
             **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
         },

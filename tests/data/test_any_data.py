@@ -61,10 +61,9 @@ def test_reads_any_pairs_back_from_parquet(rows: list[dict[str, Any]]) -> None:
     check_round_trip("pairs.parquet", as_parquet_of_floats, rows)
 
 
-# An empty cell is a missing one in CSV, so that no response is empty here.
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz"])
 @settings(max_examples=60, deadline=None)
-@given(rows=pairs_of(TEXT.filter(bool), st.one_of(TEXT.filter(bool), st.integers(1, 2**63))))
+@given(rows=pairs_of(TEXT, st.one_of(TEXT.filter(bool), st.integers(1, 2**63))))
 def test_reads_any_pairs_back_from_csv(suffix: str, rows: list[dict[str, Any]]) -> None:
     check_round_trip(f"pairs{suffix}", WRITERS[suffix], rows)
 

@@ -40,8 +40,8 @@ BAD_LINES = {
     "7": ("the row is a number, not an object.", 'Write it as {"prompt": …, "response": …}.'),
     "{}": ('no field "prompt" or "response"; found none.', "Use --columns prompt=NAME,response=NAME, NAME being"),
     '{"question": "p", "output": "r"}': ("found question, output.", "Use --columns prompt=question,response=output."),
-    '{"prompt": null, "response": "r"}': ('field "prompt" is null or empty.', f"Give the row a prompt, {SKIP}"),
-    '{"prompt": "p", "response": null}': ('field "response" is null or empty.', f"Give the row a response, {SKIP}"),
+    '{"prompt": null, "response": "r"}': ('field "prompt" is null.', f"Give the row a prompt, {SKIP}"),
+    '{"prompt": "p", "response": null}': ('field "response" is null.', f"Give the row a response, {SKIP}"),
     '{"prompt": NaN, "response": "r"}': ('field "prompt" is NaN, not text.', SKIP),
     '{"prompt": "p", "response": 3}': ('field "response" is a number, not text.', f"Write it as text, {SKIP}"),
     '{"prompt": "p", "response": ["r"]}': ('field "response" is a list, not text.', SKIP),
@@ -171,9 +171,37 @@ def test_names_the_line_a_csv_row_begins_on(tmp_path: Path) -> None:
     assert load_pairs(path, skip_bad_rows=True).skipped == 1
 
 
-def test_takes_an_empty_cell_for_a_missing_response(tmp_path: Path) -> None:
-    path = written(tmp_path, "pairs.csv", as_csv([GOOD, {"prompt": "q", "response": ""}]))
-    assert complaint(path) == f'pairs.csv:3: field "response" is null or empty. Give the row a response, {SKIP}'
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_takes_empty_texts_alike_in_every_format(tmp_path: Path, suffix: str) -> None:
+    rows: list[dict[str, Any]] = [GOOD, {"prompt": "q", "response": ""}]
+    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix](rows))
+    assert [pair.response for pair in load_pairs(path).pairs] == ["r", ""]
+
+    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix]([*rows, {"prompt": "", "response": "s"}]))
+    data = load_pairs(path, skip_bad_rows=True)
+    assert (len(data.pairs), data.left_out) == (2, {"no prompt": 1})
+
+    if ".csv" not in suffix and ".tsv" not in suffix:  # which have no null
+        path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix]([*rows, {"prompt": "q2", "response": None}]))
+        assert 'field "response" is null. Give the row a response, or leave' in complaint(path)
+
+
+def test_names_and_counts_the_rows_that_it_leaves_out(tmp_path: Path) -> None:
+    bad = [{"prompt": "p", "response": None}, {"prompt": "p"}, 7, GOOD, {"prompt": [], "response": "r"}]
+    path = written(tmp_path, "pairs.jsonl", as_lines([GOOD, *bad]) + b"{\n")
+    data = load_pairs(path, skip_bad_rows=True)
+    assert data.left_out == {
+        "no response": 2,
+        "not an object": 1,
+        "the same pair or id again": 1,
+        "the prompt is no text": 1,
+        "not JSON": 1,
+    }
+    assert [said.replace(f"{tmp_path}/", "") for said in data.first_left_out] == [
+        'pairs.jsonl:2: field "response" is null',
+        'pairs.jsonl:3: no field "response"; found prompt',
+        "pairs.jsonl:4: the row is a number, not an object",
+    ]
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), 3.0])
@@ -217,7 +245,7 @@ def test_names_the_field_that_is_bad_by_where_it_stands(tmp_path: Path) -> None:
     assert said.startswith('axis.jsonl:1: the human rating in field "summary.axes.overall" is "good"')
     row["info"]["article"] = None
     said = complaint(written(tmp_path, "axis.jsonl", as_lines([row])))
-    assert said == f'axis.jsonl:1: field "info.post" is null or empty. Give the row a prompt, {SKIP}'
+    assert said == f'axis.jsonl:1: field "info.post" is null. Give the row a prompt, {SKIP}'
 
 
 def test_suggests_a_field_s_usual_name_after_a_wrong_mapping(tmp_path: Path) -> None:
