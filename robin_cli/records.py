@@ -175,6 +175,11 @@ def number_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def things_rated(arms: int, attributes: int, judges: int) -> str:
+    """So many arms, in words: "60 pairs", or what pairs are multiplied by, "120 pairs × attributes"."""
+    return number_of(arms, "pair") + " × attributes" * (attributes > 1) + " × judges" * (judges > 1)
+
+
 def counted(reasons: Mapping[str, int]) -> str:
     """Reasons and how often each, as people read them: "3 missing a rating line, 1 truncated"; empty for none."""
     return ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in sorted(reasons.items()))

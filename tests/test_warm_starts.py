@@ -169,7 +169,7 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
     assert found(["new"], ["clarity"]) == [2.0, 0.5]
     assert not notes
     assert found(["A"], ["clarity", "tone"]) == [4.0, 0.25, 0.0, (4.0 + 0.25 + 0.0) / 3]  # q was not rated for its tone
-    assert "1 of 4 arms" in notes[0]
+    assert "1 of 4 pairs × attributes" in notes[0]
 
 
 def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:

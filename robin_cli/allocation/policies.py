@@ -330,7 +330,7 @@ def robin_hood(setup: Setup) -> RobinHood:
     warm_up = theory_warm_up(arms, budget, delta)
     if arms * warm_up > budget:
         raise InputError(
-            f"--budget {budget}: ROBIN-HOOD in theory mode needs {warm_up} calls for each of {arms} arms before it adapts, "
+            f"--budget {budget}: ROBIN-HOOD in theory mode needs {warm_up} calls for each of {arms} scores before it adapts, "
             f"{smallest_theory_budget(arms, delta)} calls at the least; raise the budget, or use --mode practice"
         )
     return RobinHood(c=4.0 * math.log(4.0 * arms * budget / delta), warm_up=warm_up, objective=setup.objective)

@@ -67,7 +67,7 @@ def check(
     for judge, url in ((each, url) for each in judges for url in each.base_urls):
         found, price = asyncio.run(_look(settings, judge, url, keys[judge.api_key_env]))
         if isinstance(found, Failure):
-            raise EndpointError(f"{url}: the judgment of {judge.name} failed ({found.reason}: {found.detail})")
+            raise EndpointError(f"{url}: the judgment of {judge.name} failed: {' '.join(found.detail.split())}")
         if json:
             print_json(url, found, price)
         else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robin_cli.cli.judge import judge
+from robin_cli.records import number_of
 
 if TYPE_CHECKING:
     from robin_cli.config import RunConfig
@@ -93,7 +94,7 @@ def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) 
 
     if config.budget is not None and calls > config.budget:
         raise InputError(
-            f"--pilot: takes {calls:,} calls, more than the --budget of {config.budget:,}; "
+            f"--pilot: takes {number_of(calls, 'call')}, more than the --budget of {config.budget:,}; "
             "make the pilot smaller, or the budget larger"
         )
     if config.mode == "theory":
@@ -102,7 +103,9 @@ def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) 
             "make a small run in practice mode, and plan with --variances RUN"
         )
     if config.run and (Path(config.run) / FILE).exists() and read_manifest(Path(config.run)).budget > calls:
-        messages.note(f"{config.run} has had more than the pilot's {calls:,} calls already: it is taken as it is")
+        messages.note(
+            f"{config.run} has had more than the pilot's {number_of(calls, 'call')} already: it is taken as it is"
+        )
         return Path(config.run)
     config = confirmed(config)
     api_keys(config)

@@ -67,9 +67,8 @@ def spend(
         messages.note(f"the pilot {store.path} is made already: nothing was sent")
         return
     if outcome is None:
-        messages.note(
-            f"all {store.manifest.budget:,} calls are spent already; for more: robin resume {store.path} --budget N"
-        )
+        all_of_it = number_of(store.manifest.budget, "call")
+        messages.note(f"the budget of {all_of_it} is spent already; for more: robin resume {store.path} --budget N")
         return
     _conclude(store, outcome, config, messages)
 

@@ -136,7 +136,7 @@ class Endpoints:
                     return outcome
                 if not self._others(endpoint):
                     return outcome
-                self._set_aside(endpoint, f"{outcome.reason}: {outcome.detail}", at_once=False)
+                self._set_aside(endpoint, outcome.detail, at_once=False)
             await self._move(seat)
 
     async def aclose(self) -> None:

@@ -273,9 +273,7 @@ class OpenAIJudge:
                     )
                     self._show_hold(problem.after_s)
                 else:
-                    self._tell_once(
-                        f"{problem.reason}: {self._redact(problem.detail)}; trying again", key=problem.reason
-                    )
+                    self._tell_once(f"{self._redact(problem.detail)}; trying again", key=problem.reason)
                 raise _Transient(problem)
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:

@@ -194,7 +194,7 @@ def classify(status: int, body: Body, headers: Mapping[str, str]) -> Problem:
 
 
 def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mapping[str, str]) -> Problem:
-    told = f"{status}: {message}"
+    told = message if message.startswith(str(status)) else f"{status}: {message}"
     code = " ".join(_name(error.get(name)) for name in ("code", "type"))
     if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
         return Refused("filtered", told)

@@ -27,7 +27,7 @@ def facts_of(url: str, seen: Capabilities, price: Price | None) -> dict[str, Any
         "model": reply.model,
         "answered_in_s": round(reply.latency_s, 3),
         "rating": rating.value if rating.value is not None else f"none: {rating.reason}",
-        "answer": plain(reply.answers[0].text[:_EXCERPT], keep=""),
+        "answer": plain(" ".join(reply.answers[0].text[:_EXCERPT].split()), keep=""),
         "parameters_sent": ", ".join(seen.sent),
         "system_message": "taken" if seen.system_role else "refused: its text goes to the front of the user's",
         "several_ratings_a_request": _choices(seen.choices),

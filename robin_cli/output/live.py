@@ -18,7 +18,7 @@ from rich.text import Text
 
 from robin_cli.allocation.arms import Arms, FloatArray, IntArray
 from robin_cli.output.text import cost, dollars, duration, error_text, plain
-from robin_cli.records import counted
+from robin_cli.records import counted, number_of
 from robin_cli.runs.session import Session
 from robin_cli.statistics.worst_error import import_special_functions, likely_worst_error
 
@@ -51,6 +51,12 @@ class Pace:
             self._seen.popleft()
         since, before = self._seen[0]
         return (done - before) / (now - since) if now > since else 0.0
+
+    def left(self, units: int, rate: float) -> str:
+        """How long ``units`` more take at ``rate``, in words."""
+        if rate > 0:
+            return f"{duration(units / rate)} left"
+        return "no answer in the last minute" if self._clock() - self._seen[0][0] >= _WINDOW_S else "no answer yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +126,13 @@ class LiveView:
         bar = Table.grid(padding=(0, 1), expand=True)
         bar.add_column(ratio=1)
         bar.add_column(justify="right", no_wrap=True)
-        share = f"{100 * budget.spent / budget.total:.0f} % of {budget.total:,} calls"
+        share = f"{100 * budget.spent / budget.total:.0f} % of {number_of(budget.total, 'call')}"
         bar.add_row(ProgressBar(total=budget.total, completed=budget.spent), share)
         facts = Table.grid(padding=(0, 2))
         for style in ("dim", "", "dim", ""):
             facts.add_column(style=style)
-        for row in _rows(session, rate, standing, unparsed, failed):
+        left = self._pace.left(budget.left, rate)
+        for row in _rows(session, f"{rate:,.1f}/s, {left}", standing, unparsed, failed):
             facts.add_row(*(Text(plain(cell)) for cell in row))
         return Panel(Group(bar, facts, _most_asked(standing)), box=box.ROUNDED, padding=(0, 1), title="robin judge")
 
@@ -140,10 +147,9 @@ class LiveView:
 
 
 def _rows(
-    session: Session, rate: float, standing: Standing, unparsed: dict[str, int], failed: dict[str, int]
+    session: Session, pace: str, standing: Standing, unparsed: dict[str, int], failed: dict[str, int]
 ) -> list[tuple[str, str, str, str]]:
     stats, budget, purse, total = session.stats, session.budget, session.purse, session.total
-    left = f"{duration(budget.left / rate)} left" if rate else "no answer in the last minute"
     money = cost(total.cost_usd, complete=total.complete, unknown="–" if purse.limit is None else dollars(0))
     if purse.limit is not None:
         money += f" of {dollars(purse.limit)}"
@@ -154,8 +160,13 @@ def _rows(
     else:
         worst = f"about {error_text(standing.worst_error, as_share=session.index.has_several_scales)} (estimated)"
     return [
-        ("spent", f"{budget.spent:,} calls", "phase", "warm-up" if session.scheduler.warming_up else "adaptive"),
-        ("rate", f"{rate:,.1f}/s, {left}", "in flight", f"{stats.in_flight}"),
+        (
+            "spent",
+            number_of(budget.spent, "call"),
+            "phase",
+            "warm-up" if session.scheduler.warming_up else "adaptive",
+        ),
+        ("rate", pace, "in flight", f"{stats.in_flight}"),
         ("tokens", f"{total.prompt_tokens:,} in, {total.completion_tokens:,} out", "money", money),
         ("worst error", worst, "no rating", counted(unparsed) or "none"),
         ("failed calls", counted(failed) or "none", "given up", f"{int(session.arms.retired_mask.sum()):,}"),
@@ -171,6 +182,9 @@ def _most_asked(standing: Standing) -> Table:
     for place, (name, calls, variance) in enumerate(standing.most_asked):
         varied = "–" if math.isnan(variance) else f"{variance:.2f}"
         table.add_row(
-            "asked most" if place == 0 else "", Text(plain(name, keep="")), f"{calls:,} ratings", f"variance {varied}"
+            "asked most" if place == 0 else "",
+            Text(plain(name, keep="")),
+            number_of(calls, "rating"),
+            f"variance {varied}",
         )
     return table

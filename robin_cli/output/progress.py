@@ -14,7 +14,7 @@ from rich.live import Live
 from robin_cli.output.live import REFRESH_HZ, LiveView, Pace, standing_of
 from robin_cli.output.messages import Messages
 from robin_cli.output.text import cost, dollars, duration
-from robin_cli.records import counted
+from robin_cli.records import counted, number_of
 from robin_cli.runs.engine import Stats
 from robin_cli.runs.fold import Spending
 from robin_cli.runs.session import Outcome, Session
@@ -60,11 +60,10 @@ def progress_line(session: Session, pace: Pace) -> str:
     budget, stats = session.budget, session.stats
     unparsed, failed = stats.unparsed.copy(), stats.failed.copy()  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
-    left = f"{duration(budget.left / rate)} left" if rate > 0 else "no answer in the last minute"
     parts = [
-        f"{budget.spent:,} of {budget.total:,} calls",
+        f"{budget.spent:,} of {number_of(budget.total, 'call')}",
         f"{rate:,.1f}/s",
-        left,
+        pace.left(budget.left, rate),
         f"{stats.in_flight} in flight",
         "warm-up" if session.scheduler.warming_up else "adaptive",
     ]
@@ -75,8 +74,8 @@ def progress_line(session: Session, pace: Pace) -> str:
     worst = standing_of(session).worst_error
     if not math.isnan(worst):
         parts.append(f"worst error about {worst:.2f}")
-    troubles = counted(unparsed + failed)
-    return " · ".join([*parts, f"without a rating: {troubles}"] if troubles else parts)
+    troubles = {"without a rating": unparsed, "failed": failed}
+    return " · ".join([*parts, *(f"{kind}: {counted(listed)}" for kind, listed in troubles.items() if listed)])
 
 
 def conclusion(outcome: Outcome) -> list[str]:
@@ -87,10 +86,11 @@ def conclusion(outcome: Outcome) -> list[str]:
         "answers without a rating": stats.unparsed,
         "rated by their text, not by log probabilities": stats.by_text,
         "calls that failed": stats.failed,
-        "arms given up, because they cannot be rated": outcome.retired,
+        "given up, because they cannot be rated": outcome.retired,
     }
+    spent = f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent"
     return [
-        f"{outcome.spent:,} of {outcome.budget:,} calls spent, {stats.ratings:,} ratings in this session ({took})",
+        f"{spent}, {number_of(stats.ratings, 'rating')} in this session ({took})",
         *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
         spent_line(stats, outcome.total),
     ]

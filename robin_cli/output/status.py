@@ -20,7 +20,7 @@ from robin_cli.allocation.policies import empirical_variance
 from robin_cli.output.scores import Scores, agreements, judge_scores, score
 from robin_cli.output.table import judged_by, print_facts
 from robin_cli.output.text import cost, dollars, error_text
-from robin_cli.records import counted
+from robin_cli.records import counted, number_of
 from robin_cli.runs.connection import addresses_of
 from robin_cli.runs.fold import ArmIndex, spending_of
 from robin_cli.runs.locking import is_locked
@@ -106,7 +106,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
 
 def _product(facts: dict[str, Any]) -> str:
     judges = f" × {len(facts['judges'])} judges" if len(facts["judges"]) > 1 else ""
-    return f"{facts['pairs']:,} pairs × {', '.join(facts['attributes'])}{judges}"
+    return f"{number_of(facts['pairs'], 'pair')} × {', '.join(facts['attributes'])}{judges}"
 
 
 def _scoring_line(facts: dict[str, Any]) -> dict[str, str]:
@@ -155,7 +155,7 @@ def _judge_lines(facts: dict[str, Any]) -> dict[str, str]:
     spread = facts["judge_spread"]
     lines = {f"judge {number}": _judge_line(each) for number, each in enumerate(judges, 1)}
     known = "not known: a judge has fewer than two ratings of every pair" if spread is None else error_of(facts, spread)
-    over = f"over {facts['judge_spread_over']:,} scores"
+    over = f"over {number_of(facts['judge_spread_over'], 'score')}"
     return {
         **lines,
         "between judges": f"{known} (standard deviation of their means of one pair, noise taken out; {over})",
@@ -165,8 +165,8 @@ def _judge_lines(facts: dict[str, Any]) -> dict[str, str]:
 def _judge_line(each: dict[str, Any]) -> str:
     mean = "–" if each["mean_score"] is None else f"{each['mean_score']:.2f}"
     money = "" if each["cost_usd_at_least"] is None else f", {cost_of(each)}"
-    over = f"mean {mean} over {each['scores']:,} scores"
-    return f"{each['judge']}: {each['spent']:,} calls, {each['ratings']:,} ratings, {over}{money}"
+    over = f"mean {mean} over {number_of(each['scores'], 'score')}"
+    return f"{each['judge']}: {number_of(each['spent'], 'call')}, {number_of(each['ratings'], 'rating')}, {over}{money}"
 
 
 def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
@@ -184,7 +184,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     lines = {
         "run": facts["run"],
         "state": facts["state"],
-        "budget": f"{facts['spent']:,} of {facts['budget']:,} calls spent",
+        "budget": f"{facts['spent']:,} of {number_of(facts['budget'], 'call')} spent",
         "ratings": f"{facts['ratings']:,}",
         "without a rating": counted(facts["unparsed"]) or "none",
         **_scoring_line(facts),
@@ -192,7 +192,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         **_rescued_line(facts),
         **_row_lines(facts),
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
-        "arms": f"{facts['arms']:,} ({_product(facts)}), "
+        "scores": f"{facts['arms']:,} ({_product(facts)}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
         "worst error": _worst_line(facts),
         "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
@@ -205,7 +205,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         **_judge_lines(facts),
         "given up": counted(facts["retired_reasons"]) or "none",
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
-        + (f" (of {facts['usage_estimated']:,} requests estimated)" if facts["usage_estimated"] else ""),
+        + (f" (of {number_of(facts['usage_estimated'], 'request')} estimated)" if facts["usage_estimated"] else ""),
         "cost": _cost_line(facts),
         **({} if facts["variances_from"] is None else {"warm start": _warm_line(facts)}),
         "judge": f"{facts['judge']}, at {', '.join(facts['base_url'])}",
@@ -287,7 +287,7 @@ def error_of(facts: dict[str, Any], error: float) -> str:
 def _worst_line(facts: dict[str, Any]) -> str:
     estimate = facts["worst_error_estimate"]
     if estimate is None:
-        return "not known: there are arms without a rating"
+        return "not known: some scores have no rating yet"
     return f"the score furthest from the judge's mean is off by about {error_of(facts, estimate)} (estimated)"
 
 
@@ -304,7 +304,7 @@ def _warm_line(facts: dict[str, Any]) -> str:
 def _paper_line(facts: dict[str, Any]) -> str:
     bound = facts["paper_bound"]
     if bound["assumes"] is None:
-        return "none: its theorems cover robin, and robin-hood in theory mode, once every arm is rated"
+        return "none: its theorems cover robin, and robin-hood in theory mode, once every pair is rated"
     if bound["value"] is None:
         return "none before the warm-up is over"
     guarantee = f"δ = {bound['delta']:g}; variances estimated: no guarantee; assumes {bound['assumes']}"
@@ -317,7 +317,7 @@ def agreement_line(found: dict[str, Any]) -> str:
         return f"no agreement is told: {found['pearson']['why']}"
     parts = [f"{name} {each['value']:.2f} {range_of(each)}" for name, each in found.items()]
     whys = dict.fromkeys(f"; {each['why']}" for each in found.values() if each["why"])
-    return f"{', '.join(parts)} (95 % bootstrap over {found['pearson']['n']:,} pairs{''.join(whys)})"
+    return f"{', '.join(parts)} (95 % bootstrap over {number_of(found['pearson']['n'], 'pair')}{''.join(whys)})"
 
 
 def range_of(each: dict[str, Any]) -> str:

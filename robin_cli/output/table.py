@@ -20,7 +20,7 @@ from robin_cli.config import DEFAULT_SORT, DEFAULT_TOP
 from robin_cli.output.fitting import Column, Fitted, fit
 from robin_cli.output.scores import Scores
 from robin_cli.output.text import plain
-from robin_cli.records import MODEL_PREFIX
+from robin_cli.records import MODEL_PREFIX, number_of
 from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.reading import RunData
 
@@ -205,7 +205,7 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
     what = " --what judge-scores" if "judge" in scores.columns and len(run.index.judges) > 1 else ""
     others = "|".join(name for name in _SORTED_BY if name != view.sort)
     shown = min(view.top, lines)
-    rest = f"{shown:,} of {lines:,} rows, " if shown < lines else ""
+    rest = f"{shown:,} of {number_of(lines, 'row')}, " if shown < lines else ""
     notes.append(f"{rest}{_SORTED_BY[view.sort]} (another order: --sort {others})")
     if shown < lines:
         table = f"--format table{' --wide' * view.wide}{order} --top {lines}"

@@ -275,7 +275,7 @@ class Engine:
             if not isinstance(outcome, Failure):
                 health.answered()
                 return outcome
-            self.stats.last_failure = f"{outcome.reason}: {outcome.detail}"
+            self.stats.last_failure = outcome.detail
             if health.blames_the_arm(outcome):
                 return outcome
             self.stats.failed[outcome.reason] += 1

@@ -74,12 +74,11 @@ class Health:
             return True
         if not self._answered and self.failures_in_a_row >= _HOPELESS_FAILURES:
             raise EndpointError(
-                f"{self._said}the endpoint has not answered a single call ({failure.reason}: {failure.detail}); "
+                f"{self._said}the endpoint has not answered a single call ({failure.detail}); "
                 "is the server running, and --base-url right?"
             )
         if (silent_s := self._clock() - self._quiet_since) > STALL_S:
             raise EndpointError(
-                f"{self._said}nothing was answered for {silent_s:.0f} s; the last failure was {failure.reason}: "
-                f"{failure.detail}"
+                f"{self._said}nothing was answered for {silent_s:.0f} s; the last failure was: {failure.detail}"
             )
         return self.failures_in_a_row == 1

@@ -23,6 +23,7 @@ from robin_cli.data.pairs import Dataset, load_pairs
 from robin_cli.errors import InputError, RunError, did_you_mean
 from robin_cli.judges import judges_of
 from robin_cli.judging.rubrics import PromptSet, known_templates, load_prompts
+from robin_cli.records import things_rated
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE, Manifest, differences, ends_of
 from robin_cli.runs.store import RunStore
@@ -217,9 +218,9 @@ def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int)
     arms_a_pair = len(attributes) * judges
     arms = pairs * arms_a_pair
     if budget < arms:
-        what = "pairs" + " × attributes" * (len(attributes) > 1) + " × judges" * (judges > 1)
+        what = things_rated(arms, len(attributes), judges)
         raise InputError(
-            f"--budget {budget}: reaches {budget} of {arms} {what} once; raise it to {arms} or more, or take fewer pairs "
+            f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {arms} or more, or take fewer pairs "
             f"with --limit {max(1, budget // arms_a_pair)}"
         )
 
@@ -245,10 +246,11 @@ def cautions(
     """What a user should know before money is spent on this run; a key goes to each of ``keyed_urls``."""
     policy, arms = policy_of(manifest, index, variances), len(index)
     if manifest.settings["scheduler"] == "robin-hood" and manifest.budget < arms * policy.warm_up:
+        what = things_rated(arms, len(manifest.attributes), len(manifest.judges))
         yield (
-            f"the budget of {manifest.budget} is below ROBIN-HOOD's warm-up of {policy.warm_up} calls for each of {arms} "
-            f"arms: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} up; "
-            "--scheduler two-priors adapts from the second call a pair on, and is the better choice here"
+            f"the budget of {manifest.budget:,} is below ROBIN-HOOD's warm-up of {policy.warm_up} calls for each of "
+            f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
+            "up; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"

@@ -12,6 +12,7 @@ from robin_cli.allocation.policies import empirical_variance
 from robin_cli.allocation.warm import prior_variances
 from robin_cli.data.pools import Pool, load_pools, panel_pool
 from robin_cli.errors import InputError
+from robin_cli.records import things_rated
 from robin_cli.runs.fold import ArmIndex
 from robin_cli.runs.manifest import FILE as MANIFEST
 from robin_cli.runs.manifest import read_manifest
@@ -44,9 +45,8 @@ def earlier_variances(
             f"--variances {source}: has two ratings or more of none of these pairs; are they the same pairs?"
         )
     if unknown:
-        notify(
-            f"{source}: {unknown} of {len(variances)} arms have fewer than two ratings there and get the others' mean"
-        )
+        what = things_rated(len(index), len(index.attributes), len(index.judges))
+        notify(f"{source}: {unknown} of {what} have fewer than two ratings there and get the others' mean")
     units = index.units**2
     return np.where(np.isnan(variances), np.nanmean(variances / units) * units, variances)
 

@@ -171,6 +171,8 @@ def test_the_pace_is_that_of_the_last_minute() -> None:
         pace.rate(done)
 
     assert pace.rate(done) == 0
+    assert pace.left(9, 0) == "no answer in the last minute"
+    assert Pace(lambda: now[0]).left(9, 0) == "no answer yet"  # seconds after it began
 
 
 def ends_and_units(count: int) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:

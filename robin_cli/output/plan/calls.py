@@ -17,6 +17,7 @@ from robin_cli.judges import judge_name, judges_of
 from robin_cli.judging.judge import Message
 from robin_cli.judging.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens, prices_of
 from robin_cli.judging.rubrics import PromptSet
+from robin_cli.records import number_of
 from robin_cli.runs.reading import RunData
 from robin_cli.runs.session import spent_before
 
@@ -126,7 +127,7 @@ def calls_of(
                 cost = _mean(answers["cost_usd"])
             pace = None if already.seconds is None else already.seconds / max(1, len(answers) - 1)
             seconds = max(filter(None, (seconds, pace)), default=None)
-        source = f"as in {len(answers):,} answers of {run.path} ({', '.join(run.manifest.judges)})"
+        source = f"as in {number_of(len(answers), 'answer')} of {run.path} ({', '.join(run.manifest.judges)})"
     least, most = (_dollars(prices, tokens[0], longest) for longest in (0.0, float(config.max_tokens)))
     reserve = _reserve(config, dataset, prompts, prices)
     return Calls(already, tokens[0], tokens[1], cost, least, most, _in_words(config, prices), reserve, seconds, source)

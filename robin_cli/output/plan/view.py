@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.output.text import dollars, duration, plain
+from robin_cli.records import number_of
 
 
 def print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
@@ -31,15 +32,15 @@ def _head(plan: dict[str, Any]) -> list[str]:
     pilot = plan["pilot"]
     sent = "Nothing was sent."
     if pilot is not None:
-        sent = f"The pilot's {pilot['spent']:,} calls count: they are part of each budget."
-    arms = f"{plan['pairs']:,} pairs ({plan['attributes'][0]})"
+        sent = f"The pilot's {number_of(pilot['spent'], 'call')} count: they are part of each budget."
+    arms = f"{number_of(plan['pairs'], 'pair')} ({plan['attributes'][0]})"
     if plan["arms"] > plan["pairs"]:
         judges = f" × {len(plan['judges'])} judges" if len(plan["judges"]) > 1 else ""
-        arms = f"{plan['arms']:,} arms ({plan['pairs']:,} pairs × {', '.join(plan['attributes'])}{judges})"
+        arms = f"{plan['arms']:,} scores ({number_of(plan['pairs'], 'pair')} × {', '.join(plan['attributes'])}{judges})"
     target = plan["for_error"]
     return [
         *([] if target is None else [_target(plan, target), ""]),
-        f"{plan['budget']:,} calls over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
+        f"{number_of(plan['budget'], 'call')} over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
         f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
         f"Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
         f"How ratings vary: {plan['ratings_vary_as']}.",
@@ -52,7 +53,7 @@ def _table(plan: dict[str, Any]) -> Table:
     rows = plan["forecast"]
     columns: list[tuple[str, Any]] = [
         ("calls", lambda row: f"{row['budget']:,}"),
-        ("a pair" if plan["arms"] == plan["pairs"] else "an arm", lambda row: f"{row['calls_an_arm']:.1f}"),
+        ("a pair" if plan["arms"] == plan["pairs"] else "a score", lambda row: f"{row['calls_an_arm']:.1f}"),
         ("money", _money),
         ("time", lambda row: duration(row["seconds"])),
         ("largest error", lambda row: _error(plan, row["worst_error"], row["worst_error_sem"])),
@@ -132,7 +133,9 @@ def _needed(plan: dict[str, Any], needed: dict[str, Any]) -> str:
         else f" (spread evenly: {needed['even_calls_are']} {needed['even_calls']:,})"
     )
     error = _told(plan, needed["worst_error"])
-    return f"For a largest error of {error} you need {needed['calls_are']} {needed['calls']:,} calls{evenly}."
+    return (
+        f"For a largest error of {error} you need {needed['calls_are']} {number_of(needed['calls'], 'call')}{evenly}."
+    )
 
 
 def _told(plan: dict[str, Any], error: float) -> str:
@@ -149,13 +152,13 @@ def _target(plan: dict[str, Any], target: dict[str, Any]) -> str:
         some = target["calls_low"] < target["calls"]
         noise = f" (by the simulation's own noise, {target['calls_low']:,} may do)" if some else ""
         return (
-            f"For {error} you need more than {target['searched_to']:,} calls: up to there it was searched{noise}"
+            f"For {error} you need more than {number_of(target['searched_to'], 'call')}: up to there it was searched{noise}"
             f"{'; ' * bool(about)}{evenly * bool(about)}."
         )
     if target["calls_are"] == "about":
         high = "more" if target["calls_high"] is None else f"{target['calls_high']:,}"
         about.insert(0, f"95 %: {target['calls_low']:,} to {high}")
-    return f"For {error} you need {target['calls_are']} {target['calls']:,} calls" + (
+    return f"For {error} you need {target['calls_are']} {number_of(target['calls'], 'call')}" + (
         f" ({'; '.join(about)})." if about else "."
     )
 
@@ -166,11 +169,11 @@ def _max_cost(plan: dict[str, Any]) -> list[str]:
     if limit is None or least is None:
         return []
     end = (
-        f"{least:,} calls"
+        number_of(least, "call")
         if least == most
-        else f"{least:,} calls or more"
+        else f"{number_of(least, 'call')} or more"
         if most is None
-        else f"{least:,} to {most:,} calls"
+        else f"{least:,} to {number_of(most, 'call')}"
     )
     stopped = {
         verdict: [f"{row['budget']:,}" for row in plan["forecast"] if row["within_max_cost"] is within]

@@ -18,7 +18,7 @@ from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.scores import Scores, score
 from robin_cli.output.status import facts_of, lines_of
 from robin_cli.output.table import judged_by
-from robin_cli.records import Scale
+from robin_cli.records import Scale, number_of
 from robin_cli.runs.reading import RunData
 from robin_cli.statistics.agreement import agreement
 from robin_cli.statistics.intervals import ALPHA
@@ -229,7 +229,7 @@ def _headline(common: _Common) -> list[tuple[str, str, str]]:
         (
             f"mean of A{common.suffix}",
             f"{mean_a[both].mean():.3f}" if count else "–",
-            f"over {count:,} scores that both runs have",
+            f"over {number_of(count, 'score')} that both runs have",
         ),
         (f"mean of B{common.suffix}", f"{mean_b[both].mean():.3f}" if count else "–", "over the same"),
         (
@@ -270,7 +270,7 @@ def _warnings(a: RunData, b: RunData, facts: list[dict[str, Any]], both: _Common
         texts.get(pair.pair_id, (pair.prompt, pair.response)) != (pair.prompt, pair.response) for pair in b.pairs
     )
     if changed:
-        found.append(f"{changed:,} pairs of one id have other texts in B than in A.")
+        found.append(f"{number_of(changed, 'pair')} of one id have other texts in B than in A.")
     return found
 
 

@@ -16,7 +16,7 @@ from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.scores import Scores, judge_scores, score
 from robin_cli.output.status import agreement_line, cost_of, error_of, facts_of, lines_of, range_of, whose
 from robin_cli.output.table import judged_by
-from robin_cli.records import MODEL_PREFIX
+from robin_cli.records import MODEL_PREFIX, number_of
 from robin_cli.runs.reading import RunData
 
 _MOST_ROWS = 20_000
@@ -35,7 +35,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
     place = {pair: number for number, pair in enumerate(pairs)}
     attributes = ", ".join(facts["attributes"])
     return Page(
-        title=f"{attributes} of {facts['pairs']:,} pairs",
+        title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
         headline=_headline(facts, scores, run.index.units[:: len(run.index.judges)]),
         warnings=_warnings(facts),
@@ -74,7 +74,7 @@ def _headline(facts: dict[str, Any], scores: Scores, units: FloatArray) -> list[
     tokens = f"{facts['prompt_tokens']:,} tokens in, {facts['completion_tokens']:,} out"
     lines.append(("cost", cost_of(facts), tokens))
     if facts["judge_spread"] is not None:
-        over = f"over {facts['judge_spread_over']:,} scores"
+        over = f"over {number_of(facts['judge_spread_over'], 'score')}"
         apart = f"standard deviation of the judges' means of one pair, noise taken out; {over}"
         lines.append(("between judges", error_of(facts, facts["judge_spread"]), apart))
     for attribute, found in facts["agreement"].items():
@@ -84,7 +84,7 @@ def _headline(facts: dict[str, Any], scores: Scores, units: FloatArray) -> list[
             (
                 f"Spearman ρ with human {attribute}",
                 value,
-                each["why"] or f"95 % interval {range_of(each)}, bootstrap over {each['n']:,} pairs",
+                each["why"] or f"95 % interval {range_of(each)}, bootstrap over {number_of(each['n'], 'pair')}",
             )
         )
     return lines
@@ -93,7 +93,7 @@ def _headline(facts: dict[str, Any], scores: Scores, units: FloatArray) -> list[
 def _mean_line(name: str, scores: FloatArray) -> tuple[str, str, str]:
     rated = scores[~np.isnan(scores)]
     mean = f"{rated.mean():.2f}" if len(rated) else "–"
-    return name, mean, f"over {len(rated):,} scores; how they differ: standard deviation {_spread(rated)}"
+    return name, mean, f"over {number_of(len(rated), 'score')}; how they differ: standard deviation {_spread(rated)}"
 
 
 def _warnings(facts: dict[str, Any]) -> list[str]:
