@@ -2,20 +2,45 @@
 
 A server says "too many" for two different reasons: it has so many slots, or it takes so many requests a minute. The
 remedy for one does nothing for the other, so each has a control of its own, and whichever of them was holding the calls
-back when the server complained is the one that gives way.
+back when the server complained is the one that gives way. Many servers say nothing at all and let calls wait: that more
+calls at a time bring no more answers is all there is to see.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
-_MORE_PAYS = 0.15
-"""More calls at a time are kept if answers a second grow by this part of what they could: 15 % for twice the calls."""
+_PAYS = 0.2
+"""More calls at a time pay if answers a second grow by this power of them: by 15 % for twice the calls."""
 
-_MEASURED = 16
+_HARDLY_PAYS = 0.36
+"""It is clear enough that more do not pay once growth is likely below this: 28 % for twice the calls."""
+
+_PAYS_AT_ONCE = 0.58
+"""Growth by this, half as much again for twice the calls, needs no second look: hardly any call met a queue."""
+
+_ROOM = 1.3
+"""Calls at a time for each that the server works on: enough that no slot waits for us, and few calls wait for a slot."""
+
+_VERY_FIRST_LOOK = 16
+_FIRST_LOOK = 8
+_LONGEST_LOOK = 200
+_IN_TURN = 0.3
+"""If the latencies of the very first answers differ by more, they may have waited for one another."""
+
+_LEAST_SPREAD = 0.25
+"""Latencies differ by so much at least, whatever a few answers say: other things than the number of calls move them."""
+
+_FAR_UP = 32
+_FORGETS = 0.95
 _QUIET = 200
-"""Answers between two tries for more, once a limit was met: so no more than some 1 in 200 requests is refused for trying."""
+"""Answers between two tries, at first: so no more than some 1 in 200 requests is refused for trying."""
 
+_DEAR = 8
+"""As many times the answers of a try with too few calls at a time come before the next: it costs little of the whole."""
+
+_SELDOM = 64 * _QUIET
 _HOLDS_APART = 20
 """The next try comes no sooner than this many times the wait that the last one cost."""
 
@@ -25,39 +50,157 @@ _SLOWEST = 0.2
 _OUTAGE_S = 2.0
 
 
+class _Level:
+    """What was seen with so many calls at a time: answers, how long each took, and how many were really under way."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+        self.answers = 0
+        self.looks = 0
+        self._latency_s = 0.0
+        self._squares = 0.0
+        self._under_way_s = 0.0
+        self._seconds = 0.0
+
+    def answered(self, latency_s: float) -> None:
+        self.answers += 1
+        self._latency_s += latency_s
+        self._squares += latency_s**2
+
+    def looked(self, seconds: float, under_way_s: float) -> None:
+        self.looks += 1
+        self._seconds += seconds
+        self._under_way_s += under_way_s
+
+    @property
+    def rate(self) -> float:
+        """Answers a second by Little's law: under way, over the time each takes. A count would swing with answers in bursts."""
+        if not self._latency_s:
+            return float("inf")
+        under_way = self._under_way_s / self._seconds if self._seconds else self.calls
+        return under_way * self.answers / self._latency_s
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the latencies over their mean."""
+        if not self._latency_s:
+            return 0.0
+        mean = self._latency_s / self.answers
+        return math.sqrt(max(0.0, self._squares / self.answers - mean**2)) / mean
+
+
+class _Comparison:
+    """Whether ``high`` calls at a time bring enough more than ``low``.
+
+    Each is looked at in turn, longer each time, until it is clear: whatever else changes meanwhile (caches fill, prompts
+    grow longer) meets both alike.
+
+    Args:
+        yes, no: standard errors of the growth that must speak for an answer before it is given.
+    """
+
+    def __init__(self, low: _Level, high: _Level, *, yes: float, no: float) -> None:
+        self.low, self.high = low, high
+        self.spread = _LEAST_SPREAD
+        self._yes, self._no = yes, no
+        self._wide = math.log(high.calls / low.calls)
+
+    def after(self, level: _Level) -> _Level:
+        """The level to look at after ``level``: the other, unless it was seen as often: then this once more."""
+        other = self.low if level is self.high else self.high
+        return other if other.looks < level.looks else level
+
+    @property
+    def pays(self) -> bool | None:
+        """None: it is not clear yet."""
+        if not (self.low.looks and self.high.looks):
+            return None
+        gained, error = self._gained, self._error
+        if gained - self._yes * error > _PAYS * self._wide:
+            return True
+        looked_long = min(self.low.answers, self.high.answers) >= _LONGEST_LOOK
+        if looked_long or gained + self._no * error < _HARDLY_PAYS * self._wide:
+            return gained > _PAYS * self._wide
+        return None
+
+    @property
+    def pays_at_once(self) -> bool:
+        """Whether one look is enough to say that it pays."""
+        return self._gained - self._error > _PAYS_AT_ONCE * self._wide
+
+    @property
+    def wanted(self) -> int:
+        """Calls at a time that a server has use for which works on some at a pace of its own and lets others wait."""
+        return round(_ROOM * self.low.calls * math.exp(self._gained))
+
+    @property
+    def _error(self) -> float:
+        return self.spread * math.sqrt(1 / self.low.answers + 1 / self.high.answers)
+
+    @property
+    def _gained(self) -> float:
+        """Growth of answers a second, a logarithm: from 0, of a server that is full, to that of one that all find free."""
+        low, high = self.low.rate, self.high.rate
+        if not (0 < low < float("inf") and high > 0):
+            return 0.0
+        return min(self._wide, max(0.0, math.log(high / low)))
+
+
 class Slots:
     """How many calls at a time pay, between 1 and ``ceiling``.
 
-    It doubles from ``start`` as long as a doubling pays, measured over a whole round at each level. When the server refuses
-    calls, it goes down to what the server was working on just then, and from there tries for one more, then two, then four,
-    once in 200 answers. Where doubling stopped paying, it tries a quarter more now and then.
+    It doubles from ``start`` as long as a doubling pays, then looks whether half as many bring as much, and again now and
+    then: so what was kept by mistake, or paid only while caches filled, is not kept for long. When the server refuses
+    calls, it goes down to what the server was working on just then, and from there tries for one more, then two, then
+    four, once in 200 answers.
     """
 
     def __init__(self, *, start: int, ceiling: int) -> None:
         self.ceiling = ceiling
         self.limit = min(start, ceiling)
-        self._doubling = True
+        self._looking_at = _Level(self.limit)
+        self._comparison: _Comparison | None = None
+        self._spread = _LEAST_SPREAD
+        self._at_start = True
+        self._climbing = False  # whether the comparison is for going up
+        self._hasty = False  # whether its upper level is only glanced at
+        self._climbed = False  # whether it is known where going up ends
+        self._part = 2  # how far down a check looks; further each time that it went down
         self._refused = False
-        self._kept: tuple[int, float] | None = None  # the level that pays so far, and its answers a second
         self._step = 1
         self._quiet = _QUIET
+        self._held = self._checked = self._before_cuts = self.limit
         self._not_before_s = float("-inf")
-        self._before_cuts = self.limit
-        self._begin_level(settle=0)
+        self._left = self._settle = 0  # answers to the end of this look, and before it begins
+        self._since: tuple[float, float] | None = None
+        self._climb_from(self._looking_at)
+        self._left = max(_VERY_FIRST_LOOK, self.limit)
 
-    def succeeded(self, now_s: float, *, full: bool) -> None:
-        """An answer came; ``full``: every slot was taken, so that more slots might have brought more answers."""
+    def succeeded(self, now_s: float, *, full: bool, latency_s: float, under_way_s: float) -> None:
+        """An answer came.
+
+        Args:
+            now_s: the time.
+            full: every slot was taken, so that more slots might have brought more answers.
+            latency_s: how long it took.
+            under_way_s: the sum of all times that calls were under way so far.
+        """
         if not full:
             return
         if self._settle:
             self._settle -= 1
             return
-        if not self._answers:
-            self._since_s = now_s
-        self._answers += 1
-        if self._answers > self._enough and now_s >= self._not_before_s:
-            took_s = now_s - self._since_s
-            self._judge_level((self._answers - 1) / took_s if took_s > 0 else float("inf"))
+        if self._since is None:
+            self._since = (now_s, under_way_s)
+        self._looking_at.answered(latency_s)
+        self._left -= 1
+        if self._left > 0 or now_s < self._not_before_s:
+            return
+        if self._comparison is None:
+            self._try()
+        else:
+            self._looking_at.looked(now_s - self._since[0], under_way_s - self._since[1])
+            self._judge(self._comparison)
 
     def refused(self, now_s: float, *, under_way: int, hold_s: float) -> None:
         """The server had too much with ``under_way`` other calls, so it can work on that many.
@@ -66,48 +209,118 @@ class Slots:
         """
         if not self._refused or self._step > 1:
             self._before_cuts = self.limit
-        self._doubling, self._refused, self._step = False, True, 1
+        self._refused, self._step = True, 1
         self._not_before_s = now_s + _HOLDS_APART * hold_s
-        self.limit = max(1, min(self.limit, under_way))
-        self._begin_level(settle=0)
+        self._hold(max(1, min(self.limit, under_way)))
+        self._settle = 0
 
     def restore(self) -> None:
         """The last refusals had nothing to do with the number of calls at a time."""
-        self.limit = max(self.limit, self._before_cuts)
+        if self._before_cuts > self.limit:
+            self._hold(self._before_cuts)
 
-    @property
-    def _enough(self) -> int:
-        trying = self._kept is not None and self.limit > self._kept[0]
-        return max(_MEASURED, self.limit) if self._doubling else _QUIET if trying or self._refused else self._quiet
-
-    def _judge_level(self, rate: float) -> None:
-        level = self.limit
-        if self._refused:  # it was not refused at this level: then it pays
-            self._before_cuts = level
-            self._grow_to(level + self._step)
+    def _try(self) -> None:
+        """It has been quiet for long enough to look for something better."""
+        if self._refused and self.limit < 1.5 * self._checked:  # it was not refused at this level: then it pays
+            self._before_cuts = self.limit
+            self._set_limit(min(self.ceiling, self.limit + self._step))
             self._step *= 2
-        elif self._kept is None or level <= self._kept[0] or self._pays(level, rate):
-            if not self._doubling and self._kept is not None and level > self._kept[0]:
-                self._quiet = _QUIET
-            self._kept = (level, rate)
-            self._grow_to(2 * level if self._doubling else level + max(1, level // 4))
-        else:  # asked again later: it may have been a bad moment
-            self._doubling = False
-            self._quiet *= 2
-            self._grow_to(self._kept[0])
+            self._left = _QUIET
+        elif self.limit == 1:
+            self._climb_from(_Level(1))
+        else:
+            self._check(self.limit)
 
-    def _pays(self, level: int, rate: float) -> bool:
-        before, rate_before = self._kept or (level, rate)
-        return rate > rate_before * (1 + _MORE_PAYS * (level - before) / before)
+    def _judge(self, comparison: _Comparison) -> None:
+        # A level with a queue, or a few answers, show too little of how much latencies differ.
+        self._spread = max(_LEAST_SPREAD, _FORGETS * self._spread, self._looking_at.spread)
+        comparison.spread = self._spread
+        at_start, self._at_start = self._at_start, False
+        if at_start and self._spread > _IN_TURN:
+            self._check(self.limit)
+        elif self._hasty and comparison.high.looks:
+            self._glanced(comparison)
+        elif (pays := comparison.pays) is None:
+            self._look_at(comparison.after(self._looking_at))
+        elif self._climbing:
+            self._climbed_to(comparison, pays=pays)
+        else:
+            self._checked_down_to(comparison, pays=pays)
 
-    def _grow_to(self, level: int) -> None:
-        before, self.limit = self.limit, max(1, min(level, self.ceiling))
-        self._begin_level(settle=min(before, self.limit))
+    def _glanced(self, comparison: _Comparison) -> None:
+        self._hasty = False
+        if comparison.pays_at_once:
+            self._climb_from(comparison.high)
+        else:  # some of the calls met no queue yet, and what was seen below may be out of date
+            self._compare(_Level(comparison.low.calls), _Level(comparison.high.calls))
 
-    def _begin_level(self, *, settle: int) -> None:
-        self._settle = settle  # answers to calls made at the level before: they say nothing of this one
-        self._answers = 0
-        self._since_s = float("nan")
+    def _climbed_to(self, comparison: _Comparison, *, pays: bool) -> None:
+        if pays:
+            self._climb_from(comparison.high)
+        else:
+            self._climbed = True
+            self._check(min(comparison.high.calls, max(comparison.low.calls, comparison.wanted)))
+
+    def _checked_down_to(self, comparison: _Comparison, *, pays: bool) -> None:
+        low, high, wanted = comparison.low, comparison.high, comparison.wanted
+        if not pays:
+            far = high.calls >= _FAR_UP  # a step that is too long costs more than it saves where there are few
+            self._check(min(high.calls - 1, max(low.calls, wanted)), part=min(2 * self._part, 8) if far else 2)
+        elif self._part > 2:
+            self._check(high.calls)
+        elif self._refused or high.calls == self.ceiling:
+            self._hold(high.calls, cost=low.answers)
+        elif not self._climbed:
+            self._climb_from(high)
+        elif wanted > 1.1 * high.calls:
+            self._check(min(self.ceiling, wanted))
+        else:
+            self._hold(high.calls, cost=low.answers)
+
+    def _climb_from(self, low: _Level) -> None:
+        if low.calls == self.ceiling:
+            self._check(low.calls)
+            return
+        self._climbing = self._hasty = True
+        self._compare(low, _Level(min(2 * low.calls, self.ceiling)))
+
+    def _check(self, calls: int, *, part: int = 2) -> None:
+        """Look whether half as many calls at a time bring as much, or another part of them."""
+        if calls == 1:
+            self._hold(1)
+            return
+        self._climbing = self._hasty = False
+        self._part = part
+        self._compare(_Level(max(1, calls // part)), _Level(calls))
+
+    def _compare(self, low: _Level, high: _Level) -> None:
+        # In doubt more going up, and fewer going down: both are put right by what comes next.
+        yes, no = (1.0, 2.0) if self._climbing else (2.0, 1.0)
+        self._comparison = _Comparison(low, high, yes=yes, no=no)
+        self._look_at(low if self._hasty and not low.looks else high)
+
+    def _look_at(self, level: _Level) -> None:
+        self._looking_at = level
+        self._set_limit(level.calls)
+        self._left = max(_FIRST_LOOK, level.calls, level.answers)  # as long as all before together
+
+    def _hold(self, calls: int, cost: int = 0) -> None:
+        """Leave it at so many for a while; for longer, the longer nothing better was found."""
+        changed = self._refused or abs(calls - self._held) > 0.1 * calls
+        self._quiet = _QUIET if changed else min(2 * self._quiet, _SELDOM)
+        self._held = self._checked = calls
+        self._climbing, self._hasty, self._comparison = False, False, None
+        self._looking_at = _Level(calls)
+        self._set_limit(calls)
+        self._left = max(self._quiet, _DEAR * cost)
+
+    def _set_limit(self, calls: int) -> None:
+        before, self.limit = self.limit, calls
+        if before != calls:
+            # Answers to calls made at the level before say nothing of this one, nor do, where more are let in, the first
+            # of those: they met a shorter queue.
+            self._settle = before + (calls if calls > before and not self._hasty else 0)
+        self._since = None
 
 
 class Rate:

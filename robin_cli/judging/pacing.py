@@ -32,10 +32,11 @@ class Caps:
 
 @dataclass(slots=True)
 class Sent:
-    """A request on its way: when it started, and the tokens it was reckoned at."""
+    """A request on its way: when it started, the tokens it was reckoned at, and how many were under way then, with it."""
 
     started_at: float
     tokens: int
+    under_way: int
 
 
 class Pacer:
@@ -72,9 +73,12 @@ class Pacer:
         self._held_until = float("-inf")
         self._next_turn = float("-inf")
         self._latency_s = 0.0
-        self._proven = 0.0  # requests under way when one was answered, lately
+        self._proven = 0.0  # requests under way with one that was answered, lately
         self._door = asyncio.Lock()
         self._room: asyncio.Future[None] | None = None
+        self._under_way_s = 0.0  # the sum of all times that requests were under way, up to the last change
+        self._changed_at = clock()
+        self._full_at = float("-inf")
         self.under_way = 0
 
     @property
@@ -101,26 +105,30 @@ class Pacer:
             turn = self._turn(tokens)
             while (delay_s := max(self.hold_s(), turn - self._clock())) > 0:  # meanwhile all may be told to wait longer
                 await self._sleep(delay_s)
-            now = self._clock()
-            self.under_way += 1
+            now = self._change_under_way(1)
+            if self.under_way >= self._slots.limit:
+                self._full_at = now
             self._rate.started(now)
-            return Sent(now, tokens)
+            return Sent(now, tokens, self.under_way)
 
     def leave(self) -> None:
         """The request is over, however it ended; said before :meth:`succeeded` or :meth:`throttled`."""
-        self.under_way -= 1
+        self._change_under_way(-1)
         self._tell_of_room()
 
     def succeeded(self, sent: Sent, tokens: int | None = None) -> None:
         """The request was answered, at the price of ``tokens`` if that is known: there may be room for more."""
-        now = self._clock()
-        self._latency_s += (now - sent.started_at - self._latency_s) * (0.1 if self._latency_s else 1.0)
+        now = self._change_under_way(0)
+        latency_s = now - sent.started_at
+        self._latency_s += (latency_s - self._latency_s) * (0.1 if self._latency_s else 1.0)
         if tokens is not None and self._caps.tokens_a_minute:
             self._next_turn += (tokens - sent.tokens) * _MINUTE_S / self._caps.tokens_a_minute
         if self.adapts:
-            self._proven = max(0.99 * self._proven, float(self.under_way + 1))
+            # Both when it started and now: in between there may be some that are about to be refused.
+            self._proven = max(0.99 * self._proven, float(min(sent.under_way, self.under_way + 1)))
             self._rate.succeeded(now)
-            self._slots.succeeded(now, full=self.under_way + 1 >= self._slots.limit)
+            full = self._full_at >= sent.started_at
+            self._slots.succeeded(now, full=full, latency_s=latency_s, under_way_s=self._under_way_s)
             self._tell_of_room()
 
     def throttled(self, sent: Sent, *, retry_after_s: float | None) -> None:
@@ -144,6 +152,14 @@ class Pacer:
     def hold_s(self) -> float:
         """Seconds until the next request may start, because the endpoint asked every caller to wait; at least 0."""
         return max(0.0, self._held_until - self._clock())
+
+    def _change_under_way(self, by: int) -> float:
+        """Count a request in or out; the time."""
+        now = self._clock()
+        self._under_way_s += self.under_way * (now - self._changed_at)
+        self._changed_at = now
+        self.under_way += by
+        return now
 
     def _turn(self, tokens: int) -> float:
         """Take the next turn; its time."""

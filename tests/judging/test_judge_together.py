@@ -27,7 +27,7 @@ from tests.judging.wire import (
 )
 
 TOGETHER = 6
-SENT = Sent(started_at=0.0, tokens=0)
+SENT = Sent(started_at=0.0, tokens=0, under_way=1)
 
 
 def at_once(answer: Callable[[dict[str, Any]], Answer]) -> Handler:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from robin_cli.judging.pacing import MAX_HOLD_S, Caps, Pacer
-from tests.judging.virtual import Server, load, run
+from tests.judging.virtual import Server, load, run, watch
 
 CEILING = 256
 SECONDS = 60.0
@@ -68,13 +68,78 @@ def test_comes_back_after_a_window_that_says_nothing_of_when_it_ends() -> None:
     assert sum(at > 10 for at in server.refused) <= 0.02 * len(server.answered)
 
 
-def test_does_not_grow_where_more_at_a_time_only_wait() -> None:
+def settled(server: Server, *, after: int, answers: int) -> tuple[float, list[int]]:
+    """Answers a second once ``after`` have come, and how many calls were under way with each that began since then."""
+
+    async def scene() -> tuple[float, list[int]]:
+        pacer = Pacer(None, ceiling=CEILING, clock=asyncio.get_running_loop().time)
+        starts = await watch(server, pacer, after + answers)
+        since, until = server.answered[after - 1], server.answered[-1]
+        rate = (len(server.answered) - after) / (until - since)
+        return rate, [under_way for at, under_way in starts if at > since]
+
+    return run(scene())
+
+
+SILENT = [
+    *((workers, "a little") for workers in (1, 2, 3, 4, 5, 8, 12, 32)),
+    *((workers, "not at all") for workers in (1, 4, 9)),
+    *((workers, "much") for workers in (1, 4, 16)),
+    *((workers, "in two ways") for workers in (1, 4, 16)),
+]
+
+
+@pytest.mark.parametrize(("workers", "swings"), SILENT)
+def test_keeps_the_workers_busy_of_a_server_that_queues_without_a_word_and_hardly_more(
+    workers: int, swings: str
+) -> None:
+    server = Server(workers=workers, swings=swings)
+    after = 2500 if workers == 1 and swings == "in two ways" else 1000
+    rate, under_way = settled(server, after=after, answers=2000)
+    assert rate >= 0.9 * workers / server.latency_s
+    beyond = sum(calls > 2 * workers for calls in under_way)
+    assert beyond <= 0.05 * len(under_way)
+
+
+def test_is_not_misled_by_a_server_that_is_cold_at_first() -> None:
+    rate, under_way = settled(Server(workers=4, cold_s=5.0), after=1000, answers=500)
+    assert rate >= 0.9 * 4 / 0.2
+    assert max(under_way) <= 8
+
+
+@pytest.mark.parametrize(("most", "slowed"), [(64, 1 / 64), (64, 1 / 32), (128, 1 / 64)])
+def test_climbs_where_each_call_slows_the_others_and_all_together_bring_more(most: int, slowed: float) -> None:
+    server = Server(workers=most, slowed=slowed)
+    rate, _ = settled(server, after=2000, answers=2000)
+    assert rate >= 0.9 * most / (server.latency_s * (1 + slowed * most))
+
+
+def test_climbs_to_its_ceiling_in_ten_latencies_where_nothing_waits() -> None:
     async def scene() -> int:
         pacer = Pacer(None, ceiling=CEILING, clock=asyncio.get_running_loop().time)
-        await load(Server(workers=8), pacer, SECONDS)
+        await load(Server(), pacer, 10 * 0.2)
         return pacer.limit
 
-    assert 8 <= run(scene()) <= 20
+    assert run(scene()) == CEILING
+
+
+def test_finds_the_workers_that_a_server_gains_and_loses_while_it_is_asked() -> None:
+    async def scene() -> list[int]:
+        clock = asyncio.get_running_loop().time
+        pacer, server = Pacer(None, ceiling=CEILING, clock=clock), Server(workers=4)
+        asked = asyncio.create_task(watch(server, pacer, 9000))
+        found: list[int] = []
+        for workers in (16, 4, 4):
+            while len(server.answered) < 3000 * (1 + len(found)):  # noqa: ASYNC110  # it costs nothing in virtual time
+                await asyncio.sleep(0.1)
+            found.append(pacer.limit)
+            server.work_with(workers)
+        await asked
+        return found
+
+    few, many, few_again = run(scene())
+    assert few <= 8 < 16 <= many <= 32
+    assert few_again <= 8
 
 
 def test_keeps_a_fixed_number_whatever_happens() -> None:

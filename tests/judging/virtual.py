@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -46,17 +47,36 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         loop.close()
 
 
+def _lognormal(cv: float) -> Callable[[random.Random], float]:
+    sigma = math.sqrt(math.log(1 + cv**2))
+    return lambda generator: generator.lognormvariate(-(sigma**2) / 2, sigma)
+
+
+# Factors of the latency, of mean 1. By a cv of 1 some calls take ten times as long as others.
+SWINGS: dict[str, Callable[[random.Random], float]] = {
+    "not at all": lambda _: 1.0,
+    "a little": _lognormal(0.3),
+    "much": _lognormal(1.0),
+    "in two ways": lambda generator: 4.0 if generator.random() < 0.1 else 2 / 3,
+}
+
+
 @dataclass
 class Server:
     """Answers after ``latency_s`` or so, and refuses what is more than it takes.
 
-    ``slots``: at most so many at a time, more are refused; ``workers``: more wait. ``bucket``: (size, refilled a second);
-    ``window``: (requests, seconds), used up and given anew. ``retry_after``: None, seconds, or "exact".
+    ``slots``: at most so many at a time, more are refused; ``workers``: more wait. ``slowed``: each that is worked on slows
+    all by this part of ``latency_s``. ``bucket``: (size, refilled a second); ``window``: (requests, seconds), used up and
+    given anew. ``retry_after``: None, seconds, or "exact". ``swings``: how latencies differ, see ``SWINGS``. ``cold_s``: for
+    about so long all takes four times as long.
     """
 
     latency_s: float = 0.2
     slots: int | None = None
     workers: int | None = None
+    slowed: float = 0.0
+    swings: str = "a little"
+    cold_s: float = 0.0
     bucket: tuple[float, float] | None = None
     window: tuple[int, float] | None = None
     retry_after: float | str | None = None
@@ -65,11 +85,15 @@ class Server:
 
     def __post_init__(self) -> None:
         self._random = random.Random(1)
-        self._busy = 0
+        self._busy = self._working = 0
         self._tokens, self._filled_at = (self.bucket or (0.0, 0.0))[0], 0.0
         self._window = -1
         self._in_window = 0
         self._queue = asyncio.Semaphore(self.workers or 10**9)
+
+    def work_with(self, workers: int) -> None:
+        """From now on so many are worked on at a time; those who wait go on waiting where they are."""
+        self._queue = asyncio.Semaphore(workers)
 
     async def request(self) -> tuple[bool, float | None]:
         """Whether it is answered, and the Retry-After if it is not."""
@@ -82,10 +106,21 @@ class Server:
             return False, wait_s if self.retry_after == "exact" else self.retry_after  # type: ignore[return-value]
         self._busy += 1
         async with self._queue:
-            await asyncio.sleep(self.latency_s * self._random.lognormvariate(-0.045, 0.3))
+            await self._work(SWINGS[self.swings](self._random) * self.latency_s)
         self._busy -= 1
         self.answered.append(loop.time())
         return True, None
+
+    async def _work(self, seconds: float) -> None:
+        if self.cold_s:
+            seconds *= 1 + 3 * math.exp(-asyncio.get_running_loop().time() / self.cold_s)
+        if not self.slowed:
+            await asyncio.sleep(seconds)
+            return
+        self._working += 1
+        for _ in range(5):  # as the others come and go
+            await asyncio.sleep(seconds / 5 * (1 + self.slowed * self._working))
+        self._working -= 1
 
     def _too_much(self, now_s: float) -> float | None:
         if self.slots is not None and self._busy >= self.slots:
@@ -116,6 +151,28 @@ async def load(server: Server, pacer: Pacer, seconds: float) -> None:
     for caller in callers:
         caller.cancel()
     await asyncio.gather(*callers, return_exceptions=True)
+
+
+async def watch(server: Server, pacer: Pacer, answers: int) -> list[tuple[float, int]]:
+    """Ask ``server`` until so many answers came; of every request its time and how many were under way with it."""
+    loop = asyncio.get_running_loop()
+    starts: list[tuple[float, int]] = []
+    done = asyncio.Event()
+
+    async def call() -> None:
+        while True:
+            sent = await pacer.enter()
+            starts.append((loop.time(), pacer.under_way))
+            await _request(server, pacer, sent)
+            if len(server.answered) >= answers:
+                done.set()
+
+    callers = [asyncio.create_task(call()) for _ in range(pacer.ceiling)]
+    await done.wait()
+    for caller in callers:
+        caller.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
+    return starts
 
 
 async def _call_for_ever(server: Server, pacer: Pacer) -> None:
