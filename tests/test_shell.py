@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -224,3 +225,10 @@ def test_commands_do_without_pandas(tmp_path: Path, replay_url: str) -> None:
 
     assert done.stdout.strip() == "False"
     assert pd.read_excel(tmp_path / "s.xlsx")["n"].sum() == 9
+
+
+def test_help_says_of_a_flag_what_it_takes_and_of_nothing_what_type_it_has(tmp_path: Path) -> None:
+    for command in ([], ["judge"], ["check"], ["report"]):
+        told = robin(*command, "--help", cwd=tmp_path, COLUMNS="80").stdout
+        assert "--help" in told
+        assert not re.search(r"<(bool|list|path)", told, re.IGNORECASE)

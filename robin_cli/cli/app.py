@@ -22,6 +22,18 @@ _NAME_SHOWN = 120
 
 
 class _Group(TyperGroup):
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, whose help says of a flag that takes nothing no type, and of an argument its name alone."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _say_no_types(command, ctx)
+        return command
+
+    def get_help(self, ctx: Any) -> str:
+        """The help of robin itself, likewise."""
+        _say_no_types(self, ctx)
+        return super().get_help(ctx)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; a reader that leaves (robin export … | head) ends it quietly."""
         try:
@@ -31,6 +43,14 @@ class _Group(TyperGroup):
             discard_output()
             return None
         return result
+
+
+def _say_no_types(command: Any, ctx: Any) -> None:
+    for param in command.get_params(ctx):
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+        elif param.param_type_name == "argument":
+            param.display_type_rich = lambda **_: None
 
 
 app = typer.Typer(

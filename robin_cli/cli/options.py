@@ -114,6 +114,7 @@ BaseUrl = Annotated[
     list[str] | None,
     _option(
         help="Address of an OpenAI-compatible endpoint, also from OPENAI_BASE_URL; given again, the calls are spread over all.",
+        metavar="URL",
         envvar=["ROBIN_BASE_URL", "OPENAI_BASE_URL"],
         rich_help_panel=_DATA,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,7 @@ def one_rating(value: object, row: Row, field: Field) -> float | None:
         what = f'"{shown(value)}"' if isinstance(value, (str, int, float, Decimal)) else kind(value)
         raise BadRow(
             f"the human rating in {_called(row, field)} is {what}, not a finite number. "
-            f"Give a number or null, or do not read these ratings: --columns {field.name}={NOT_READ}.",
+            f"Give a number or null, or do not read these ratings: --columns {shlex.quote(f'{field.name}={NOT_READ}')}.",
             "a human rating is no number",
         )
     return number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -131,7 +132,7 @@ def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Field
     """What to say where fields are missing: what was looked for, what was found, and the flag that may help."""
     missing, found = list(missing), list(islice(names, 1000))
     taken = {path for field in fields.all if field not in missing for path, _ in field.paths}
-    free = [name for name in found if name not in taken]
+    free = [name for name in found if name not in taken and _can_be_named(name)]
     looked_for = " or ".join(f'"{shown(field.path)}"' + _whose(field) for field in missing)
     listed = ", ".join(shown(name) or '""' for name in found[:12]) + (", …" if len(found) > 12 else "")
     flags, unsure = [], ""
@@ -142,7 +143,12 @@ def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Field
         else:
             free.remove(near)
         flags.append(f"{field.name}={shown(near or 'NAME', 200)}")
-    return f"no field {looked_for}; found {listed or 'none'}. Use --columns {','.join(flags)}{unsure}."
+    return f"no field {looked_for}; found {listed or 'none'}. Use --columns {shlex.quote(','.join(flags))}{unsure}."
+
+
+def _can_be_named(name: str) -> bool:
+    """Whether --columns can hold the name, and a shell and a terminal give it back as it is."""
+    return name == name.strip() == shown(name, 200) and "," not in name
 
 
 def names_in(row: Row, prefix: str = "", depth: int = 4) -> Iterator[str]:
@@ -155,7 +161,7 @@ def names_in(row: Row, prefix: str = "", depth: int = 4) -> Iterator[str]:
 
 
 def _whose(field: Field) -> str:
-    return f" (--columns {field.name}={shown(field.path)})" if field.mapped else ""
+    return f" (--columns {shlex.quote(f'{field.name}={shown(field.path)}')})" if field.mapped else ""
 
 
 def _nearest(field: Field, names: list[str]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from robin_cli.config import load_config
 from robin_cli.data.pairs import load_pairs
+from robin_cli.errors import InputError
 from tests.data.writing import WRITERS, as_array, as_csv, as_lines, as_parquet, complaint, written
 
 GOOD = {"prompt": "p", "response": "r"}
@@ -295,3 +298,22 @@ def test_lists_a_few_of_very_many_fields(tmp_path: Path) -> None:
     said = complaint(written(tmp_path, "pairs.jsonl", as_lines([row])))
     assert "column_0, column_1" in said
     assert len(said) < 400
+
+
+def test_suggests_columns_that_a_shell_gives_back_as_they_are(tmp_path: Path) -> None:
+    row = {"$ prompt's": "Hi.", "my response": "Ho.", "id": 1}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row), encoding="utf-8")
+
+    with pytest.raises(InputError) as refused:
+        load_pairs(str(tmp_path / "pairs.jsonl"))
+    pasted = re.search(r"Use (--columns .*)\.$", str(refused.value))
+    assert pasted is not None
+    _, mapping = (
+        subprocess.run(["bash", "-c", f"printf '%s\\0' {pasted[1]}"], capture_output=True, text=True, check=True)
+        .stdout.strip("\0")
+        .split("\0")
+    )
+
+    columns = load_config({"columns": mapping}, None).columns
+    assert dict(columns) == {"prompt": "$ prompt's", "response": "my response"}
+    assert load_pairs(str(tmp_path / "pairs.jsonl"), columns=columns).pairs[0].prompt == "Hi."
