@@ -437,6 +437,6 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
     assert (answered["status"] == "ok").mean() > 0.9
     # two of these pairs are too long for the model's 2,048 tokens: tried once each, and reported
     assert list(judgments[judgments["status"] == "failed"]["reason"]) == ["context_length"] * 2
-    assert "cannot be rated: 2 context_length" in done.stderr
+    assert "cannot be rated: 2 too long for the model" in done.stderr
     assert judgments.groupby("pair_id")["rating"].nunique().max() > 1
     assert answered["completion_tokens"].min() > 0

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import robin_cli
 from robin_cli.output.curves import saved
 from robin_cli.statistics.experiment import Row
 from tests.conftest import ROOT, robin
@@ -136,6 +137,8 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
             assert table[["value", "ci_low", "ci_high"]].isna().all(axis=None)
             assert set(table["why"]) == {why}
         if name == "few":
+            told_of = robin_cli.open_run(run).status()["agreement"]["helpfulness"]["pearson"]
+            assert (told_of["value"], told_of["ci_low"], told_of["n"], told_of["why"]) == (None, None, 3, why)
             assert why in robin("report", run, "-o", "-", cwd=tmp_path).stdout
         if name == "none":
             assert "human ratings none" in status

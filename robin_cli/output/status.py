@@ -28,6 +28,7 @@ from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.opening import policy_of
 from robin_cli.runs.reading import RunData, read_run
 from robin_cli.runs.rescue import SET_ASIDE, tally
+from robin_cli.statistics.agreement import Agreement
 from robin_cli.statistics.bounds import ROBIN_ASSUMES, ROBIN_HOOD_ASSUMES, robin_bound, robin_hood_bound
 from robin_cli.statistics.intervals import ALPHA
 from robin_cli.statistics.panel import spread_between
@@ -81,7 +82,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
         "agreement": {
-            attribute: {each.coefficient: asdict(each) for each in listed}
+            attribute: {each.coefficient: _json_of(each) for each in listed}
             for attribute, listed in (agreements(scores, run) | (agreements(each, run) if several else {})).items()
         },
         "judges": _judges(run, each),
@@ -267,6 +268,10 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
     return found
 
 
+def _json_of(agreement: Agreement) -> dict[str, Any]:
+    return {name: finite(value) if isinstance(value, float) else value for name, value in asdict(agreement).items()}
+
+
 def finite(value: float) -> float | None:
     """``value``; None, as JSON has it, for nan."""
     return None if math.isnan(value) else value
@@ -313,7 +318,7 @@ def _paper_line(facts: dict[str, Any]) -> str:
 
 def agreement_line(found: dict[str, Any]) -> str:
     """The coefficients of one attribute in :func:`status_of`, or why there are none."""
-    if math.isnan(found["pearson"]["value"]):
+    if found["pearson"]["value"] is None:
         return f"no agreement is told: {found['pearson']['why']}"
     parts = [f"{name} {each['value']:.2f} {range_of(each)}" for name, each in found.items()]
     whys = dict.fromkeys(f"; {each['why']}" for each in found.values() if each["why"])
@@ -322,7 +327,7 @@ def agreement_line(found: dict[str, Any]) -> str:
 
 def range_of(each: dict[str, Any]) -> str:
     """The interval of a coefficient in :func:`status_of`."""
-    return "[–]" if math.isnan(each["ci_low"]) else f"[{each['ci_low']:.2f}, {each['ci_high']:.2f}]"
+    return "[–]" if each["ci_low"] is None else f"[{each['ci_low']:.2f}, {each['ci_high']:.2f}]"
 
 
 def _reasons(run: RunData, status: str) -> dict[str, int]:

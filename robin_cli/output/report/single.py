@@ -79,7 +79,7 @@ def _headline(facts: dict[str, Any], scores: Scores, units: FloatArray) -> list[
         lines.append(("between judges", error_of(facts, facts["judge_spread"]), apart))
     for attribute, found in facts["agreement"].items():
         each = found["spearman"]
-        value = "–" if np.isnan(each["value"]) else f"{each['value']:.2f}"
+        value = "–" if each["value"] is None else f"{each['value']:.2f}"
         lines.append(
             (
                 f"Spearman ρ with human {attribute}",
