@@ -68,15 +68,21 @@ def test_works_to_the_end_when_its_notes_cannot_be_printed(tmp_path: Path, repla
     assert len(pd.read_csv(tmp_path / "scores.csv")) == 60
 
 
-def test_works_to_the_end_with_all_three_streams_closed(tmp_path: Path, replay_url: str) -> None:
+def test_works_to_the_end_with_its_streams_closed(tmp_path: Path, replay_url: str) -> None:
     command = judging(replay_url, PAIRS, 300, "--run", tmp_path / "r", "--debug-http", tmp_path / "http.jsonl")
 
-    with in_a_shell("", *command, after="<&- >&- 2>&-", cwd=tmp_path) as process:
+    with in_a_shell("", *command, after="<&- >&-", cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        _, said = process.communicate(timeout=60)
+    with in_a_shell("", "resume", "r", "--budget", "360", after="<&- >&- 2>&-", cwd=tmp_path) as silent:
         pass
 
-    assert process.returncode == 1  # the scores were to go to standard output
-    assert spent(tmp_path / "r") == 300
-    log = (tmp_path / "http.jsonl").read_text(encoding="utf-8")  # the first file opened: no note went into it
+    assert (process.returncode, silent.returncode) == (1, 1)  # the scores were to go to standard output
+    assert "Traceback" not in said
+    assert "standard output: could not be written (it is closed)" in said.splitlines()[-1]
+    assert spent(tmp_path / "r") == 360
+    log = (tmp_path / "http.jsonl").read_text(
+        encoding="utf-8"
+    )  # the first file opened: no note and no score went into it
     assert all(line.startswith("{") for line in log.splitlines())
 
 

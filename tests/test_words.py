@@ -8,7 +8,7 @@ from pathlib import Path
 from aiohttp import web
 
 from robin_cli.records import counted, number_of
-from tests.conftest import robin, write_pairs
+from tests.conftest import free_port, robin, write_pairs
 from tests.judging.wire import completion, error, serving
 
 HELPFUL = ("-a", "helpfulness", "--model", "m")
@@ -64,6 +64,9 @@ def test_check_shows_an_answer_in_one_line_and_a_status_once(tmp_path: Path) -> 
     with serving(lambda *_: error(400, "no bananas\nin this\tbody")) as wire:
         refused = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path)
 
+    away = robin("check", "--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "m", cwd=tmp_path)
+
+    assert "no connection (Connection refused)" in away.stderr
     assert "Feedback: good. Rating: 3" in shown.stdout
     assert "(404: Not Found)" in lost.stderr
     assert "400: no bananas in this body" in refused.stderr

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import time
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -25,6 +26,19 @@ from robin_cli.judging.bodies import Body, TooLong, Turns, beginning
 from robin_cli.judging.http_log import HttpLog
 
 _CONNECT_TIMEOUT_S = 10.0
+_PLAIN = frozenset(
+    {
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTUNREACH,
+        errno.EMFILE,
+        errno.ENETUNREACH,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+    }
+)
+"""Errors of the system whose own words say all there is; the number alone does not tell TLS's from others."""
+
 _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """What is read of the body of an error: more says no more."""
@@ -175,7 +189,7 @@ class Transport:
             timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
             self._write(body, started, error=repr(error))
-            raise Unreachable(str(error) or type(error).__name__, timed_out=timed_out) from error
+            raise Unreachable(_why(error), timed_out=timed_out) from error
         self._write(body, started, status=response.status, headers=response.headers, body=response.body)
         return response
 
@@ -226,3 +240,13 @@ def _hung_up(error: Exception) -> bool:
     if isinstance(cause, aiohttp.ServerDisconnectedError):
         return True
     return isinstance(cause, ConnectionError) or (isinstance(cause, aiohttp.ClientOSError) and cause.errno in _HUNG_UP)
+
+
+def _why(error: Exception) -> str:
+    """What went wrong below, in the system's words where it is the system's error, "Connection refused"; else as it is said."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _PLAIN:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return str(error).replace(" ssl:default", "") or type(error).__name__
