@@ -7,7 +7,8 @@ import shlex
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from robin_cli.data.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields
+from robin_cli.data.chats import is_chat, prompt_of, split, turns_of
+from robin_cli.data.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
 from robin_cli.data.pair_ids import pair_id_of
 from robin_cli.data.rows import BadRow, Row, kind, shown
 from robin_cli.records import Pair
@@ -15,6 +16,7 @@ from robin_cli.records import Pair
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from robin_cli.data.chats import Turns
     from robin_cli.data.fields import Field, Fields
 
 _LEVELS = tuple(float(level) for level in range(101))
@@ -28,10 +30,11 @@ def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
     """The pair a row holds, and whether its id is made from its text. BadRow if it holds none."""
     # The usual case is looked for here, without a call: a second less for a million pairs.
     prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
-    if type(prompt) is not str or not prompt.isascii():
-        prompt = _text(row, fields.prompt, fields)
-    if type(response) is not str or not response.isascii():
-        response = _text(row, fields.response, fields)
+    if type(prompt) is not str or type(response) is not str:
+        prompt, response = _texts(row, fields)
+    elif not (prompt.isascii() and response.isascii()):
+        _check_encodable(prompt, row, fields.prompt)
+        _check_encodable(response, row, fields.response)
     if not prompt or prompt.isspace():
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}", "no prompt")
     own_id = _own_id(row, fields.id, fields) if fields.id else None
@@ -48,18 +51,52 @@ def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
     return Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference), own_id is None
 
 
+def _texts(row: Row, fields: Fields) -> tuple[str, str]:
+    """The prompt and the response, each a text or (part of) a conversation."""
+    asked, said = find(row, fields.prompt), find(row, fields.response)
+    name = _called(row, fields.response)
+    if fields.chat and MISSING in (asked, said) and is_chat(chat := find(row, fields.chat)):
+        # One that holds the answer also holds all that it answers.
+        asked, said, name = (
+            (chat if asked is MISSING else asked),
+            (chat if said is MISSING else said),
+            _called(row, fields.chat),
+        )
+    before: Turns = []
+    if is_chat(said):
+        before, response = split(turns_of(said, name), name)
+        _check_encodable(response, row, fields.response)
+        if not before and asked is said:
+            raise BadRow(f"{name} holds nothing before its last answer. {_or_skip('Give it a prompt')}", "no prompt")
+    else:
+        response = _text(row, fields.response, fields)
+    if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
+        prompt = prompt_of(before)
+    elif is_chat(asked):
+        turns = turns_of(asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name)
+        prompt = prompt_of(turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns)
+    else:
+        prompt = _text(row, fields.prompt, fields)
+    _check_encodable(prompt, row, fields.prompt)
+    return prompt, response
+
+
 def _text(row: Row, field: Field, fields: Fields) -> str:
     value = find(row, field)
     if isinstance(value, str):
         _check_encodable(value, row, field)
         return value
     if value is MISSING:
+        if field.mapped and (said := too_short(row, field)):
+            raise BadRow(f"{said}. {_or_skip('Name another item')}", f"no {field.name}")
         missing = [each for each in fields.required() if not is_in(row, each)]
         raise BadRow(no_such_fields(missing, names_in(row), fields), f"no {field.name}")
     if value is None:
         said = f"{_called(row, field)} is null. {_or_skip(f'Give the row a {field.name}')}"
         raise BadRow(said, f"no {field.name}")
-    said = f"{_called(row, field)} is {kind(value)}, not text. {_or_skip('Write it as text')}"
+    flag = shlex.quote(f"{field.name}={shown(found_at(row, field)[0])}.0")
+    step = "Write it as text" + (f" (or name an item of it: --columns {flag})" if isinstance(value, list) else "")
+    said = f"{_called(row, field)} is {kind(value)}, not text. {_or_skip(step)}"
     raise BadRow(said, f"the {field.name} is no text")
 
 
@@ -91,6 +128,8 @@ def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
         _check_encodable(value, row, field)
         return value
     if value is MISSING and field.mapped:
+        if said := too_short(row, field):
+            raise BadRow(f"{said}. {_or_skip('Name another item')}", "no id")
         raise BadRow(no_such_fields([field], names_in(row), fields), "no id")
     absent = value is MISSING or value is None or value == "" or kind(value) == "NaN"
     if absent and not field.mapped:

@@ -7,7 +7,7 @@ import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from robin_cli.data.rows import Row, shown
+from robin_cli.data.rows import Row, is_index, leads_into, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -25,6 +25,9 @@ _KNOWN_PATHS = {
     "reference": ("reference",),
 }
 """Where to look, in this order: HelpSteer2 first, then the axis files of Summarize From Feedback."""
+
+CHATS = ("messages", "conversation")
+"""Where to look for a conversation in a row that has no field for the prompt, or none for the response."""
 
 _KNOWN_RATINGS = {
     "helpfulness": ("helpfulness",),
@@ -69,8 +72,8 @@ class Field(NamedTuple):
     mapped: bool
 
     def is_among(self, names: Collection[str]) -> bool:
-        """Whether one of the paths is one of these column names."""
-        return any(path in names for path, _ in self.paths)
+        """Whether one of the paths is one of these column names, or leads into a list of them."""
+        return any(path in names or any(leads_into(path, name) for name in names) for path, _ in self.paths)
 
 
 class Fields(NamedTuple):
@@ -81,6 +84,8 @@ class Fields(NamedTuple):
     id: Field | None
     reference: Field | None
     ratings: tuple[Field, ...]
+    chat: Field | None = None
+    """A conversation, which stands for the prompt and the response that a row does not have."""
 
     @property
     def all(self) -> tuple[Field, ...]:
@@ -90,7 +95,8 @@ class Fields(NamedTuple):
     @property
     def paths(self) -> frozenset[str]:
         """Every column name that may be needed."""
-        return frozenset(path for field in self.all for path, _ in field.paths)
+        fields = (*self.all, self.chat) if self.chat else self.all
+        return frozenset(path for field in fields for path, _ in field.paths)
 
     def required(self) -> Iterator[Field]:
         """Without which a row, or a table with a header, cannot be used."""
@@ -113,7 +119,12 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = ()) -> Fields
     }
     prompt, response = fields.pop("prompt"), fields.pop("response")
     own_id, reference = fields.pop("id", None), fields.pop("reference", None)
-    return Fields(prompt, response, own_id, reference, tuple(fields.values()))
+    chat = (
+        None
+        if prompt.mapped and response.mapped
+        else Field("messages", CHATS[0], tuple((c, (c,)) for c in CHATS), mapped=False)
+    )
+    return Fields(prompt, response, own_id, reference, tuple(fields.values()), chat)
 
 
 def only_among(fields: Fields, names: Collection[str]) -> Fields:
@@ -152,10 +163,12 @@ def _can_be_named(name: str) -> bool:
 
 
 def names_in(row: Row, prefix: str = "", depth: int = 4) -> Iterator[str]:
-    """The names in a row as --columns takes them: those inside objects with dots."""
+    """The names in a row as --columns takes them: those inside objects with dots, those in lists by their first item."""
     for name, value in row.items():
         if isinstance(value, dict) and value and depth > 1:
             yield from names_in(value, f"{prefix}{name}.", depth - 1)
+        elif isinstance(value, list) and value and isinstance(value[0], dict) and value[0] and depth > 1:
+            yield from names_in(value[0], f"{prefix}{name}.0.", depth - 1)
         else:
             yield prefix + name
 
@@ -208,7 +221,24 @@ def _walk(row: Row, steps: tuple[str, ...]) -> object:
     for step in steps:
         if value is None:
             return None  # the axes of a summary may be null as a whole
-        if not isinstance(value, dict) or step not in value:
+        if isinstance(value, list) and is_index(step):
+            if not -len(value) <= int(step) < len(value):
+                return MISSING
+            value = value[int(step)]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
+        else:
             return MISSING
-        value = value[step]
     return value
+
+
+def too_short(row: Row, field: Field) -> str | None:
+    """What to say where the path of a field leads behind the end of a list; None where it does not."""
+    for path, steps in field.paths:
+        value: object = row
+        for at, step in enumerate(steps):
+            if isinstance(value, list) and is_index(step) and not -len(value) <= int(step) < len(value):
+                items = f"{len(value)} item{'s' * (len(value) != 1)}"
+                return f'field "{shown(path)}": "{shown(".".join(steps[:at]))}" has {items}, and no {step} (they count from 0)'
+            value = _walk({"": value}, ("", step))
+    return None

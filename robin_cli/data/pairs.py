@@ -136,7 +136,8 @@ def _dataset(gathering: Gathering, files: list[tuple[str, str]]) -> Dataset:
 def _checked(fields: Fields, names: list[str], source: str) -> Fields:
     """The fields these columns have; InputError where a required or a mapped one is missing."""
     needed = dict.fromkeys([*fields.required(), *(field for field in fields.ratings if field.mapped)])
-    missing = [field for field in needed if not field.is_among(names)]
+    told = (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
+    missing = [field for field in needed if not field.is_among(names) and (field.mapped or field not in told)]
     if missing:
         raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")
     return only_among(fields, names)

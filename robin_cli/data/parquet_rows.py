@@ -8,9 +8,10 @@ from itertools import groupby
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from robin_cli.data import lines
+from robin_cli.data.fields import CHATS
 from robin_cli.data.lines import check_unpacked
 from robin_cli.data.parquet_pages import batch_rows, most_unpacked
-from robin_cli.data.rows import BadRow, Row, Table, shown
+from robin_cli.data.rows import BadRow, Row, Table, leads_into, shown
 from robin_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Collection[str]) -> Tabl
     with _readable(source):
         file = _opened(stream)
         names = list(_leaf_names(list(file.schema_arrow)))
-    columns = [name for name in names if name in wanted]
+    columns = [name for name in names if name in wanted or any(leads_into(path, name) for path in wanted)]
+    if {"prompt", "response"} <= set(columns):  # conversations matter only where one of these is not there
+        columns = [name for name in columns if name not in CHATS]
     if len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         raise InputError(f'{source}: two columns are called "{shown(twice)}". Rename or remove one of them.')

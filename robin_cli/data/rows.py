@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterator
 from typing import BinaryIO, Literal, NamedTuple
 
@@ -35,6 +36,19 @@ class Table(NamedTuple):
 Reader = Callable[[BinaryIO, str, Collection[str]], Table]
 """``reader(stream, source, wanted)``: the rows of an open file. ``source`` names it in errors; of the columns, those in
 ``wanted`` are enough. Raises InputError, at once or while the rows are read, for what spoils the whole file."""
+
+
+_INDEX = re.compile(r"-?\d{1,9}")
+
+
+def is_index(step: str) -> bool:
+    """Whether a step of a path is the place of an item in a list: from 0, or from the end with a minus."""
+    return _INDEX.fullmatch(step) is not None
+
+
+def leads_into(path: str, name: str) -> bool:
+    """Whether a path goes on into the list that is called so, as choices.0.text into choices."""
+    return path.startswith(f"{name}.") and is_index(path[len(name) + 1 :].partition(".")[0])
 
 
 def shown(value: object, limit: int = 40) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import DictLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from robin_cli.data.chats import named_turns
 from robin_cli.errors import InputError, did_you_mean
 from robin_cli.judging.judge import Message
 from robin_cli.judging.rubric_files import Example, Rubric, read_rubric
@@ -261,11 +262,11 @@ def readable_turns(prompt: str) -> str:
     turns = prompt.split(f"\n{_TURN}")
     if len(turns) == 1:
         return prompt
-    named = [f"User: {turns[0]}"]
+    named = [("User", turns[0])]
     for turn in turns[1:]:
         speaker, _, said = turn.partition("\n")
-        named.append(f"{speaker.strip()}: {said}")
-    return "\n\n".join(named)
+        named.append((speaker.strip(), said))
+    return named_turns(named)
 
 
 def _environment() -> ImmutableSandboxedEnvironment:

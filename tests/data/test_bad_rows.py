@@ -213,13 +213,6 @@ def test_refuses_what_is_no_text_in_parquet(tmp_path: Path, value: float | None)
     assert re.match(r'pairs.parquet:row 1: field "response" is (null|NaN|a number)', complaint(path))
 
 
-def test_refuses_a_prompt_that_is_a_list_of_messages(tmp_path: Path) -> None:
-    rows = [{"prompt": [{"role": "user", "content": "hi"}], "response": "r"}]
-    for suffix in (".json", ".parquet"):
-        path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix](rows))
-        assert complaint(path).startswith(f'pairs{suffix}:row 1: field "prompt" is a list, not text. Write it as text')
-
-
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_suggests_the_nearest_field_for_a_misspelt_one(tmp_path: Path, suffix: str) -> None:
     rows = [{"question": "q", "answer": "a", "uid": "u", "score": 3}]
