@@ -199,17 +199,24 @@ def budget_for(
     most = max(least, most_calls(arms))
     first, last = least, min(max(16 * arms, 2 * least), most)
     expected: dict[int, Expected] = {}
-    while True:
-        budgets = np.unique(np.geomspace(first, last, 9).round().astype(np.int64)).tolist()
-        further = forecast(known, policy_at, budgets, rng, steps=_STEPS_AT_MOST if cheap else _STEPS_OF_A_SEARCH)
-        expected = {budget: each for budget, each in expected.items() if budget < first} | dict(further)
-        if expected:
-            found = Found(*(calls_for(error, expected, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE)))
-        else:  # a scheduler that needs more to begin with
-            found = Found(*[Needed(last, "more than")] * 3)
-        if found.high.relation != "more than" or last >= most:
-            return found
+    steps = _STEPS_AT_MOST if cheap else _STEPS_OF_A_SEARCH
+
+    def found(start: int, end: int, points: int) -> Found:
+        budgets = np.unique(np.geomspace(start, end, points).round().astype(np.int64)).tolist()
+        for budget in [budget for budget in expected if start <= budget <= end]:
+            del expected[budget]
+        expected.update(forecast(known, policy_at, budgets, rng, steps=steps))
+        if not expected:  # a scheduler that needs more to begin with
+            return Found(*[Needed(end, "more than")] * 3)
+        rising = dict(sorted(expected.items()))
+        return Found(*(calls_for(error, rising, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE)))
+
+    while (about := found(first, last, 9)).high.relation == "more than" and last < most:
         first, last = max(least, last // 8), min(4 * last, most)
+    if about.needed.relation != "about" or about.high.relation != "about":
+        return about
+    # Once more nearby: where a scheduler begins to adapt the error falls more steeply than between the budgets so far.
+    return found(max(least, about.low.calls), about.high.calls, 9)
 
 
 def _by_warm_up(
