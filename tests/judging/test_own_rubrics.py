@@ -133,9 +133,11 @@ def test_any_file_is_a_rubric_or_an_error(
         read_rubric(path)
 
 
-def test_one_run_has_one_scale(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="tone has 1-3, helpfulness has 0-4"):
-        load_prompts(["tone", "helpfulness"], [written(tmp_path, TONE)])
+def test_attributes_have_scales_of_their_own(tmp_path: Path) -> None:
+    prompts = load_prompts(["tone", "helpfulness"], [written(tmp_path, TONE)])
+
+    assert prompts.scales == (Scale(1, 3), Scale(0, 4))
+    assert PromptSet.from_record(prompts.record).scales == prompts.scales
 
 
 def test_an_own_rubric_takes_the_place_of_a_ready_one(tmp_path: Path) -> None:
