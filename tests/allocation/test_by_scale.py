@@ -94,5 +94,9 @@ def test_knows_each_worlds_own_variances_in_simulation() -> None:
     np.testing.assert_allclose(keys, variances.reshape(3, 4) / widths**2, rtol=1e-14)
 
 
+def test_one_scale_needs_no_weighing() -> None:
+    assert not isinstance(policy_by_scale("two-priors", Setup(4, 100, SHORT), None, [(SHORT, np.arange(4))]), ByScale)
+
+
 def test_spreads_evenly_whatever_the_scales() -> None:
     assert isinstance(policy_by_scale("uniform", Setup(4, 100, SHORT), None, mixed(4)), Uniform)
