@@ -95,7 +95,10 @@ def test_finds_out_what_llama_server_supports(tmp_path: Path, guarded: str) -> N
     seen = json.loads(done.stdout)
     assert seen["rating"] in range(5)
     assert (seen["choices_of_4"], seen["logprobs"], seen["seed"]) == (4, True, "honoured")
-    assert (seen["usage"], seen["system_role"]) == (True, True)
+    assert (seen["usage"], seen["usage_of_several"], seen["system_role"]) == (True, False, True)
+    said = robin(*command[:-1], cwd=tmp_path, OPENAI_API_KEY="sk-right-5f2e", COLUMNS="200")
+    assert "does not count all tokens" in said.stderr
+    assert "for one rating a request; of several some are missing" in said.stdout
 
     refused = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-wrong-5f2e")
     assert refused.returncode == 3

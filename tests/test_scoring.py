@@ -102,6 +102,48 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
     assert set(pd.read_csv(io.StringIO(done.stdout))["score"]) == {3.0 if why else 3.25}
 
 
+@pytest.mark.parametrize(
+    ("likely", "says"),
+    [
+        ({"3": 0.5, "2": 0.5}, "yes: --scoring logprobs would rate the answer they came with 2.50"),
+        (
+            {"3": 0.6, "x": 0.4},
+            "by its text: more than 5% of the probability at its rating is of no rating of the scale",
+        ),
+    ],
+)
+def test_checks_what_scoring_by_log_probabilities_would_do(tmp_path: Path, likely: dict[str, float], says: str) -> None:
+    def respond(_number: int, body: dict[str, Any]) -> Answer:
+        if body.get("n", 1) > 2:
+            return error(400, "n must be at most 2")
+        return completion(choices=with_logprobs(likely)["choices"] * body.get("n", 1))
+
+    with serving(respond) as wire:
+        done = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout
+    assert "above 2 asks for 2" in done.stdout
+    sent = next(line for line in done.stdout.splitlines() if line.startswith("parameters sent"))
+    assert sent.rstrip().endswith("max_tokens, temperature, top_p; with --seed also seed")
+    assert "--scoring" not in " ".join(line for line in done.stdout.splitlines() if line.startswith("robin judge will"))
+
+
+def test_shows_the_structure_that_goes_with_the_messages(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    pair = json.loads(data.read_text().splitlines()[0])["id"]
+    command = ("render", data, "--pair", pair, "-a", "helpfulness")
+    with serving(lambda *_: completion('{"feedback": "fine", "rating": 3}')) as wire:
+        assert robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path).returncode == 0
+    by_text, shown = (robin(*command, *more, cwd=tmp_path).stdout for more in ((), ("--answer-format", "json_schema")))
+    messages, _, structure = shown.partition("[sent along]\n")
+    sent = next(body for body in wire.bodies if body["messages"][-1]["content"] in messages)
+    assert "".join(f"[{each['role']}]\n{each['content']}\n\n" for each in sent["messages"]) == messages
+    assert json.loads(structure) == {"response_format": sent["response_format"]}
+    assert "sent along" not in by_text
+    assert "JSON" not in by_text
+    assert '"root ::=' in robin(*command, "--answer-format", "grammar", cwd=tmp_path).stdout
+
+
 def test_refuses_log_probabilities_of_another_judge_than_the_one_that_writes(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     done = robin(*judge("http://127.0.0.1:9/v1", data, "--scoring", "logprobs", "--temperature", "0.5"), cwd=tmp_path)

@@ -71,7 +71,7 @@ def check(
         if json:
             print_json(url, found, price)
         else:
-            facts = facts_of(url, found, price)
+            facts = facts_of(url, found, price, samples_all=settings.temperature == settings.top_p == 1)
             print_facts(Console(), {name.replace("_", " "): value for name, value in facts.items()})
 
 

@@ -113,18 +113,21 @@ def render(
     attribute: opt.Attribute = None,
     rubric: opt.Rubric = None,
     template: opt.Template = None,
+    answer_format: opt.AnswerFormat = None,
     columns: opt.Columns = None,
     skip_bad_rows: opt.SkipBadRows = None,
 ) -> None:
-    """Print the exact messages that would be sent for one pair."""
+    """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one."""
+    import orjson
+
     from robin_cli.config import load_config
     from robin_cli.data.pairs import load_pairs
     from robin_cli.errors import InputError
-    from robin_cli.output.text import plain
+    from robin_cli.judging.structured import request_of
     from robin_cli.runs.opening import prompts_of
 
-    given = {"attribute": attribute, "rubric": rubric, "template": template, "columns": columns}
-    config = load_config({**given, "skip_bad_rows": skip_bad_rows}, None)
+    given = {"attribute": attribute, "rubric": rubric, "template": template, "answer_format": answer_format}
+    config = load_config({**given, "columns": columns, "skip_bad_rows": skip_bad_rows}, None)
     prompts = prompts_of(config)
     dataset = load_pairs(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows)
     pairs = dataset.pairs
@@ -136,11 +139,19 @@ def render(
     prompts.check_references([found])
     for name in prompts.attributes:
         for message in prompts.messages(found, name):
-            text = f"[{message['role']}]\n{message['content']}\n\n"
-            if sys.stdout.isatty():  # there text from the data must not act
-                print(plain(text), end="")
-            else:  # what would be sent, to the letter
-                sys.stdout.buffer.write(text.encode())
+            _print_part(message["role"], message["content"])
+        if structure := request_of(config.answer_format, prompts.rubrics[name].scale):
+            _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
+
+
+def _print_part(title: str, content: str) -> None:
+    from robin_cli.output.text import plain
+
+    text = f"[{title}]\n{content}\n\n"
+    if sys.stdout.isatty():  # there text from the data must not act
+        print(plain(text), end="")
+    else:  # what would be sent, to the letter
+        sys.stdout.buffer.write(text.encode())
 
 
 def parse(

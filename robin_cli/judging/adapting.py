@@ -23,6 +23,9 @@ _PAYS_AT_ONCE = 0.58
 _ROOM = 1.3
 """Calls at a time for each that the server works on: enough that no slot waits for us, and few calls wait for a slot."""
 
+_LEAST = 2
+"""It stays at no fewer, unless calls are refused: with one at a time the server waits for us between any two."""
+
 _VERY_FIRST_LOOK = 16
 _FIRST_LOOK = 8
 _LONGEST_LOOK = 200
@@ -33,7 +36,8 @@ _LEAST_SPREAD = 0.25
 """Latencies differ by so much at least, whatever a few answers say: other things than the number of calls move them."""
 
 _FAR_UP = 32
-_FORGETS = 0.95
+_FORGETS = 0.99
+_BURSTS = 1.3
 _QUIET = 200
 """Answers between two tries, at first: so no more than some 1 in 200 requests is refused for trying."""
 
@@ -74,11 +78,15 @@ class _Level:
 
     @property
     def rate(self) -> float:
-        """Answers a second by Little's law: under way, over the time each takes. A count would swing with answers in bursts."""
+        """Answers a second by Little's law: under way, over the time each takes. A count would swing with answers in bursts.
+
+        It bounds the rate all the same: where a server forgets some calls for others, those that come say nothing of them.
+        """
         if not self._latency_s:
             return float("inf")
         under_way = self._under_way_s / self._seconds if self._seconds else self.calls
-        return under_way * self.answers / self._latency_s
+        rate = under_way * self.answers / self._latency_s
+        return min(rate, _BURSTS * (self.answers - self.looks) / self._seconds) if self._seconds else rate
 
     @property
     def spread(self) -> float:
@@ -96,13 +104,15 @@ class _Comparison:
     grow longer) meets both alike.
 
     Args:
-        yes, no: standard errors of the growth that must speak for an answer before it is given.
+        climbing: it is to go up; in doubt, then, there are more, and else fewer: both are put right by what comes next.
+        spread: of latencies, as seen lately at any level: one with a queue, or with a few answers, shows too little of it.
     """
 
-    def __init__(self, low: _Level, high: _Level, *, yes: float, no: float) -> None:
+    def __init__(self, low: _Level, high: _Level, *, climbing: bool) -> None:
         self.low, self.high = low, high
         self.spread = _LEAST_SPREAD
-        self._yes, self._no = yes, no
+        self._climbing = climbing
+        self._yes, self._no = (1.0, 2.0) if climbing else (2.0, 1.0)  # standard errors that must speak for an answer
         self._wide = math.log(high.calls / low.calls)
 
     def after(self, level: _Level) -> _Level:
@@ -115,27 +125,30 @@ class _Comparison:
         """None: it is not clear yet."""
         if not (self.low.looks and self.high.looks):
             return None
-        gained, error = self._gained, self._error
-        if gained - self._yes * error > _PAYS * self._wide:
+        gained = self._gained
+        if gained - self._yes * self._error(self.spread) > _PAYS * self._wide:
             return True
         looked_long = min(self.low.answers, self.high.answers) >= _LONGEST_LOOK
-        if looked_long or gained + self._no * error < _HARDLY_PAYS * self._wide:
+        if (
+            looked_long
+            or gained + self._no * self._error(self.spread if self._climbing else 0.0) < _HARDLY_PAYS * self._wide
+        ):
             return gained > _PAYS * self._wide
         return None
 
     @property
     def pays_at_once(self) -> bool:
         """Whether one look is enough to say that it pays."""
-        return self._gained - self._error > _PAYS_AT_ONCE * self._wide
+        return self._gained - self._error(self.spread) > _PAYS_AT_ONCE * self._wide
 
     @property
     def wanted(self) -> int:
         """Calls at a time that a server has use for which works on some at a pace of its own and lets others wait."""
         return round(_ROOM * self.low.calls * math.exp(self._gained))
 
-    @property
-    def _error(self) -> float:
-        return self.spread * math.sqrt(1 / self.low.answers + 1 / self.high.answers)
+    def _error(self, spread: float) -> float:
+        spread = max(spread, self.low.spread, self.high.spread, _LEAST_SPREAD)
+        return spread * math.sqrt(1 / self.low.answers + 1 / self.high.answers)
 
     @property
     def _gained(self) -> float:
@@ -226,13 +239,10 @@ class Slots:
             self._set_limit(min(self.ceiling, self.limit + self._step))
             self._step *= 2
             self._left = _QUIET
-        elif self.limit == 1:
-            self._climb_from(_Level(1))
         else:
             self._check(self.limit)
 
     def _judge(self, comparison: _Comparison) -> None:
-        # A level with a queue, or a few answers, show too little of how much latencies differ.
         self._spread = max(_LEAST_SPREAD, _FORGETS * self._spread, self._looking_at.spread)
         comparison.spread = self._spread
         at_start, self._at_start = self._at_start, False
@@ -263,12 +273,14 @@ class Slots:
 
     def _checked_down_to(self, comparison: _Comparison, *, pays: bool) -> None:
         low, high, wanted = comparison.low, comparison.high, comparison.wanted
-        if not pays:
+        if not pays and high.calls > _LEAST:
             far = high.calls >= _FAR_UP  # a step that is too long costs more than it saves where there are few
-            self._check(min(high.calls - 1, max(low.calls, wanted)), part=min(2 * self._part, 8) if far else 2)
+            self._check(
+                max(_LEAST, min(high.calls - 1, max(low.calls, wanted))), part=min(2 * self._part, 8) if far else 2
+            )
         elif self._part > 2:
             self._check(high.calls)
-        elif self._refused or high.calls == self.ceiling:
+        elif not pays or self._refused or high.calls == self.ceiling:
             self._hold(high.calls, cost=low.answers)
         elif not self._climbed:
             self._climb_from(high)
@@ -294,9 +306,7 @@ class Slots:
         self._compare(_Level(max(1, calls // part)), _Level(calls))
 
     def _compare(self, low: _Level, high: _Level) -> None:
-        # In doubt more going up, and fewer going down: both are put right by what comes next.
-        yes, no = (1.0, 2.0) if self._climbing else (2.0, 1.0)
-        self._comparison = _Comparison(low, high, yes=yes, no=no)
+        self._comparison = _Comparison(low, high, climbing=self._climbing)
         self._look_at(low if self._hasty and not low.looks else high)
 
     def _look_at(self, level: _Level) -> None:

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from robin_cli.judging.judge import Failure, Message, Question, Reply
+from robin_cli.judging.expectation import TOP_LOGPROBS, Expectation, expected_rating
+from robin_cli.judging.judge import Answer, Failure, Message, Question, Reply
 from robin_cli.judging.openai_judge import OpenAIJudge
 from robin_cli.judging.ratings import parse_rating
-from robin_cli.judging.replies import Completion
+from robin_cli.judging.replies import Completion, Problem
+from robin_cli.judging.structured import place_of_rating
 from robin_cli.records import Rating, Scale
 
 _SEVERAL = 4
 _SEED = 20
-_TOP_LOGPROBS = 5
+_FEW_LOGPROBS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,9 @@ class Capabilities:
         reply, rating: the first judgment, and what was read out of it.
         choices: answers that one request for 4 brought, 1 to 4.
         logprobs: whether log probabilities of tokens come with an answer.
+        expectation: what an answer with them would be rated by them, or why by its text; None where none came, or no rating.
         seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
-        usage: whether the endpoint counts tokens itself, of one choice and of several.
+        usage, usage_of_several: whether the endpoint counts tokens itself, of one choice and of several.
         repeats: whether all answers without a seed, of the first request and of the one for 4, were the same to the letter.
         system_role: whether a system message is taken.
         sent: the parameters of a request after what was refused was learnt.
@@ -37,8 +40,10 @@ class Capabilities:
     rating: Rating
     choices: int
     logprobs: bool | None
+    expectation: Expectation | None
     seed: str
     usage: bool
+    usage_of_several: bool
     repeats: bool
     system_role: bool
     sent: tuple[str, ...]
@@ -58,7 +63,7 @@ async def capabilities_of(judge: OpenAIJudge, messages: Sequence[Message], scale
     if isinstance(first, Failure):
         return first
     several = await judge.ask(Question(messages, samples=_SEVERAL))
-    logprobs = await judge.probe(messages, {"logprobs": True, "top_logprobs": _TOP_LOGPROBS})
+    logprobs = await _with_logprobs(judge, messages)
     seeded = [await judge.ask(Question(messages, seed=_SEED)) for _ in range(2)]
     answer = first.answers[0]
     others = [each.text for each in several.answers] if isinstance(several, Reply) else []
@@ -67,13 +72,28 @@ async def capabilities_of(judge: OpenAIJudge, messages: Sequence[Message], scale
         rating=parse_rating(answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal),
         choices=len(several.answers) if isinstance(several, Reply) else 1,
         logprobs=logprobs.logprobs if isinstance(logprobs, Completion) else False if logprobs.permanent else None,
+        expectation=_expectation(logprobs.answers[0], scale) if isinstance(logprobs, Completion) else None,
         seed=_seed(judge, seeded),
         usage=not first.usage.estimated,
+        usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
         repeats=bool(others) and set(others) == {answer.text},
         system_role=judge.takes_system,
         sent=tuple(sorted(judge.parameters())),
         requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded)),
     )
+
+
+async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Completion | Problem:
+    """An answer with as many log probabilities a token as a run asks for, or with the fewer that it is content with."""
+    outcome = await judge.probe(messages, {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
+    if isinstance(outcome, Completion) or not outcome.permanent:
+        return outcome
+    return await judge.probe(messages, {"logprobs": True, "top_logprobs": _FEW_LOGPROBS})
+
+
+def _expectation(answer: Answer, scale: Scale) -> Expectation | None:
+    at = place_of_rating(answer.text, answer_format="text")
+    return None if at is None or not answer.tokens else expected_rating(answer.tokens, answer.text, at, scale)
 
 
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:
