@@ -30,6 +30,11 @@ _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _STALE_S = 3600.0
 """A temporary file beside an output that nothing was written to for so long is of a process that was killed."""
 
+_OF_A_RUN = frozenset(
+    {"journal.jsonl", "lock", "manifest.json", "pairs.parquet", "rescued.jsonl", "state.parquet", "variances.parquet"}
+)
+_SEGMENTS = "judgments"
+
 _DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>\d+)(/task/\d+)?/fd")
 
 
@@ -111,7 +116,7 @@ def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
         with stream:
             yield stream
         return
-    path = Path(os.path.realpath(name))
+    path = _kept_from_runs(Path(os.path.realpath(name)))
     remove_leftovers(path.parent, of=lambda found: found == path.name[:_NAME_KEPT], older_than_s=_STALE_S)
     try:
         before = path.stat()
@@ -135,7 +140,20 @@ def check_output_file(name: str | Path) -> None:
     if kind is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(name))
     if kind in {None, stat.S_IFREG}:
-        check_whole_file(Path(os.path.realpath(name)))
+        check_whole_file(_kept_from_runs(Path(os.path.realpath(name))))
+
+
+def added_to(name: str | Path) -> IO[bytes]:
+    """Open what a user named to be added to, unbuffered; new, it is for its owner only. A pipe that nobody reads is no such.
+
+    Raises:
+        OSError: it cannot be written, or a run is kept in it.
+    """
+    path = _kept_from_runs(Path(os.path.realpath(name))) if _kind(Path(name)) in {None, stat.S_IFREG} else Path(name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (_FLAGS & ~_NOFOLLOW)
+    descriptor = os.open(path, flags, 0o600)
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "ab", 0)
 
 
 def is_temporary(name: str) -> bool:
@@ -199,6 +217,16 @@ def _become_like(descriptor: int, before: os.stat_result) -> None:
         if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
             os.fchown(descriptor, before.st_uid, before.st_gid)
     os.fchmod(descriptor, before.st_mode & 0o777)
+
+
+def _kept_from_runs(path: Path) -> Path:
+    """``path``; OSError where a run is kept in it: written over, answers that were paid for would be lost."""
+    in_segments = path.parent.name == _SEGMENTS
+    run = path.parent.parent if in_segments else path.parent
+    is_own = in_segments or path.name in _OF_A_RUN or path.name.endswith(("rescued.jsonl", "rescued-rejected.jsonl"))
+    if is_own and (run / "manifest.json").exists() and (run / "pairs.parquet").exists():
+        raise OSError(errno.EEXIST, "a run is kept in it", str(path))
+    return path
 
 
 def _kind(path: Path) -> int | None:

@@ -16,8 +16,9 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from robin_cli.errors import InputError
+from robin_cli.errors import InputError, RobinError
 from robin_cli.files import output_file
+from robin_cli.judging.http_log import HttpLog
 from robin_cli.output.export import Results, check_output, export, scores_table
 from robin_cli.output.report.writing import write_report
 from robin_cli.output.scores import score
@@ -119,6 +120,31 @@ def test_writes_to_descriptors_as_they_were_opened(work: Path) -> None:
     assert (work / "three.csv").read_text() == (work / "four.csv").read_text() == plain
     assert done.returncode == 2
     assert "/dev/fd/5: cannot be written (Bad file descriptor); name another file" in done.stderr
+
+
+def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -> None:
+    kept = {path: path.read_bytes() for path in (work / "r").rglob("*") if path.is_file()}
+    (work / "to.json").symlink_to("r/manifest.json")
+    for name in (*kept, work / "to.json", work / "r/judgments/00009.parquet", work / "r/rescued.jsonl"):
+        for write in (
+            lambda to: check_output("csv", to),
+            lambda to: write_report([work / "r"], to),
+            lambda to: HttpLog(Path(to), lambda text, _: text, print),
+        ):
+            with pytest.raises(RobinError, match=r"a run is kept in it\); name another file"):
+                write(str(name))
+    assert {path: path.read_bytes() for path in (work / "r").rglob("*") if path.is_file()} == kept
+    pairs = '{"prompt": "p", "response": "r"}\n'
+    (work / "pairs.jsonl").write_text(pairs)
+    for data in ("pairs.jsonl", "p*.jsonl"):
+        done = robin(
+            *("judge", data, "-a", "helpfulness", "-b", "1", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"),
+            *("-o", "./pairs.jsonl"),
+            cwd=work,
+        )
+        assert done.returncode == 2
+        assert "./pairs.jsonl: is read in this command, and would be lost; name another file" in done.stderr
+    assert (work / "pairs.jsonl").read_text() == pairs
 
 
 def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ def resume(
 def _judge(config: RunConfig) -> None:
     from robin_cli.cli.confirming import confirmed
     from robin_cli.cli.work import spend
+    from robin_cli.data.sources import expanded
     from robin_cli.judges import api_keys
     from robin_cli.output.export import check_output
     from robin_cli.output.messages import messages_for
@@ -130,7 +131,8 @@ def _judge(config: RunConfig) -> None:
     config = confirmed(config)
     api_keys(config)  # no endpoint is the first thing to say: before data is read or a folder made
     connection = connection_of(config)
-    check_output(config.format, config.output)
+    own = [*config.rubric, *filter(None, (config.template, config.source.place))]
+    check_output(config.format, config.output, [*expanded(config.data), *own])
     messages = messages_for(config)
     with open_run(config, messages.note) as store, _delivered(store, config):
         spend(store, connection, config, messages)
@@ -144,11 +146,12 @@ def _resume(run: Path, given: dict[str, Any]) -> None:
     from robin_cli.output.export import check_output
     from robin_cli.output.messages import messages_for
     from robin_cli.runs.connection import connection_of, resumed
-    from robin_cli.runs.opening import reopen_run
+    from robin_cli.runs.manifest import read_manifest
+    from robin_cli.runs.opening import reopen_run, sources_of
 
     config = confirmed(resumed(run, checked_flags(given)))  # a robin.toml here is not this run's
     api_keys(config)  # before the run is opened
-    check_output(config.format, config.output)
+    check_output(config.format, config.output, [name for name, _ in sources_of(read_manifest(run))])
     messages = messages_for(config)
     connection = connection_of(config)
     with reopen_run(run, budget=config.budget) as store, _delivered(store, config):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import IO, Any
 import orjson
 
 from robin_cli.errors import InputError
+from robin_cli.files import added_to
 
 _SECRET_NAMES = re.compile(r"auth|cookie|key|token|secret|session|openai-(organization|project)", re.IGNORECASE)
 
@@ -36,9 +36,7 @@ class HttpLog:
         self._redact = redact
         self._notify = notify
         try:
-            self._file: IO[bytes] | None = os.fdopen(
-                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", 0
-            )
+            self._file: IO[bytes] | None = added_to(path)
         except OSError as error:
             raise InputError(f"--debug-http {path}: cannot be written ({error.strerror}); name another file") from error
 

@@ -7,6 +7,7 @@ gets an apostrophe in front, which spreadsheets take as "this is text".
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import shutil
 import sys
@@ -192,11 +193,11 @@ def _writer(fmt: str | None, output: str | None) -> _Writer:
     return _WRITERS[name]
 
 
-def check_output(fmt: str | None, output: str | None) -> None:
-    """Refuse, before anything is paid for, an output that could not be written.
+def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()) -> None:
+    """Refuse, before anything is paid for, an output that could not be written, or that is one of the files ``inputs``.
 
     Raises:
-        InputError: an unknown format, a folder that is not there, or a file that cannot be written.
+        InputError: an unknown format, a folder that is not there, or a file that cannot or must not be written.
     """
     if fmt == "table" and output not in {None, "-"}:
         raise InputError(f"-o {output}: --format table is for a terminal; leave --format out to write a file")
@@ -204,6 +205,9 @@ def check_output(fmt: str | None, output: str | None) -> None:
         _writer(fmt, output)
     if output in {None, "-"}:
         return
+    place = os.path.realpath(str(output))
+    if os.path.isfile(place) and place in map(os.path.realpath, inputs):  # noqa: PTH113  # whatever the name is
+        raise InputError(f"-o {output}: is read in this command, and would be lost; name another file")
     folder = Path(str(output)).parent
     if not folder.is_dir():
         raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")

@@ -133,6 +133,12 @@ def pairs_of(
     return dataset
 
 
+def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
+    """The files that the pairs of a run were read from, each with its SHA-256 then."""
+    files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
+    return [(str(name), str(recorded)) for name, recorded in files]
+
+
 def reopen_run(path: Path, *, budget: int | None) -> RunStore:
     """Open the run at ``path`` to go on with it as it was made, with a larger budget if one is given.
 
@@ -295,8 +301,8 @@ def _check_unchanged(manifest: Manifest) -> None:
             f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
             "experiments; restore the rubric and template files, use the robin that made it, or start a new run"
         )
-    for name, recorded in manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]:
-        _check_file(Path(str(name)), str(recorded))
+    for name, recorded in sources_of(manifest):
+        _check_file(Path(name), recorded)
 
 
 def _check_file(source: Path, recorded: str) -> None:
