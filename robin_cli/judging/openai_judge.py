@@ -258,8 +258,9 @@ class OpenAIJudge:
 
     def _settle(self, problem: Problem, sent: Sent, latency_s: float) -> Failure:
         match problem:
-            case Stop(detail):
-                raise EndpointError(f"{self._endpoint.base_url}: {self._redact(detail)}")
+            case Stop(detail, unkeyed):
+                said = unkeyed if unkeyed and self._endpoint.api_key == "none" else detail
+                raise EndpointError(f"{self._endpoint.base_url}: {self._redact(said)}")
             case Refused(reason, detail):
                 return Failure(reason, self._redact(detail), latency_s)
             case Unsupported(_, detail):

@@ -14,6 +14,8 @@ _MOST_OF_AN_ERROR = 2000
 _SHORTEST_IN_ERRORS = 4
 _SHORTEST_IN_ANSWERS = 12
 """Local servers are given words for keys ("none", "EMPTY"), which answers may use and must keep."""
+_NO_KEYS = {"none", "EMPTY"}
+"""Such words hide nothing, and errors use them, too."""
 
 
 class Redactor:
@@ -27,7 +29,7 @@ class Redactor:
         """The first ``most`` characters of an error, without the key, its hash, or anything that looks like a key."""
         half_a_key = max(len(self._key), len(self._hash)) if len(text) >= most else 0
         text = text[:most]
-        if len(self._key) >= _SHORTEST_IN_ERRORS:
+        if len(self._key) >= _SHORTEST_IN_ERRORS and self._key not in _NO_KEYS:
             text = text.replace(self._key, "[key]")
             text = text.replace(self._hash, "[key]")  # litellm names keys by it
         text = _LOOKS_LIKE_A_KEY.sub("[key]", text)

@@ -54,9 +54,10 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Every call would fail like this one."""
+    """Every call would fail like this one; ``unkeyed``: what to say instead where no key was sent."""
 
     detail: str
+    unkeyed: str = ""
     permanent = True
 
 
@@ -210,12 +211,19 @@ def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mappi
         405: f"nothing answers chat completions there ({told}); check --base-url",
     }
     if status in by_status:
-        return Stop(by_status[status])
+        return Stop(by_status[status], unkeyed=_unkeyed(told) if status == 401 else "")
     if status in {408, 409, 425, 429} or status >= 500:
         after_s = retry_after_s(headers)
         throttled = status == 429 or (status == 503 and after_s is not None)
         return Retry(f"http_{status}", told, after_s=after_s, throttled=throttled)
     return _bad_request(status, code, _name(error.get("param")), message, told)
+
+
+def _unkeyed(told: str) -> str:
+    return (
+        f"it wants a key, and none was sent ({told}); set one in OPENAI_API_KEY, or name the variable that holds it with "
+        "--api-key-env"
+    )
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:

@@ -13,7 +13,7 @@ from rich.live import Live
 
 from robin_cli.output.live import REFRESH_HZ, LiveView, Pace, standing_of
 from robin_cli.output.messages import Messages
-from robin_cli.output.text import cost, dollars, duration
+from robin_cli.output.text import cost, dollars, duration, error_text
 from robin_cli.records import counted, number_of
 from robin_cli.runs.engine import Stats
 from robin_cli.runs.fold import Spending
@@ -73,7 +73,7 @@ def progress_line(session: Session, pace: Pace) -> str:
         parts.append(cost(total.cost_usd, complete=total.complete) + of)
     worst = standing_of(session).worst_error
     if not math.isnan(worst):
-        parts.append(f"worst error about {worst:.2f}")
+        parts.append(f"worst error about {error_text(worst, as_share=session.index.has_several_scales)}")
     troubles = {"without a rating": unparsed, "failed": failed}
     return " · ".join([*parts, *(f"{kind}: {counted(listed)}" for kind, listed in troubles.items() if listed)])
 

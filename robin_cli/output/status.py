@@ -180,7 +180,9 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
 
 def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     """The facts of :func:`status_of` in words, by name."""
-    scale_note = f"at {facts['error_bound_confidence']:.0%} confidence, for all {facts['arms']:,} scores at once"
+    scale_note = (
+        f"at {100 * facts['error_bound_confidence']:.0f} % confidence, for all {facts['arms']:,} scores at once"
+    )
     in_flight = facts["in_flight_at_stop"]
     lines = {
         "run": facts["run"],

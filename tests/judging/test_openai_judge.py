@@ -157,6 +157,13 @@ def test_stops_at_once_on_what_no_call_can_pass(answer: Answer, said: str) -> No
     assert len(wire.bodies) == 1
 
 
+def test_says_that_no_key_was_sent_where_one_is_wanted() -> None:
+    with serving(once(error(401, "Invalid API Key"))) as wire, pytest.raises(EndpointError) as said:
+        ask(wire.url, api_key="none")
+    assert "none was sent (401: Invalid API Key); set one in OPENAI_API_KEY" in str(said.value)
+    assert "refused" not in str(said.value)
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
