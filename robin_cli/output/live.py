@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from rich import box
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from robin_cli.allocation.arms import Arms, FloatArray, IntArray
+from robin_cli.output.fitting import told_apart
 from robin_cli.output.text import cost, dollars, duration, error_text, plain
 from robin_cli.records import counted, number_of
 from robin_cli.runs.session import Session
@@ -27,7 +28,8 @@ REFRESH_HZ = 2
 
 _WINDOW_S = 60.0
 _MOST = 5
-_ID_WIDTH = 28
+_GAP = 2
+_NAME_AT_LEAST = 8
 
 # What is computed over all arms is computed anew no sooner than this, and takes at most this share of the time.
 _RECOMPUTE_S = 2.0
@@ -134,7 +136,7 @@ class LiveView:
         left = self._pace.left(budget.left, rate)
         for row in _rows(session, f"{rate:,.1f}/s, {left}", standing, unparsed, failed):
             facts.add_row(*(Text(plain(cell)) for cell in row))
-        return Panel(Group(bar, facts, _most_asked(standing)), box=box.ROUNDED, padding=(0, 1), title="robin judge")
+        return Panel(Group(bar, facts, _MostAsked(standing)), box=box.ROUNDED, padding=(0, 1), title="robin judge")
 
     def _refreshed(self) -> Standing:
         began = self._clock()
@@ -173,18 +175,24 @@ def _rows(
     ]
 
 
-def _most_asked(standing: Standing) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column(no_wrap=True, max_width=_ID_WIDTH, overflow="ellipsis")
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    for place, (name, calls, variance) in enumerate(standing.most_asked):
-        varied = "–" if math.isnan(variance) else f"{variance:.2f}"
-        table.add_row(
-            "asked most" if place == 0 else "",
-            Text(plain(name, keep="")),
-            number_of(calls, "rating"),
-            f"variance {varied}",
-        )
-    return table
+@dataclass(frozen=True, slots=True)
+class _MostAsked:
+    """Who is asked most: numbers whole, names cut to the room that is left so that they stay apart."""
+
+    standing: Standing
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        asked = self.standing.most_asked
+        ratings = [number_of(calls, "rating") for _, calls, _ in asked]
+        varied = ["variance –" if math.isnan(each) else f"variance {each:.2f}" for _, _, each in asked]
+        head = "asked most"
+        taken = sum(max(map(len, column), default=0) for column in ([head], ratings, varied)) + 3 * _GAP
+        names = [plain(name, keep="") for name, _, _ in asked]
+        shown = told_apart(names, range(1, len(names) + 1), max(_NAME_AT_LEAST, options.max_width - taken))
+        table = Table.grid(padding=(0, _GAP))
+        table.add_column(style="dim", no_wrap=True)
+        for justify in ("left", "right", "right"):
+            table.add_column(justify=justify, no_wrap=True)
+        for place, (name, *numbers) in enumerate(zip(shown, ratings, varied, strict=True)):
+            table.add_row("" if place else head, Text(name), *numbers)
+        yield table

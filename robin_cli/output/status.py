@@ -164,9 +164,9 @@ def _judge_lines(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _judge_line(each: dict[str, Any]) -> str:
-    mean = "–" if each["mean_score"] is None else f"{each['mean_score']:.2f}"
+    mean = "" if each["mean_score"] is None else f"mean {each['mean_score']:.2f} over "
     money = "" if each["cost_usd_at_least"] is None else f", {cost_of(each)}"
-    over = f"mean {mean} over {number_of(each['scores'], 'score')}"
+    over = mean + number_of(each["scores"], "score")
     return f"{each['judge']}: {number_of(each['spent'], 'call')}, {number_of(each['ratings'], 'rating')}, {over}{money}"
 
 

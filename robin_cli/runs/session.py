@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from robin_cli.allocation.arms import Arms
 from robin_cli.allocation.budget import Budget, Purse
 from robin_cli.allocation.policies import Policy, PooledPolicy
 from robin_cli.allocation.scheduler import HeapScheduler, last_refit
@@ -21,7 +22,7 @@ from robin_cli.judging.judge import Answer, Failure, Question, Reply
 from robin_cli.judging.metering import Price
 from robin_cli.judging.panel import Panel
 from robin_cli.judging.structured import follows, parse_answer, place_of_rating, request_of
-from robin_cli.records import Judgment, Scale
+from robin_cli.records import RETIRE_AFTER, Judgment, Scale
 from robin_cli.runs.engine import Engine, Stats, Stop
 from robin_cli.runs.fold import ArmIndex, Spending, retirement_reasons, spending_of
 from robin_cli.runs.fuse import Fuse
@@ -86,6 +87,7 @@ class Session:
         self._answer_format = manifest.answer_format
         self._by_logprobs = manifest.scoring == "logprobs"
         self.arms = run.fold()
+        _give_another_chance(self.arms, len(self.index.judges))
         self.budget = Budget(manifest.budget, self.arms.spent)
         self._before = spent_before(run, prices)
         self.purse = Purse(limits.max_cost, self._before.cost_usd or 0.0)
@@ -257,6 +259,15 @@ class Session:
         if at is None:
             return Expectation(None, None, "unaligned")
         return expected_rating(answer.tokens, answer.text, at, scale)
+
+
+def _give_another_chance(arms: Arms, judges: int) -> None:
+    """Where no answer of a judge ever held a rating the judge was at fault: what was given up for it is asked again."""
+    streak = np.frombuffer(arms.streak, dtype=np.int64)
+    unreadable = arms.unparsed >= RETIRE_AFTER
+    for judge in range(judges):
+        if not arms.counts[judge::judges].any():
+            streak[judge::judges][unreadable[judge::judges]] = 0
 
 
 def spent_before(run: RunData, prices: Sequence[Price | None]) -> Spending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from robin_cli.records import Judgment
+from robin_cli.records import Judgment, counted
 
 _SAME_ANSWERS = 4
 _LOOKED_AT = 5
@@ -97,7 +97,7 @@ class Suspicion:
             return None
         reason, count = self._reasons.most_common(1)[0]
         return (
-            f"{unparsed} of {self._answers} answers carry no rating, most often {reason} ({count}); "
+            f"{unparsed} of {self._answers} answers carry no rating, most of them {counted({reason: count})}; "
             f"{_REMEDIES.get(reason, _READ_THEM)}. They are paid for and count"
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from robin_cli.errors import EndpointError, StorageError
 from robin_cli.judges import keyless, sendings
+from robin_cli.records import counted
 from robin_cli.runs.connection import Connection, endpoints_of
 from robin_cli.runs.engine import Stop
 from robin_cli.runs.opening import cautions
@@ -74,7 +75,9 @@ async def work(
 def check_rated(outcome: Outcome, run: Path) -> None:
     """EndpointError if a session ended before its budget without a single rating."""
     if outcome.spent < outcome.budget and not outcome.stats.ratings:
-        reason = outcome.stats.last_failure or ", ".join(sorted(outcome.stats.unparsed))
+        reason = (
+            outcome.stats.last_failure or counted(outcome.stats.unparsed) or f"given up: {counted(outcome.retired)}"
+        )
         raise EndpointError(
             f"no call was answered with a rating ({reason}); robin export {run} --what judgments has all"
         )

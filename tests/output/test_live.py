@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import math
 import os
@@ -18,9 +19,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from robin_cli.allocation.arms import FloatArray
-from robin_cli.output.live import LiveView, Pace
+from robin_cli.output.live import LiveView, Pace, Standing, _MostAsked
 from robin_cli.statistics.worst_error import likely_worst_error
 from tests.conftest import DEMO, environment, judging, replaying, robin
 
@@ -97,6 +99,16 @@ def test_a_pair_that_is_asked_most_cannot_act_on_the_terminal(tmp_path: Path) ->
     assert code == 0
     assert r"\x1b]0;owned\x07[blink]" in frames(shown)[-1]
     assert "\x1b]" not in shown
+
+
+def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_columns() -> None:
+    asked = [(f"a-pair-with-a-name-longer-than-its-room · {name}", 1_234, 0.25) for name in ("clarity", "accuracy")]
+    for width in (51, 71, 120):
+        out = io.StringIO()
+        Console(file=out, width=width).print(_MostAsked(Standing(0.1, 0, asked)))
+        first, second = (line.removeprefix("asked most").strip() for line in out.getvalue().splitlines())
+        assert first.endswith("1,234 ratings  variance 0.25"), width
+        assert first != second
 
 
 def screen(shown: str, columns: int = 80) -> str:

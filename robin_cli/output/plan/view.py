@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -168,6 +169,8 @@ def _max_cost(plan: dict[str, Any]) -> list[str]:
     limit, least, most = (plan[name] for name in ("max_cost_usd", "max_cost_calls_at_least", "max_cost_calls_at_most"))
     if limit is None or least is None:
         return []
+    if not most and most is not None:
+        return [f"--max-cost {dollars(limit)} does not pay for one call, for the most that it may cost must be there."]
     end = (
         number_of(least, "call")
         if least == most
@@ -179,6 +182,11 @@ def _max_cost(plan: dict[str, Any]) -> list[str]:
         verdict: [f"{row['budget']:,}" for row in plan["forecast"] if row["within_max_cost"] is within]
         for verdict, within in (("stops", False), ("may stop", None))
     }
-    told = [f"{verdict} {' and '.join(budgets)}" for verdict, budgets in stopped.items() if budgets]
+    told = [f"{verdict} {_listed(budgets)}" for verdict, budgets in stopped.items() if budgets]
     of_these = f"of these budgets it {', '.join(told)}" if told else "it stops none of these budgets"
     return [f"--max-cost {dollars(limit)} pays for about {end}: {of_these}."]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them: "2, 3 and 4"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
