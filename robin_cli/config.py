@@ -207,6 +207,27 @@ def checked_flags(given: Mapping[str, Any]) -> dict[str, Any]:
     return flags | ({"base_url": checked_urls(flags["base_url"])} if "base_url" in flags else {})
 
 
+def checked_record(settings: Mapping[str, Any], place: str) -> None:
+    """Hold the settings that a run recorded, by name, to what flags are held to; other names are passed over.
+
+    Raises:
+        InputError: a value of another type, or out of range.
+    """
+    declared = {each.name: each for each in fields(RunConfig) if each.name != "source"}
+    for name, value in settings.items():
+        if name not in declared or (value is None and (name in SEVERAL or declared[name].default is None)):
+            continue
+        if name in SEVERAL:
+            kinds = (int, float) if name in _NUMBERS else (str,)
+            listed = value if isinstance(value, list) else [value]
+            of_type: object = listed
+            if not all(type(each) in kinds for each in listed):
+                raise InputError(f"{place}: {name}: not {'numbers' if name in _NUMBERS else 'text'}")
+        else:
+            of_type = of_its_type(name, value, place)
+        _check(name, of_type, f"{place}: {name}")
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The settings in a TOML file; paths in it count from the file's own folder.
 

@@ -65,6 +65,14 @@ def reading(path: Path) -> IO[bytes]:
     return os.fdopen(open_regular(path), "rb")
 
 
+def read_at_most(path: Path, limit: int) -> bytes:
+    """Read the regular file at ``path``. OSError as :func:`open_regular`, and where it has more than ``limit`` bytes."""
+    with reading(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:  # before memory is set aside; a file may hold holes
+            raise OSError(errno.EFBIG, f"it is longer than {limit / 2**20:,.0f} MiB", str(path))
+        return file.read(limit)
+
+
 def is_ours(info: os.stat_result) -> bool:
     """Whether a file is this user's own, under one name, and nobody else can have written to it."""
     return info.st_nlink == 1 and not info.st_mode & 0o022 and _is_owner(info)

@@ -124,9 +124,6 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
 def _check_recorded(recorded: Mapping[str, Any], run: Path) -> None:
     """Hold what a manifest says, which may be another's, to what flags are held to, before it decides where keys go."""
     try:
-        for name in ("base_url", "model", "api_key_env"):
-            if not all(isinstance(value, str) for value in recorded.get(name, ())):
-                raise InputError(f"{name}: not text")
         checked_flags({name: recorded[name] for name in ("base_url", "api_key_env") if name in recorded})
     except InputError as error:
         raise RunError(f"{run / FILE}: its last session is damaged ({error}); restore the file from a copy") from None

@@ -21,10 +21,13 @@ from typing import Any
 
 import orjson
 
+from robin_cli.data.lines import at_most
 from robin_cli.errors import StorageError
-from robin_cli.files import open_regular, reading, whole_file
+from robin_cli.files import open_regular, read_at_most, whole_file
 
 _VERSION = 1
+_MOST_BYTES = 2**30
+"""Many times what a journal holds when it becomes a segment, however long the answers are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +113,7 @@ def read_journal(path: Path) -> JournalContent | None:
         StorageError: it cannot be read, a line in the middle is damaged, or a newer robin wrote it.
     """
     try:
-        with reading(path) as file:
-            data = file.read()
+        data = read_at_most(path, at_most(_MOST_BYTES))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -16,14 +16,17 @@ import orjson
 
 from robin_cli import __version__
 from robin_cli.errors import RunError, StorageError, did_you_mean
-from robin_cli.files import reading, whole_file
+from robin_cli.files import read_at_most, whole_file
 from robin_cli.judges import judge_name
 from robin_cli.records import Scale, shared_scale
+from robin_cli.runs.manifest_shape import check_manifest
 
 FORMAT = 2
 """2: attributes of several scales. A run of one scale is written as format 1, which earlier versions read."""
 
 FILE = "manifest.json"
+_LONGEST = 64 * 2**20
+
 _ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -143,8 +146,7 @@ def read_manifest(run: Path) -> Manifest:
     """
     path = run / FILE
     try:
-        with reading(path) as file:
-            content = orjson.loads(file.read())
+        content = orjson.loads(read_at_most(path, _LONGEST))
     except FileNotFoundError:
         runs = [each.parent.name for each in run.parent.glob(f"*/{FILE}")]
         near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"
@@ -158,7 +160,8 @@ def read_manifest(run: Path) -> Manifest:
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise RunError(f"{path}: not a manifest that robin wrote")
     if content["format"] > FORMAT:
-        made_by = content.get("versions", {}).get("robin", "a newer version")
+        versions = content.get("versions")
+        made_by = versions.get("robin") if isinstance(versions, dict) else "a newer version"
         raise RunError(
             f"{path}: format {content['format']}, made by robin {made_by}; this is {__version__}: upgrade robin"
         )
@@ -169,6 +172,7 @@ def read_manifest(run: Path) -> Manifest:
 
 
 def _manifest(content: dict[str, Any]) -> Manifest:
+    check_manifest(content)
     for name in ("attributes", "sessions"):
         content[name] = tuple(content[name])
     if not isinstance(content["scale"], dict):
@@ -176,8 +180,6 @@ def _manifest(content: dict[str, Any]) -> Manifest:
     if isinstance(url := content["settings"].get("base_url"), str):  # runs from before there could be several
         content["settings"]["base_url"] = [url]
     manifest = Manifest(**content)
-    if not manifest.scales:
-        raise ValueError("no attributes")
     if manifest.run_id and not _ID.fullmatch(manifest.run_id):  # files are named by it
         raise ValueError("run_id is no id")
     if manifest.rescued < 0:

@@ -7,6 +7,7 @@ in a file of the run, never thrown away.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -19,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from robin_cli.data.lines import at_most
 from robin_cli.errors import StorageError
 from robin_cli.files import is_ours, open_regular, reading
 from robin_cli.records import UNPARSED_REASONS, Judgment
@@ -29,6 +31,7 @@ from robin_cli.runs.schema import FIELDS, JudgmentKey, judgments_table, key_of
 
 FILE = "rescued.jsonl"
 SET_ASIDE = "rescued-rejected.jsonl"
+_MOST_BYTES = 2**30
 _MOST_DRAWS = 2**31
 _FAILED_REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _NO_JUDGMENT = (TypeError, ValueError, OverflowError, NotImplementedError)
@@ -72,6 +75,8 @@ def find_rescued(run: Path, run_id: str) -> Rescued:
                 if path.parent != run and not is_ours(os.fstat(file.fileno())):
                     found.left.append(path)
                     continue
+                if os.fstat(file.fileno()).st_size > at_most(_MOST_BYTES):
+                    raise OSError(errno.EFBIG, "it is longer than rescued answers are", str(path))
                 lines = [(f"{path}:{number}", line.rstrip(b"\n")) for number, line in enumerate(file, start=1)]
         except FileNotFoundError:
             continue

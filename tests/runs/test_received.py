@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import re
 import shutil
@@ -37,6 +39,54 @@ def made(path: Path, budget: int = 3) -> Path:
     with RunStore.create(path, manifest(settings=settings, budget=budget), PAIRS) as store:
         store.append([judgment(number) for number in range(3)])
     return path
+
+
+ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
+    "settings: delta": (("settings", "delta"), "x"),
+    "settings: scheduler": (("settings", "scheduler"), 1e308),
+    "settings: temperature": (("settings", "temperature"), 3),
+    "settings: extra_body": (("settings", "extra_body"), [[]]),
+    "model: none": (("settings", "model"), []),
+    "budget: not what belongs there": (("budget",), True),
+    "budget": (("budget",), 0),
+    "attributes": (("attributes",), ["helpfulness", "helpfulness"]),
+    "attributes, 1": (("attributes", 0), 10**15),
+    "scale": (("scale",), {"other": [0, 4]}),
+    "scale: 0 to 1000": (("scale", 1), 1000),
+    "data: pairs": (("data", "pairs"), None),
+    "data: left_out: no object": (("data", "left_out"), 5),
+    "prompt: no object": (("prompt",), []),
+    "rubrics are not those": (("prompt", "rubrics"), []),
+    "session 1: max_cost": (("sessions", 0, "max_cost"), [1]),
+    "session 1: concurrency": (("sessions", 0, "concurrency"), "many"),
+    "session 1: base_url: not text": (("sessions", 0, "base_url"), [{}]),
+    "judges that are not": (("sessions", 0, "model"), ["another"]),
+    "Invalid isoformat": (("sessions", 0, "started_at"), "yesterday"),
+    "versions": (("versions",), 3),
+}
+
+
+def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    good = json.loads((run / "manifest.json").read_bytes())
+    good["sessions"] = [{"started_at": "2026-11-20T10:00:00+00:00", "model": ["m"], "max_cost": None}]
+    (run / "manifest.json").write_text(json.dumps(good))
+    assert status_of(run)["state"] == "finished"
+    for place, (path, value) in ODD.items():
+        odd = copy.deepcopy(good)
+        at = odd
+        for name in path[:-1]:
+            at = at[name]
+        at[path[-1]] = value
+        (run / "manifest.json").write_text(json.dumps(odd))
+        with pytest.raises(RunError, match=rf"{re.escape(place)}.*; restore the file from a copy"):
+            status_of(run)
+    for name in ("manifest.json", "journal.jsonl", "rescued.jsonl"):
+        run = made(tmp_path / name)
+        with (run / name).open("ab") as file:
+            file.truncate(2**34)  # a hole, which takes no room
+        with pytest.raises(RobinError, match=rf"{name}: cannot be read \(it is longer than .*"):
+            status_of(run)
 
 
 def go_on(run: Path) -> None:

@@ -27,6 +27,7 @@ from tests.conftest import environment
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]
 SETTINGS = {"scheduler": "uniform", "delta": 0.007, "mode": "practice", "objective": "worst-case", "model": "m"}
+SETTINGS |= {"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, "top_p": 1.0, "max_tokens": 9, "extra_body": {}}
 
 
 def manifest(**change: object) -> Manifest:
