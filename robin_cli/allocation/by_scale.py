@@ -13,6 +13,9 @@ from robin_cli.allocation.policies import Arm, Number, Policy, PooledPolicy, Set
 from robin_cli.allocation.warm import warm_policy
 from robin_cli.records import Scale
 
+_EVIDENCE = 8.0
+"""As of a warm start's level: some ten arms asked twice outvote the value from before the first fit."""
+
 
 @dataclass(frozen=True, slots=True)
 class ByScale:
@@ -89,7 +92,8 @@ def policy_by_scale(
     made = []
     for scale, arms in groups:
         known, begun = (None if each is None else _of_arms(each, arms, setup.arms) for each in (setup.variances, prior))
-        made.append(warm_policy(name, replace(setup, scale=scale, variances=known), begun))
+        alone = replace(setup, scale=scale, variances=known, evidence=_EVIDENCE if len(groups) > 1 else 0.0)
+        made.append(warm_policy(name, alone, begun))
     if len(made) == 1 or isinstance(made[0], Uniform):  # which asks evenly, whatever the ratings are
         return made[0]
     group, place = np.zeros(setup.arms, dtype=np.int64), np.zeros(setup.arms, dtype=np.int64)

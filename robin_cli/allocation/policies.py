@@ -194,7 +194,8 @@ class TwoPriors:
     ν (1 − 2/(9ν) + z √(2/(9ν)))³, exact to 1 % for ν ≥ 8.
 
     ``pooled`` and ``alike`` are g and h: numbers in a run, shape (runs,) in simulation; before the first fit, the variance
-    of a rating drawn evenly from the scale, and 0.
+    of a rating drawn evenly from the scale, and 0. ``evidence``: degrees of freedom that these first values count as in a
+    fit, e: where other arms compete that are fitted by themselves, a few equal ratings must not starve all of these.
     """
 
     low: int
@@ -203,6 +204,7 @@ class TwoPriors:
     pooled: float | FloatArray | None = None
     alike: float | FloatArray = 0.0
     warm_up: int = 1
+    evidence: float = 0.0
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """((1 − h) √(E[σ²] · σ²_{0.9}) + h g) / (n + pending)."""
@@ -222,18 +224,21 @@ class TwoPriors:
         return (1.0 - alike) * both + alike * pooled
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> TwoPriors:
-        """The same with g = Σ_i SS_i / Σ_i (n_i − 1), and h, from these ratings."""
+        """The same with g = (Σ_i SS_i + e g_0) / (Σ_i (n_i − 1) + e), g_0 that of an even draw, and h, from these ratings."""
         freedom = np.maximum(n - 1.0, 0.0)
         squares = np.where(freedom > 0, total_sq - total * total / np.maximum(n, 1.0), 0.0)
         known = freedom.sum(axis=-1) > 0
         even = ((self.high - self.low + 1) ** 2 - 1) / 12
-        pooled = np.where(known, squares.sum(axis=-1) / np.maximum(freedom.sum(axis=-1), 1.0), even)
+        seen, e = freedom.sum(axis=-1), self.evidence
+        pooled = np.where(known, (squares.sum(axis=-1) + e * even) / (np.maximum(seen, 1.0) + e), even)
         pooled = np.maximum(pooled, _SMALLEST_POOLED * even)  # constant so far is not constant for ever
         ratio = squares / np.maximum(freedom, 1.0) / pooled[..., None]
         varied = np.maximum((freedom > 0).sum(axis=-1), 1)
         scatter = (freedom * (ratio - 1.0) ** 2).sum(axis=-1) / varied
         cv_squared = np.maximum(0.0, scatter - 2.0) / np.maximum(freedom.sum(axis=-1) / varied, 1.0)
-        alike = np.where(known, np.maximum(0.0, 1.0 - cv_squared), 0.0)
+        alike = np.where(
+            known, np.maximum(0.0, 1.0 - cv_squared) * np.maximum(seen, 1.0) / (np.maximum(seen, 1.0) + e), 0.0
+        )
         if pooled.ndim == 0:
             return replace(self, pooled=float(pooled), alike=float(alike))
         return replace(self, pooled=pooled, alike=alike)
@@ -284,6 +289,7 @@ class Setup:
         delta, mode: ROBIN-HOOD's.
         objective: one of OBJECTIVES.
         variances: known ones, shape (K,), 1/n; None where nothing is known.
+        evidence: see :class:`TwoPriors`.
     """
 
     arms: int
@@ -293,6 +299,7 @@ class Setup:
     mode: str = "practice"
     objective: str = "worst-case"
     variances: FloatArray | None = None
+    evidence: float = 0.0
 
 
 def make_policy(name: str, setup: Setup) -> Policy:
@@ -349,7 +356,7 @@ _MAKERS: dict[str, Callable[[Setup], Policy]] = {
     "robin-hood": robin_hood,
     "robin": robin,
     "uniform": lambda _: Uniform(),
-    "two-priors": lambda setup: TwoPriors(setup.scale.low, setup.scale.high, setup.objective),
+    "two-priors": lambda setup: TwoPriors(setup.scale.low, setup.scale.high, setup.objective, evidence=setup.evidence),
     "dirichlet": lambda setup: Dirichlet(setup.scale.low, setup.scale.high, setup.objective),
 }
 POLICIES = tuple(_MAKERS)

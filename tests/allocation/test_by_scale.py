@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.allocation.arms import Arms, IntArray
+from robin_cli.allocation.arms import Arms, FloatArray, IntArray
 from robin_cli.allocation.by_scale import ByScale, policy_by_scale
 from robin_cli.allocation.policies import OBJECTIVES, PooledPolicy, Setup, Uniform
 from robin_cli.allocation.warm import warm_policy
@@ -74,11 +74,31 @@ def test_fits_each_scale_to_its_own_arms_and_weighs_it_by_its_width() -> None:
     keys = policy.fitted(n, total, total_sq).priority(n, np.zeros(40), total, total_sq, np.arange(40))
 
     for (scale, mine), width in zip(mixed(40), (4, 8), strict=True):
-        own = warm_policy("two-priors", replace(setup, arms=20, scale=scale), None)
+        own = warm_policy("two-priors", replace(setup, arms=20, scale=scale, evidence=8.0), None)
         assert isinstance(own, PooledPolicy)
         known = own.fitted(n[mine], total[mine], total_sq[mine])
         by_itself = known.priority(n[mine], np.zeros(20), total[mine], total_sq[mine], np.arange(20))
         np.testing.assert_allclose(keys[mine], by_itself / width**2, rtol=1e-14)
+
+
+def test_starves_no_scale_whose_first_ratings_agree() -> None:
+    # two ratings of each arm of the long scale agree; the arms of the short one have 25 each, and vary
+    n = np.where(np.arange(40) % 2, 2.0, 25.0)
+    total = np.where(np.arange(40) % 2, 28.0, 50.0)
+    total_sq = np.where(np.arange(40) % 2, 392.0, 112.5)
+    few = n.copy()
+    few[3::2] = 1.0  # but one of them, all are asked once
+    policy = policy_by_scale("two-priors", Setup(40, 4000, SHORT), None, mixed(40))
+    assert isinstance(policy, ByScale)
+
+    def keys(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
+        return policy.fitted(n, total, total_sq).priority(n, np.zeros(40), total, total_sq, np.arange(40))
+
+    once = np.where(few == 1.0, 0.5, 1.0)
+    told = keys(few, total * once, total_sq * once)
+
+    assert told[3::2].min() > 5 * told[::2].max()  # one pair of equal ratings proves nothing of nineteen others
+    assert keys(n, total, total_sq)[1::2].max() < told[3::2].min() / 2  # twenty do
 
 
 def test_knows_each_worlds_own_variances_in_simulation() -> None:
