@@ -48,8 +48,9 @@ class Scores:
         facets: what the rows of one pair are, in words.
         retired: rows with an arm that was given up, shape (rows,).
         error_bound: with probability at least 1 − ALPHA no score of any judge is further than this from the judge's mean
-            rating, all scores at once, at whatever time one looks; in points of the scale, or shares of it where
-            there are several. It is never estimated from a spread that a few equal ratings make look small.
+            rating, all scores at once, at whatever time one looks; in points of the scale, or shares of it where there are
+            several. What was given up without a rating has no score. It is never estimated from a spread that a few equal
+            ratings make look small.
         between: variance between the judges beyond noise, shape (rows,), see :mod:`robin_cli.statistics.panel`, in the same
             unit, squared; None for one judge.
     """
@@ -117,12 +118,16 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
     index = run.index
     arm = index.arms_of(run.judgments)
     arms = run.fold()
+    is_score = (arms.counts > 0) | ~arms.retired_mask  # an arm that was given up unrated has none to be off
+    is_score |= not is_score.any()  # then nothing is known
     low, high, bound = np.empty(len(index)), np.empty(len(index)), 0.0
     for scale, mine, counts in counts_by_scale(index, arm, run.judgments):
         low[mine], high[mine] = mean_intervals(counts, scale.low, scale.high, alpha=alpha)
         # Of all arms at once: each scale's share of them has that share of what may fail.
-        reach = largest_reach(counts, scale.low, scale.high, alpha=ALPHA * len(mine) / len(index))
-        bound = max(bound, float(reach / index.units[mine[0]]))
+        there = is_score[mine]
+        if there.any():
+            reach = largest_reach(counts[there], scale.low, scale.high, alpha=ALPHA * there.sum() / is_score.sum())
+            bound = max(bound, float(reach / index.units[mine[0]]))
     reasons = retirement_reasons(arm, run.judgments, arms)
     n = arms.counts.copy()
     means = mean(n, arms.totals)

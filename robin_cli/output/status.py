@@ -164,9 +164,10 @@ def _judge_lines(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _judge_line(each: dict[str, Any]) -> str:
-    mean = "" if each["mean_score"] is None else f"mean {each['mean_score']:.2f} over "
+    means = {name: "–" if mean is None else f"{mean:.2f}" for name, mean in each["mean_scores"].items()}
+    mean = ", ".join(f"{told} {name}" if len(means) > 1 else told for name, told in means.items())
     money = "" if each["cost_usd_at_least"] is None else f", {cost_of(each)}"
-    over = mean + number_of(each["scores"], "score")
+    over = f"mean {mean} over {number_of(each['scores'], 'score')}"
     return f"{each['judge']}: {number_of(each['spent'], 'call')}, {number_of(each['ratings'], 'rating')}, {over}{money}"
 
 
@@ -248,21 +249,24 @@ def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
 
 
 def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
-    """Each judge of a panel: its calls, its ratings, their mean over pairs and attributes of one scale, and its money."""
-    names = run.index.judges
-    means = np.asarray(scores.columns["score"]).reshape(-1, len(names))
+    """Each judge of a panel: its calls, its ratings, their mean over pairs for each attribute, and its money."""
+    names, attributes = run.index.judges, run.index.attributes
+    means = np.asarray(scores.columns["score"]).reshape(-1, len(attributes), len(names))
     found = []
     for number, name in enumerate(names):
         rows = run.judgments if len(names) == 1 else run.judgments.filter(pc.equal(run.judgments["judge"], name))
         spent = spending_of(rows)
-        rated = means[:, number][~np.isnan(means[:, number])]
+        mine = means[:, :, number]
+        rated = {name: each[~np.isnan(each)] for name, each in zip(attributes, mine.T, strict=True)}
+        by_attribute = {name: float(each.mean()) if len(each) else None for name, each in rated.items()}
         found.append(
             {
                 "judge": name,
                 "spent": pc.sum(pc.not_equal(rows["status"], "failed")).as_py() or 0,
                 "ratings": len(rows) - rows["rating"].null_count,
-                "mean_score": float(rated.mean()) if len(rated) and not run.index.has_several_scales else None,
-                "scores": len(rated),
+                "mean_scores": by_attribute,
+                "mean_score": by_attribute[attributes[0]] if len(attributes) == 1 else None,
+                "scores": sum(map(len, rated.values())),
                 "cost_usd": spent.exact_usd,
                 "cost_usd_at_least": spent.cost_usd,
             }

@@ -215,12 +215,14 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
 
 def judged_by(manifest: Manifest) -> str:
     """Who gave the ratings; says it where nobody read the responses."""
-    replays = [model.startswith(MODEL_PREFIX) for model in manifest.models]
-    who = "no model" if all(replays) else "those models did not"
-    replay = f" (recorded ratings, replayed: {who} read these responses)" if any(replays) else ""
+    replay = " (recorded ratings, replayed: no model read these responses)"
+    replays = [judge.startswith(MODEL_PREFIX) for judge in manifest.judges]
+    if all(replays):
+        judges = ", ".join(manifest.judges) + replay
+    else:
+        judges = ", ".join(judge + replay * is_one for judge, is_one in zip(manifest.judges, replays, strict=True))
     settings = manifest.settings
-    judges = ", ".join(manifest.judges)
-    return f"{judges}{replay}, {settings['scheduler']}, temperature {settings['temperature']:g}"
+    return f"{judges}, {settings['scheduler']}, temperature {settings['temperature']:g}"
 
 
 def print_facts(console: Console, facts: Mapping[str, Any]) -> None:

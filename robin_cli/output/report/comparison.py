@@ -180,7 +180,7 @@ def _pictures(both: _Common, scale: Scale) -> list[Picture]:
         picture(
             f"Differences{both.suffix}",
             "How many pairs B scores higher (right of 0) or lower than A, and by how much.",
-            pictures.histogram({"B − A": both.difference}, "B − A", np.linspace(-width, width, 2 * _BINS + 1)),
+            pictures.histogram(both.difference, "B − A", np.linspace(-width, width, 2 * _BINS + 1)),
         ),
     ]
 

@@ -24,7 +24,7 @@ _POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Two measures of the worst score against ratings received; arms given up, or never rated, are left out.
+    """Two measures of the worst score against ratings received; arms that were never rated are left out.
 
     For an even spread they are projections: every arm's ratings as they were in the end, as if there had been equally many of
     each. Errors are in points; in shares of the scale where there are several scales.
@@ -49,7 +49,7 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     index = run.index
     arm = index.arms_of(run.judgments)
     arms = run.fold()
-    is_kept = (arms.counts > 0) & ~arms.retired_mask
+    is_kept = arms.counts > 0
     kept, unit = np.flatnonzero(is_kept), index.units
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()))
     rated = rated[np.isin(arm[rated], kept)]

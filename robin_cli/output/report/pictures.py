@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SIZE = (5.2, 3.6)
+_PANEL_HEIGHT = 1.8
 _MANY = 1500
 """From so many marks on, they are drawn as one bitmap in the picture."""
 
@@ -47,22 +48,34 @@ class Picture:
     dark: str
 
 
-def picture(title: str, says: str, draw: Draw) -> Picture:
-    """Draw a picture in both themes; ``says`` is read out in its place, and stands below it."""
-    return Picture(title, says, _address(_svg(draw, LIGHT)), _address(_svg(draw, DARK)))
+def picture(title: str, says: str, draw: Draw | Mapping[str, Draw]) -> Picture:
+    """Draw a picture in both themes; ``says`` is read out in its place, and stands below it.
+
+    ``draw``: one panel, or several under one another, each with its name.
+    """
+    panels = draw if isinstance(draw, Mapping) else {"": draw}
+    return Picture(title, says, _address(_svg(panels, LIGHT)), _address(_svg(panels, DARK)))
 
 
-def allocation(counts: FloatArray, variances: FloatArray, attributes: Sequence[str], evenly: float) -> Draw:
-    """Ratings against their variance, arm by arm; arms with fewer than two ratings have none."""
+def small_multiples(names: Iterable[str], draw: Callable[[str], Draw]) -> Draw | dict[str, Draw]:
+    """A panel for each name; one alone needs none."""
+    panels = {name: draw(name) for name in dict.fromkeys(names)}
+    return panels if len(panels) > 1 else next(iter(panels.values()))
+
+
+def allocation(counts: FloatArray, variances: FloatArray, evenly: float, most: tuple[float, float]) -> Draw:
+    """Ratings against their variance, arm by arm; arms with fewer than two ratings have none.
+
+    ``most``: of variance and of ratings, where the axes end.
+    """
 
     def draw(axes: Axes, theme: Theme) -> None:
-        names = np.asarray(attributes)
-        for number, name in enumerate(dict.fromkeys(attributes)):
-            mine = (names == name) & ~np.isnan(variances)
-            _dots(axes, variances[mine], counts[mine], theme, number, label=name)
-        axes.axhline(evenly, color=theme.ink, linewidth=1, linestyle="--", label="even spread")
-        axes.set(xlabel="variance of a pair's ratings", ylabel="ratings of the pair", ylim=(0, None))
-        _legend(axes, theme)
+        mine = ~np.isnan(variances)
+        _dots(axes, variances[mine], counts[mine], theme)
+        axes.axhline(evenly, color=theme.ink, linewidth=1, linestyle="--")
+        widest, highest = most
+        axes.set(xlabel="variance of a pair's ratings", ylabel="ratings")
+        axes.set(xlim=(-0.03 * widest, 1.03 * widest), ylim=(0, 1.05 * highest))
 
     return draw
 
@@ -81,18 +94,12 @@ def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> 
     return draw
 
 
-def histogram(values: Mapping[str, FloatArray], label: str, bins: FloatArray) -> Draw:
-    """How many pairs have which value; one outline a name."""
+def histogram(values: FloatArray, label: str, bins: FloatArray) -> Draw:
+    """How many pairs have which value."""
 
     def draw(axes: Axes, theme: Theme) -> None:
-        for number, (name, mine) in enumerate(values.items()):
-            known = mine[~np.isnan(mine)]
-            colour = theme.marks[number % len(theme.marks)]
-            axes.hist(known, bins=list(bins), color=colour, alpha=0.35 if len(values) > 1 else 0.8)
-            axes.hist(known, bins=list(bins), color=colour, histtype="step", label=_name(name))
+        axes.hist(values[~np.isnan(values)], bins=list(bins), color=theme.marks[0], alpha=0.8)
         axes.set(xlabel=label, ylabel="pairs")
-        if len(values) > 1:
-            _legend(axes, theme)
 
     return draw
 
@@ -104,7 +111,7 @@ def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, 
         both = ~(np.isnan(x) | np.isnan(y))
         spread = np.random.default_rng(0).uniform(-jitter, jitter, int(both.sum()))
         axes.plot([scale.low, scale.high], [scale.low, scale.high], color=theme.ink, linewidth=1, linestyle="--")
-        _dots(axes, x[both] + spread, y[both], theme, 0)
+        _dots(axes, x[both] + spread, y[both], theme)
         axes.set(xlabel=_name(names[0]), ylabel=_name(names[1]))
 
     return draw
@@ -127,7 +134,7 @@ def bars(counts: Mapping[str, int], label: str) -> Draw:
     return draw
 
 
-def _dots(axes: Axes, x: FloatArray, y: FloatArray, theme: Theme, number: int, *, label: str = "") -> None:
+def _dots(axes: Axes, x: FloatArray, y: FloatArray, theme: Theme) -> None:
     many = len(x) > _MANY
     axes.scatter(
         x,
@@ -135,13 +142,12 @@ def _dots(axes: Axes, x: FloatArray, y: FloatArray, theme: Theme, number: int, *
         s=6 if many else 14,
         alpha=0.35 if many else 0.7,
         linewidths=0,
-        color=theme.marks[number % len(theme.marks)],
+        color=theme.marks[0],
         rasterized=many,
-        label=_name(label) if label else None,
     )
 
 
-def _svg(draw: Draw, theme: Theme) -> str:
+def _svg(panels: Mapping[str, Draw], theme: Theme) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -154,14 +160,21 @@ def _svg(draw: Draw, theme: Theme) -> str:
         "font.size": 10,
     }
     with mpl.rc_context(style):
-        figure = Figure(figsize=_SIZE, layout="constrained", facecolor="none")
-        axes = figure.subplots()
-        axes.set_facecolor("none")
-        axes.grid(visible=True, color=theme.faint, linewidth=0.6)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-        draw(axes, theme)
+        width, height = _SIZE
+        figure = Figure(
+            figsize=(width, max(height, _PANEL_HEIGHT * len(panels))), layout="constrained", facecolor="none"
+        )
+        drawn_on = figure.subplots(len(panels), squeeze=False)[:, 0]
+        for axes, (name, draw) in zip(drawn_on, panels.items(), strict=True):
+            axes.set_facecolor("none")
+            axes.grid(visible=True, color=theme.faint, linewidth=0.6)
+            axes.set_axisbelow(True)
+            for side in ("top", "right"):
+                axes.spines[side].set_visible(False)
+            draw(axes, theme)
+            axes.set_title(_name(name), loc="left", fontsize=9)
+            if axes is not drawn_on[-1]:
+                axes.set_xlabel("")
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
     return drawn.getvalue()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ from robin_cli.allocation.arms import FloatArray
 from robin_cli.output.report import pictures
 from robin_cli.output.report.curve import Curve, curve_of
 from robin_cli.output.report.page import Column, Page, View
-from robin_cli.output.report.pictures import Picture, picture
+from robin_cli.output.report.pictures import Draw, Picture, picture
 from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.scores import Scores, judge_scores, score
 from robin_cli.output.status import agreement_line, cost_of, error_of, facts_of, lines_of, range_of, whose
 from robin_cli.output.table import judged_by
-from robin_cli.records import MODEL_PREFIX, number_of
+from robin_cli.records import MODEL_PREFIX, Scale, number_of
 from robin_cli.runs.reading import RunData
 
 _MOST_ROWS = 20_000
@@ -37,7 +38,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
     return Page(
         title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
-        headline=_headline(facts, scores, run.index.units[:: len(run.index.judges)]),
+        headline=_headline(facts, scores, curve),
         warnings=_warnings(facts),
         pictures=_pictures(run, scores, facts, curve),
         facts={"About this run": lines_of(facts)},
@@ -49,21 +50,25 @@ def page_of(run: RunData, *, working: bool) -> Page:
     )
 
 
-def _headline(facts: dict[str, Any], scores: Scores, units: FloatArray) -> list[tuple[str, str, str]]:
+def _headline(facts: dict[str, Any], scores: Scores, curve: Curve) -> list[tuple[str, str, str]]:
     means = _split(_column(scores, "score"), list(scores.columns["attribute"]))
-    errors = _column(scores, "std_error") / units
-    largest = "–" if np.isnan(errors).all() else error_of(facts, float(np.nanmax(errors)))
+    single = " of single judges" if len(facts["judges"]) > 1 else ""  # as in the picture
+    largest = curve.error[-1] if len(curve.error) else np.nan
     lines = [
         *(
             _mean_line(f"mean {attribute}" if len(means) > 1 else "mean score", mine)
             for attribute, mine in means.items()
         ),
         ("calls spent", f"{facts['spent']:,}", f"of a budget of {facts['budget']:,}; {facts['state']}"),
-        ("largest standard error", largest, "of the scores with two ratings or more: an estimate"),
+        (
+            "largest standard error",
+            "–" if np.isnan(largest) else error_of(facts, float(largest)),
+            f"of the scores{single} with two ratings or more: an estimate",
+        ),
         (
             "error bound",
             f"± {error_of(facts, facts['error_bound'])}",
-            f"no score is further from {whose(facts)} mean, with 95 % confidence for all at once",
+            f"no score{single} is further from {whose(facts)} mean, with 95 % confidence for all at once",
         ),
         (
             "answers without a rating",
@@ -98,9 +103,16 @@ def _mean_line(name: str, scores: FloatArray) -> tuple[str, str, str]:
 
 def _warnings(facts: dict[str, Any]) -> list[str]:
     found = []
-    if any(judge["judge"].startswith(MODEL_PREFIX) for judge in facts["judges"]):
+    judges = [judge["judge"] for judge in facts["judges"]]
+    replays = [judge for judge in judges if judge.startswith(MODEL_PREFIX)]
+    if replays and len(replays) == len(judges):
         found.append(
             "These are recorded ratings, replayed: no model read the responses, and the scores say nothing about them."
+        )
+    elif replays:
+        found.append(
+            f"The ratings of {', '.join(replays)} are recorded ones, replayed: no model read the responses for them, and "
+            "scores that they are part of say that much less."
         )
     if facts["state"] != "finished":
         found.append(f"This run is {facts['state']}: {facts['spent']:,} of {facts['budget']:,} calls are spent.")
@@ -111,48 +123,53 @@ def _warnings(facts: dict[str, Any]) -> list[str]:
 
 
 def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve) -> list[Picture]:
-    scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
     several = len(run.index.judges) > 1
     each = judge_scores(run) if several else scores
-    counts, variances = (_column(each, name) for name in ("n", "variance"))
-    names = [run.index.label(arm) for arm in range(len(each))]
-    means, human = (_column(scores, name) for name in ("score", "human"))
-    attributes = list(scores.columns["attribute"])
+    by_label = _Split.of(run, each, [run.index.label(arm) for arm in range(len(each))])
     evenly = facts["ratings"] / max(1, facts["arms"])
-    widest = np.nanmax(variances, initial=0.25)
-    spread = np.linspace(0, widest, _BINS + 1)
+    most = max(1.0, evenly, _column(each, "n").max(initial=0.0))
     drawn = [
         picture(
             "Where the budget went",
             f"Each mark is a pair{' and a judge' * several}. An even spread would have given each {evenly:.1f} ratings "
             "(dashed).",
-            pictures.allocation(counts, variances, names, evenly),
+            by_label.drawn(
+                lambda mine, scale: pictures.allocation(
+                    mine["n"], mine["variance"], evenly, (by_label.widest(scale), most)
+                )
+            ),
         )
     ]
     if len(curve.calls) > 1:
         drawn += _courses(curve, facts, several=several)
-    drawn += _scores(run, _split(means, attributes), "Scores", "How many pairs have which score.")
+    by_attribute = _Split.of(run, scores, list(scores.columns["attribute"]))
     drawn += [
+        picture("Scores", "How many pairs have which score.", by_attribute.drawn(_score_histogram)),
         picture(
             "Variances",
             "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same.",
-            pictures.histogram(_split(variances, names), "variance of a pair's ratings", spread),
+            by_label.drawn(
+                lambda mine, scale: pictures.histogram(
+                    mine["variance"],
+                    "variance of a pair's ratings",
+                    np.linspace(0, by_label.widest(scale), _BINS + 1),
+                )
+            ),
         ),
     ]
     if several:
         told = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
-        drawn += _scores(run, _split(_column(each, "score"), names), "Scores of each judge", told)
-    for attribute, found in ((name, found) for name, found in facts["agreement"].items() if name in attributes):
-        mine = np.array(attributes) == attribute
-        drawn.append(
-            picture(
-                f"Agreement with human {attribute}",
-                f"{agreement_line(found)}. Marks are spread sideways a little.",
-                pictures.against(
-                    human[mine], means[mine], (f"human {attribute}", "score"), scale_of[attribute], jitter=0.12
-                ),
+        drawn.append(picture("Scores of each judge", told, by_label.drawn(_score_histogram)))
+    for attribute, found in facts["agreement"].items():
+        if attribute in by_attribute.scales:
+            mine, scale = by_attribute.columns[attribute], by_attribute.scales[attribute]
+            drawn.append(
+                picture(
+                    f"Agreement with human {attribute}",
+                    f"{agreement_line(found)}. Marks are spread sideways a little.",
+                    pictures.against(mine["human"], mine["score"], (f"human {attribute}", "score"), scale, jitter=0.12),
+                )
             )
-        )
     troubles = facts["unparsed"] | {f"{name} (failed)": count for name, count in facts["failed"].items()}
     if troubles:
         drawn.append(
@@ -165,17 +182,36 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     return drawn
 
 
-def _scores(run: RunData, split: Mapping[str, FloatArray], title: str, told: str) -> list[Picture]:
-    """Histograms of scores by the label of their arms, those of one scale together."""
-    scale_of = {run.index.label(arm): run.index.scale(arm) for arm in range(run.index.arms_a_pair)}
-    scale_of |= dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
-    drawn = []
-    for scale in dict.fromkeys(scale_of[name] for name in split):
-        mine = {name: values for name, values in split.items() if scale_of[name] == scale}
-        bins = np.linspace(scale.low, scale.high, _BINS + 1)
-        on = f" on {scale}" if run.index.has_several_scales else ""
-        drawn.append(picture(f"{title}{on}", told, pictures.histogram(mine, "score", bins)))
-    return drawn
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The columns of scores by what their rows are of, an attribute or an attribute and a judge, and the scale of each."""
+
+    columns: Mapping[str, Mapping[str, FloatArray]]
+    scales: Mapping[str, Scale]
+
+    @classmethod
+    def of(cls, run: RunData, scores: Scores, names: list[str]) -> _Split:
+        scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
+        rows = {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}
+        numbers = {each: _column(scores, each) for each in ("score", "variance", "n", "human")}
+        attributes = scores.columns["attribute"]
+        return cls(
+            {name: {each: values[mine] for each, values in numbers.items()} for name, mine in rows.items()},
+            {name: scale_of[str(attributes[mine[0]])] for name, mine in rows.items()},
+        )
+
+    def drawn(self, draw: Callable[[Mapping[str, FloatArray], Scale], Draw]) -> Draw | dict[str, Draw]:
+        """A panel of each: laid over one another they could not be told apart."""
+        return pictures.small_multiples(self.columns, lambda name: draw(self.columns[name], self.scales[name]))
+
+    def widest(self, scale: Scale) -> float:
+        """The largest variance of all that are on ``scale``."""
+        mine = [columns["variance"] for name, columns in self.columns.items() if self.scales[name] == scale]
+        return float(np.nanmax(np.concatenate(mine), initial=0.25))
+
+
+def _score_histogram(mine: Mapping[str, FloatArray], scale: Scale) -> Draw:
+    return pictures.histogram(mine["score"], "score", np.linspace(scale.low, scale.high, _BINS + 1))
 
 
 def _courses(curve: Curve, facts: dict[str, Any], *, several: bool) -> list[Picture]:
