@@ -315,7 +315,7 @@ def _warm_line(facts: dict[str, Any]) -> str:
 def _paper_line(facts: dict[str, Any]) -> str:
     bound = facts["paper_bound"]
     if bound["assumes"] is None:
-        return "none: its theorems cover robin, and robin-hood in theory mode, once every pair is rated"
+        return "none: it holds for --scheduler robin, and for robin-hood with --mode theory, once every pair is rated"
     if bound["value"] is None:
         return "none before the warm-up is over"
     guarantee = f"δ = {bound['delta']:g}; variances estimated: no guarantee; assumes {bound['assumes']}"
