@@ -36,8 +36,8 @@ def serve(
 ) -> None:
     """Replay recorded ratings as an OpenAI-compatible judge, on this machine only; no model is asked.
 
-    Each set of ratings is a model of that name. A prompt gets the ratings of one recorded pair, always the same one, but any: ids
-    are not matched. When it is ready, the address is printed on standard output.
+    Each set of ratings is a model of that name. A prompt gets the ratings of some recorded pair, always the same one: ids are
+    not matched. When it is ready, the address is printed on standard output.
     """
     from robin_cli.data.pools import load_pools
     from robin_cli.judging.replay_server import Replay
