@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +17,9 @@ from robin_cli.data.lines import check_unpacked
 from robin_cli.data.parquet_rows import check_table, table_batches
 from robin_cli.errors import InputError, StorageError
 from robin_cli.files import reading
-from robin_cli.records import Pair
+from robin_cli.records import Pair, Status
 from robin_cli.runs.fold import ArmIndex, fold_judgments
-from robin_cli.runs.journal import read_journal
+from robin_cli.runs.journal import JournalContent, read_journal
 from robin_cli.runs.manifest import Manifest, read_manifest
 from robin_cli.runs.schema import JUDGMENTS, judgments_table
 
@@ -26,6 +27,7 @@ JOURNAL = "journal.jsonl"
 FOLDER = "judgments"
 PAIRS = "pairs.parquet"
 PAIRS_AT_A_TIME = 10_000
+_TEXTS = ("pair_id", "prompt", "response")
 REFERENCE = "reference"
 """The column of pairs.parquet with reference answers, where there are any."""
 
@@ -109,21 +111,37 @@ def read_judgments(path: Path, *, columns: list[str] | None = None) -> Iterator[
             with reading(name) as segment:
                 check_table(segment, str(name), columns or JUDGMENTS.names)
                 table = pq.read_table(segment, columns=columns, schema=JUDGMENTS, partitioning=None)
+                _check_rows(table)
                 unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
             check_unpacked(unpacked, packed, str(path / FOLDER))
         except InputError as error:  # files of a run that somebody sent may be made to fill the memory
             raise StorageError(str(error)) from None
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise _unreadable(path, error) from error
         yield table
     if content is not None and content.segment > len(numbers):
-        try:
-            table = judgments_table(content.rows)
-            yield table.select(columns) if columns else table
-        except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
-            raise StorageError(
-                f"{path / JOURNAL}: holds a line that is no judgment ({error}); restore a copy"
-            ) from error
+        table = journal_table(path / JOURNAL, content)
+        yield table.select(columns) if columns else table
+
+
+def _check_rows(table: pa.Table) -> None:
+    """ValueError where rows cannot be those of a run: texts that are not UTF-8, or outcomes that are none."""
+    table.validate(full=True)
+    if {"status", "rating"} <= set(table.column_names):
+        is_ok = pc.equal(table["status"], "ok")
+        known = pc.is_in(table["status"], value_set=pa.array(get_args(Status)))
+        if not pc.all(pc.and_(known, pc.equal(is_ok, pc.is_valid(table["rating"]))), min_count=0).as_py():
+            raise ValueError("a judgment's status and rating do not go together")
+
+
+def journal_table(path: Path, content: JournalContent) -> pa.Table:
+    """The judgments that the journal at ``path`` holds. StorageError where a line is none."""
+    try:
+        table = judgments_table(content.rows)
+        _check_rows(table)
+    except (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: holds a line that is no judgment ({error}); restore a copy") from error
+    return table
 
 
 def segment_numbers(path: Path) -> set[int]:
@@ -144,7 +162,7 @@ def _read_pairs(path: Path) -> list[Pair]:
     pairs: list[Pair] = []
     with no_collector(), reading(path) as file:
         for batch in table_batches(file, str(path)):
-            columns = batch.to_pydict()
+            columns = _typed(batch).to_pydict()
             ids, prompts, responses = (columns.pop(name) for name in ("pair_id", "prompt", "response"))
             references = columns.pop(REFERENCE, [None] * len(ids))
             human: list[dict[str, float]] = [{} for _ in ids]
@@ -154,3 +172,17 @@ def _read_pairs(path: Path) -> list[Pair]:
                         ratings[attribute] = value
             pairs.extend(Pair(*row) for row in zip(ids, prompts, responses, human, references, strict=True))
     return pairs
+
+
+def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Pairs with columns of the types that they are written with. ValueError where they are of others."""
+    wanted = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        is_text = name in _TEXTS or name == REFERENCE
+        fits = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        if is_text != fits or (name in _TEXTS and column.null_count):
+            raise ValueError(f'the column "{name}" is not what belongs there')
+        wanted.append(pa.field(name, pa.large_string() if is_text else pa.float64()))
+    typed = batch.cast(pa.schema(wanted))
+    typed.validate(full=True)  # that texts are UTF-8, which pyarrow takes a file's word for
+    return typed

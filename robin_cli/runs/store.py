@@ -25,7 +25,16 @@ from robin_cli.runs.journal import Journal, read_journal
 from robin_cli.runs.locking import LOCK, RunLock
 from robin_cli.runs.manifest import FILE as MANIFEST
 from robin_cli.runs.manifest import Manifest, new_run_id, read_manifest
-from robin_cli.runs.reading import FOLDER, JOURNAL, PAIRS, PAIRS_AT_A_TIME, REFERENCE, read_run, segment_numbers
+from robin_cli.runs.reading import (
+    FOLDER,
+    JOURNAL,
+    PAIRS,
+    PAIRS_AT_A_TIME,
+    REFERENCE,
+    journal_table,
+    read_run,
+    segment_numbers,
+)
 from robin_cli.runs.rescue import SET_ASIDE, checked, find_rescued, forget, rescue, set_aside
 from robin_cli.runs.schema import FIELDS, JUDGMENTS, judgments_table
 
@@ -61,6 +70,9 @@ class RunStore:
                 raise StorageError(
                     f"{path / FOLDER}: segment {content.segment - 1:05} is missing; restore the folder from a copy"
                 )
+            journal_table(
+                path / JOURNAL, content
+            )  # a line that can be no segment must be said now, not when all is put away
             self._rows: list[Judgment | Mapping[str, Any]] = list(content.rows)
             self._journal = Journal(path / JOURNAL, content.sound_bytes)
         else:  # none yet, or its segment was written just before the end: start the next one

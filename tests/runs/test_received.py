@@ -10,12 +10,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from robin_cli.data.pools import load_pools
-from robin_cli.errors import RobinError, RunError
+from robin_cli.errors import RobinError, RunError, StorageError
 from robin_cli.files import others_may_write
 from robin_cli.output.export import judgments_of
 from robin_cli.output.report.writing import write_report
@@ -87,6 +90,26 @@ def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
             file.truncate(2**34)  # a hole, which takes no room
         with pytest.raises(RobinError, match=rf"{name}: cannot be read \(it is longer than .*"):
             status_of(run)
+
+
+def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Path) -> None:
+    bad_text = pa.array([b"\xff"] * 3).view(pa.string())
+    numbers, nulls = pa.array([7] * 3), pa.nulls(3, pa.int64())
+    odd = [("pairs.parquet", "pair_id", numbers), ("pairs.parquet", "prompt", bad_text)]
+    odd += [("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", bad_text)]
+    odd += [("judgments/00001.parquet", "text", bad_text), ("judgments/00001.parquet", "rating", nulls)]
+    for number, (file, column, values) in enumerate(odd):
+        run = made(tmp_path / f"r{number}")
+        table = pq.read_table(run / file)
+        pq.write_table(table.set_column(table.schema.names.index(column), column, values), run / file)
+        with pytest.raises(StorageError, match="a file of the run cannot be read"):
+            write_report([run], None)
+    run = made(tmp_path / "r")
+    row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
+    (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
+    for read in (status_of, RunStore.open):
+        with pytest.raises(StorageError, match=r"journal.jsonl: holds a line that is no judgment"):
+            read(run)
 
 
 def go_on(run: Path) -> None:
