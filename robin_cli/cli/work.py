@@ -19,6 +19,7 @@ from robin_cli.output.progress import conclusion, shown
 from robin_cli.records import number_of
 from robin_cli.runs.connection import Connection
 from robin_cli.runs.engine import GRACE_S, Stop
+from robin_cli.runs.reading import count_answers
 from robin_cli.runs.session import Outcome, Session
 from robin_cli.runs.store import RunStore
 from robin_cli.runs.work import check_rated, work
@@ -56,8 +57,15 @@ def spend(
     except RobinError as error:
         if store.has_answers and not isinstance(error, StorageError):  # which says itself what is where
             more = " --max-cost MORE" if isinstance(error, LimitReached) else ""
-            lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
-            messages.note(f"everything received is kept in {store.path}{lost}; to go on: {_again(store, config)}{more}")
+            if count_answers(store.path)[0]:
+                lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
+                messages.note(
+                    f"everything received is kept in {store.path}{lost}; to go on: {_again(store, config)}{more}"
+                )
+            else:
+                messages.note(
+                    f"nothing was answered; once it can be: {_again(store, config)} (--base-url for another address)"
+                )
         raise
     finally:
         interrupted = outcome is not None and outcome.interrupted  # then one more must not disturb what is put away
