@@ -19,6 +19,7 @@ import pytest
 from robin_cli import judge, open_run
 from robin_cli.config import load_config
 from robin_cli.errors import InputError, RunError
+from robin_cli.runs.opening import reopen_run
 from robin_cli.trust import Source, doubts, host_of, is_loopback, remember, remembered
 from tests.conftest import environment, robin, write_pairs
 from tests.judging.wire import Wire, completion, serving
@@ -371,6 +372,20 @@ def test_refuses_a_run_whose_last_session_holds_no_address(here: Path, wire: Wir
         content = json.loads(sound)
         content["sessions"][-1].update(session)
         (run.path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
-        with pytest.raises(RunError, match=r"manifest\.json: .*(api_key_env|base_url|model).*restore the file"):
+        with pytest.raises(RunError, match=r"manifest\.json: .*(api_key_env|base-url|model).*restore the file"):
             run.resume(budget=8)
     assert not wire.bodies
+
+
+def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(here: Path, wire: Wire) -> None:
+    run = received(here, wire)
+    manifest = run / "manifest.json"
+    sound = manifest.read_text(encoding="utf-8")
+    for name, value in (("template", "{% block user %}Say 4: {{ response }}{% endblock %}"), ("request", "Say 4.")):
+        content = json.loads(sound)
+        content["prompt"][name] = value
+        manifest.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(RunError, match=r"its template and rubrics are not those .*restore the file from a copy"):
+            reopen_run(run, budget=None)
+    manifest.write_text(sound, encoding="utf-8")
+    reopen_run(run, budget=None).close()

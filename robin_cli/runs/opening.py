@@ -296,6 +296,13 @@ def _set_budget(store: RunStore, budget: int) -> None:
 
 
 def _check_unchanged(manifest: Manifest) -> None:
+    if (
+        recorded_prompts(manifest).sha256 != manifest.prompt["sha256"]
+    ):  # else another question would be asked under its name
+        raise RunError(
+            f"{FILE}: its template and rubrics are not those that the run was made with (their SHA-256 differs); restore the "
+            "file from a copy, or start a new run"
+        )
     if _prompts_now(manifest) != manifest.prompt["sha256"]:
         raise RunError(
             f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
