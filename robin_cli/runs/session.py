@@ -89,8 +89,8 @@ class Session:
         self.arms = run.fold()
         _give_another_chance(self.arms, len(self.index.judges))
         self.budget = Budget(manifest.budget, self.arms.spent)
-        self._before = spent_before(run, prices)
-        self.purse = Purse(limits.max_cost, self._before.cost_usd or 0.0)
+        self._before = spending_of(run.judgments)
+        self.purse = Purse(limits.max_cost, spent_before(run, prices).cost_usd or 0.0)
         policy = _fitted(policy_of(manifest, self.index, store.variances), run)
         self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget, judges=len(self.index.judges))
         judges = self.index.judges
@@ -138,7 +138,7 @@ class Session:
         return Spending(
             before.prompt_tokens + stats.prompt_tokens,
             before.completion_tokens + stats.completion_tokens,
-            self.purse.spent if self.purse.spent or stats.priced or before.cost_usd is not None else None,
+            (before.cost_usd or 0.0) + stats.cost_usd if stats.priced or before.cost_usd is not None else None,
             before.complete and not stats.unpriced,
         )
 

@@ -95,9 +95,9 @@ class Suspicion:
         unparsed = sum(self._reasons.values())
         if self._answers < _ENOUGH or unparsed <= _UNPARSED_SHARE * self._answers:
             return None
-        reason, count = self._reasons.most_common(1)[0]
+        reason = self._reasons.most_common(1)[0][0]
         return (
-            f"{unparsed} of {self._answers} answers carry no rating, most of them {counted({reason: count})}; "
+            f"{unparsed} of {self._answers} answers carry no rating ({counted(self._reasons)}); "
             f"{_REMEDIES.get(reason, _READ_THEM)}. They are paid for and count"
         )
 
