@@ -182,9 +182,10 @@ def things_rated(arms: int, attributes: int, judges: int) -> str:
 
 def counted(reasons: Mapping[str, int]) -> str:
     """Reasons and how often each, as people read them: "3 missing a rating line, 1 truncated"; empty for none."""
-    return ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in sorted(reasons.items()))
+    return ", ".join(f"{count:,} {in_words(reason)}" for reason, count in sorted(reasons.items()))
 
 
-def _in_words(reason: str) -> str:
+def in_words(reason: str) -> str:
+    """A reason as people read it behind a number."""
     code = reason.removeprefix("http_")
     return f"answered with HTTP {code}" if code != reason else WORDS.get(reason, reason.replace("_", " "))

@@ -180,7 +180,8 @@ def test_stops_when_the_key_expires_and_goes_on_with_a_new_one(tmp_path: Path) -
 
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(expiring) as wire:
-        done = robin("judge", data, "-b", "200", *HELPFUL, "--base-url", wire.url, "--concurrency", "4", cwd=tmp_path)
+        command = ("judge", data, "-b", "200", *HELPFUL, "--base-url", wire.url, "--concurrency", "4")
+        done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="old")
         kept = answered(tmp_path / "r")
         wire.bodies.extend([{}] * 100)  # the new key
         again = robin("resume", "r", cwd=tmp_path)

@@ -47,7 +47,7 @@ def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(tmp_
     assert mine.startswith(f"{total - unpriced['prompt_tokens']:,} tokens in, ")
     assert mine.endswith(" in this session")
     assert all_of_them.startswith(f"{total:,} tokens in, ")
-    assert all_of_them.endswith(" in all sessions of this run")
+    assert all_of_them.endswith(f"at least {dollars(known)} in all sessions of this run")
 
 
 @pytest.mark.parametrize(

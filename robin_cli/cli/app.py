@@ -19,11 +19,13 @@ from robin_cli.errors import InputError, RobinError, StorageError
 
 INTERRUPTED = 130
 _NAME_SHOWN = 120
+_TAKES = {str: "TEXT", int: "N", float: "X"}
+"""What the help says that a flag takes, where the flag has no word of its own for it."""
 
 
 class _Group(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, whose help says of a flag that takes nothing no type, and of an argument its name alone."""
+        """The command, whose help says of a flag in a word what it takes, and of an argument its name alone."""
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             _say_no_types(command, ctx)
@@ -47,10 +49,11 @@ class _Group(TyperGroup):
 
 def _say_no_types(command: Any, ctx: Any) -> None:
     for param in command.get_params(ctx):
-        if getattr(param, "is_flag", False) and param.metavar is None:
-            param.metavar = ""
-        elif param.param_type_name == "argument":
+        if param.param_type_name == "argument":
             param.display_type_rich = lambda **_: None
+        elif param.metavar is None:
+            takes = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+            param.metavar = "" if getattr(param, "is_flag", False) else _TAKES.get(takes)
 
 
 app = typer.Typer(

@@ -17,7 +17,7 @@ from robin_cli.output.report.rows import Judged, texts_of
 from robin_cli.output.scores import Scores, judge_scores, score
 from robin_cli.output.status import agreement_line, cost_of, error_of, facts_of, lines_of, range_of, whose
 from robin_cli.output.table import judged_by
-from robin_cli.records import MODEL_PREFIX, Scale, number_of
+from robin_cli.records import MODEL_PREFIX, Scale, counted, in_words, number_of
 from robin_cli.runs.reading import RunData
 
 _MOST_ROWS = 20_000
@@ -117,7 +117,7 @@ def _warnings(facts: dict[str, Any]) -> list[str]:
     if facts["state"] != "finished":
         found.append(f"This run is {facts['state']}: {facts['spent']:,} of {facts['budget']:,} calls are spent.")
     if facts["arms_retired"]:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in facts["retired_reasons"].items())
+        reasons = counted(facts["retired_reasons"])
         found.append(f"{facts['arms_retired']:,} of {facts['arms']:,} could not be rated and were given up: {reasons}.")
     return found
 
@@ -170,7 +170,8 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
                     pictures.against(mine["human"], mine["score"], (f"human {attribute}", "score"), scale, jitter=0.12),
                 )
             )
-    troubles = facts["unparsed"] | {f"{name} (failed)": count for name, count in facts["failed"].items()}
+    troubles = {in_words(name): count for name, count in facts["unparsed"].items()}
+    troubles |= {f"{in_words(name)} (failed)": count for name, count in facts["failed"].items()}
     if troubles:
         drawn.append(
             picture(
