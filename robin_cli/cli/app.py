@@ -52,7 +52,7 @@ def _say_no_types(command: Any, ctx: Any) -> None:
         if param.param_type_name == "argument":
             param.display_type_rich = lambda **_: None
         elif param.metavar is None:
-            takes = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+            takes = getattr(getattr(param, "type_descriptor", None), "annotation", object)
             param.metavar = "" if getattr(param, "is_flag", False) else _TAKES.get(takes)
 
 
