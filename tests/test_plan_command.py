@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.conftest import REPLAY_MODEL, free_port, robin, write_pairs
+from tests.conftest import REPLAY_MODEL, free_port, judging, robin, write_pairs
 
 
 def plan(data: Path, budget: int, *more: str | Path) -> list[str | Path]:
@@ -153,6 +153,22 @@ def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
     assert calm["forecast"][1]["worst_error"] < 0.15
     assert wild["forecast"][1]["worst_error"] > 0.4
     assert "varied.csv" in wild["ratings_vary_as"]
+
+
+def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    robin(*judging(replay_url, data, 30, "--samples-per-request", "3", "--run", "r"), cwd=tmp_path)  # ten requests
+    sent = pd.read_parquet(tmp_path / "r" / "judgments")["prompt_tokens"].sum()
+
+    one, two = (
+        json.loads(
+            robin(*plan(data, 90, "--variances", "r", "--samples-per-request", n, "--json"), cwd=tmp_path).stdout
+        )
+        for n in ("1", "2")
+    )
+
+    assert one["prompt_tokens"] == pytest.approx(sent / 10 * 90, rel=0.01)
+    assert two["prompt_tokens"] == pytest.approx(sent / 10 * 45, rel=0.01)
 
 
 @pytest.mark.parametrize(

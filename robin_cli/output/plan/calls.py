@@ -120,6 +120,10 @@ def calls_of(
     else:
         answers = run.judgments.filter(pc.not_equal(run.judgments["status"], "failed"))
         tokens = (_mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"]))
+        if pilot is None:  # which paid a prompt for as many ratings as it asked for, and not as this run will
+            requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
+            shared = len(answers) / max(1, requests)
+            tokens = (tokens[0] * shared / max(1.0, min(shared, config.samples_per_request)), tokens[1])
         cost = _dollars(prices, tokens[0], tokens[1] or 0.0)
         if pilot is not None:
             already = _already(pilot, len(answers), prices)
