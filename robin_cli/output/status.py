@@ -181,9 +181,8 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
 
 def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     """The facts of :func:`status_of` in words, by name."""
-    scale_note = (
-        f"at {100 * facts['error_bound_confidence']:.0f} % confidence, for all {facts['arms']:,} scores at once"
-    )
+    at_once = f", for all {facts['arms']:,} scores at once" if facts["arms"] > 1 else ""
+    scale_note = f"at {100 * facts['error_bound_confidence']:.0f} % confidence{at_once}"
     in_flight = facts["in_flight_at_stop"]
     lines = {
         "run": facts["run"],

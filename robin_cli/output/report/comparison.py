@@ -20,7 +20,7 @@ from robin_cli.output.status import facts_of, lines_of
 from robin_cli.output.table import judged_by
 from robin_cli.records import Scale, number_of
 from robin_cli.runs.reading import RunData
-from robin_cli.statistics.agreement import agreement
+from robin_cli.statistics.agreement import FEWEST_PAIRS, agreement
 from robin_cli.statistics.intervals import ALPHA
 
 _MOST_ROWS = 20_000
@@ -247,7 +247,7 @@ def _headline(common: _Common) -> list[tuple[str, str, str]]:
         each = agreement(mean_a[both], mean_b[both])[1]
         value = "–" if np.isnan(each.value) else f"{each.value:.2f}"
         ends = (
-            ""
+            f"told from {FEWEST_PAIRS} pairs up" * (each.n < FEWEST_PAIRS)
             if np.isnan(each.ci_low)
             else f"95 % interval [{each.ci_low:.2f}, {each.ci_high:.2f}], bootstrap over pairs"
         )
