@@ -20,10 +20,10 @@ from robin_cli.data.pairs import load_pairs
 from robin_cli.data.pools import load_pools
 from robin_cli.errors import InputError, StorageError
 from robin_cli.records import Pair
-from robin_cli.runs.manifest import Manifest
 from robin_cli.runs.reading import read_run
 from robin_cli.runs.store import RunStore
 from tests.data.writing import complaint, written
+from tests.runs.test_store import manifest
 
 IDS = [str(number) for number in range(200_000)]
 
@@ -170,8 +170,7 @@ def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatc
         load_pools(tmp_path / "pool.parquet")
 
     run = tmp_path / "r"
-    manifest = Manifest({"model": "m", "base_url": []}, 9, ("helpfulness",), (0, 4), {"source": "x"}, {}, None)
-    RunStore.create(run, manifest, [Pair("a", "p", "r")]).close()
+    RunStore.create(run, manifest(), [Pair("a", "p", "r")]).close()
     assert len(read_run(run).pairs) == 1
     pq.write_table(giant.rename_columns(["text", "rating"]), run / "judgments" / "00001.parquet")
     with pytest.raises(StorageError, match=r"00001.parquet: unpacks to more than"):
