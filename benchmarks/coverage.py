@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.allocation.arms import Arms
-from robin_cli.allocation.policies import Setup, make_policy
-from robin_cli.allocation.scheduler import HeapScheduler
-from robin_cli.data.pools import load_pools
-from robin_cli.records import Scale
-from robin_cli.statistics.intervals import mean_intervals
+from robin_cli.analysis.intervals import mean_intervals
+from robin_cli.datasets.pools import load_pools
+from robin_cli.model.arms import Arms
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import make_policy
+from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 
 POOL = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
 SETS = ("gpt-4.1-nano/helpfulness", "llama-3-1-8b/verbosity")
@@ -35,12 +36,12 @@ def one_run(name: str, ratings: list[list[int]], rng: np.random.Generator) -> tu
     ever = np.zeros(len(ratings), dtype=bool)
     low = high = means
     for call in range(1, CALLS * len(ratings) + 1):
-        arm = scheduler.ask()
-        assert isinstance(arm, int)  # noqa: S101  # no arm can be retired here
+        ticket = scheduler.ask()
+        assert isinstance(ticket, Ticket)  # noqa: S101  # no arm can be retired here
+        arm = ticket.arm
         rating = ratings[arm][rng.integers(len(ratings[arm]))]
-        arms.add_rating(arm, rating)
         counts[arm, rating] += 1
-        scheduler.tell(arm)
+        scheduler.tell(ticket, (rating,))
         if call % (CALLS * len(ratings) // 10) == 0:
             low, high = mean_intervals(counts, SCALE.low, SCALE.high)
             ever |= (means < low - 1e-9) | (means > high + 1e-9)

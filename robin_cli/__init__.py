@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from robin_cli.api import Run, judge, load_pairs, open_run
-    from robin_cli.errors import RobinError
-    from robin_cli.records import Pair
+    from robin_cli.model.errors import RobinError
+    from robin_cli.model.records import Pair
 
 __version__ = "0.1.0"
 

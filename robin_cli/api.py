@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 import io
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,48 +17,36 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
-from robin_cli.config import SEVERAL, RunConfig, checked_flags, find_config, from_home, of_its_type, read_toml
-from robin_cli.data import pairs as data_pairs
-from robin_cli.data.pairs import Dataset
-from robin_cli.errors import InputError, RobinError, did_you_mean
-from robin_cli.judges import api_keys
-from robin_cli.output.export import scores_table
-from robin_cli.output.messages import Messages, messages_for
-from robin_cli.output.progress import conclusion, shown
-from robin_cli.output.scores import judge_scores, score
-from robin_cli.output.status import status_of
-from robin_cli.records import Pair
-from robin_cli.runs.connection import Connection, connection_of, resumed
-from robin_cli.runs.engine import Stop
-from robin_cli.runs.manifest import read_manifest
-from robin_cli.runs.opening import open_run as open_configured
-from robin_cli.runs.opening import pairs_of, prompts_of, reopen_run
-from robin_cli.runs.reading import read_judgments, read_run
-from robin_cli.runs.schema import JUDGMENTS
-from robin_cli.runs.session import Outcome, Session
-from robin_cli.runs.store import RunStore
-from robin_cli.runs.work import check_rated, work
-from robin_cli.trust import Source
+from robin_cli.analysis.scores import judge_scores, score
+from robin_cli.datasets import pairs as data_pairs
+from robin_cli.datasets.pairs import Dataset
+from robin_cli.files.remote import scheme_of
+from robin_cli.judges.functions import Function, name_of
+from robin_cli.model.errors import InputError, RobinError
+from robin_cli.model.records import Pair
+from robin_cli.runner.connection import check_judges
+from robin_cli.runner.engine import Stop
+from robin_cli.runner.opening import open_run as open_configured
+from robin_cli.runner.opening import pairs_of, prompts_of, reopen_run, resumed
+from robin_cli.runner.session import Outcome, Session, check_rated, work
+from robin_cli.settings.reading import check_names, checked, find_config, from_home, read_toml
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
+from robin_cli.settings.trust import Source
+from robin_cli.storage.fold import COUNTED
+from robin_cli.storage.manifest import read_manifest
+from robin_cli.storage.reader import read_judgments, read_run
+from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.storage.store import RunStore
+from robin_cli.views.export import scores_table
+from robin_cli.views.messages import Messages, messages_for
+from robin_cli.views.progress import conclusion, shown
+from robin_cli.views.status import status_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Pair", "RobinError", "Run", "judge", "load_pairs", "open_run"]
-
-_NOT_HERE = frozenset(
-    {
-        "data",
-        "format",
-        "output",
-        "with_text",
-        "wide",
-        "sort",
-        "top",
-        "raw",
-        "source",
-    }
-)
-"""Settings of the command line that have another place in Python."""
 
 
 def load_pairs(
@@ -71,7 +59,7 @@ def load_pairs(
     """Prompt-response pairs, as ``robin judge`` reads them.
 
     Args:
-        source: a file (JSON lines, JSON, CSV, TSV, Parquet), a glob, ``hf://owner/name?split=…``, several of these in a
+        source: a file (JSON lines, JSON, CSV, TSV, Parquet), a glob, an address (https, s3, gs, hf), several in a
             list, or a DataFrame with columns ``prompt`` and ``response``.
         columns: our names to the data's, as ``{"prompt": "question"}``; ``{"id": "-"}`` ignores the data's ids.
         skip_bad_rows: leave out rows that cannot be used.
@@ -86,6 +74,7 @@ def load_pairs(
 def judge(
     data: str | Path | Sequence[str | Path] | Sequence[Pair] | pd.DataFrame,
     *,
+    judge: str | Function | None = None,
     config: str | None = None,
     **settings: Any,
 ) -> Run:
@@ -95,8 +84,10 @@ def judge(
     and raises KeyboardInterrupt; ``open_run(...).resume()`` goes on. Keys come from the environment, never from here.
 
     Args:
-        data: a file, glob or ``hf://owner/name?split=…``, several of these in a list, pairs (of :func:`load_pairs`), or a
+        data: a file, a glob, an address, several of these in a list, pairs (of :func:`load_pairs`), or a
             DataFrame.
+        judge: who is asked in place of an endpoint: a function from chat messages (dicts of role and content) to the text of an
+            answer, ``async`` or not, or the name of a judge that an installed package adds.
         config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
         settings: by the names of the flags with underscores: ``budget=5000, attribute="helpfulness", base_url=…, model=…,
             run="runs/mine", max_cost=5, quiet=True``; ``columns``, ``skip_bad_rows`` and ``limit`` as in :func:`load_pairs`.
@@ -106,14 +97,14 @@ def judge(
         InputError: bad data or settings. EndpointError: the endpoint cannot be used. LimitReached: ``max_cost`` is reached.
             StorageError: the disk. After each, what was received is in the run.
     """
-    _check_names(settings, {each.name for each in fields(RunConfig)} - _NOT_HERE)
+    function, settings = _handed_over(judge, settings)
+    check_names(settings.keys(), {each.name for each in TABLE.values() if each.in_python})
     from_file = read_toml(find_config(config)) if config is not None else {}
-    chosen = RunConfig(**{**from_file, **checked_flags(_as_flags(settings)), "source": Source(config or "Python")})
-    api_keys(chosen)
-    connection = connection_of(chosen)
+    chosen = Settings(**{**from_file, **_checked(settings)}, source=Source(config or "Python"))
+    check_judges(chosen, function)
     messages = messages_for(chosen, notebook=True)
     with open_configured(chosen, messages.note, _dataset(data, chosen, messages.note)) as store:
-        _spend(store, chosen, connection, messages)
+        _spend(store, chosen, messages, function)
         return Run(store.path)
 
 
@@ -148,12 +139,12 @@ class Run:
         Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, n_unparsed, human,
         given_up; of several judges also judges and judge_spread. NaN where there is no value.
         """
-        data = read_run(self.path)
+        data = read_run(self.path, COUNTED)
         return _frame(scores_table(score(data), data, with_text=with_text, wide=wide))
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
-        data = read_run(self.path)
+        data = read_run(self.path, COUNTED)
         return _frame(scores_table(judge_scores(data), data, with_text=with_text, wide=wide))
 
     def judgments(self) -> pd.DataFrame:
@@ -166,17 +157,18 @@ class Run:
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the HTML report to ``output``, or into the run; where it is."""
-        from robin_cli.output.report.writing import write_report
+        from robin_cli.views.report.writing import write_report
 
         written = write_report([self.path], None if output is None else str(output))
         if written is None:
             raise InputError("report: name a file, not standard output")
         return written
 
-    def resume(self, *, budget: int | None = None, **settings: Any) -> Run:
+    def resume(self, *, budget: int | None = None, judge: str | Function | None = None, **settings: Any) -> Run:
         """Go on with it, with a larger total ``budget`` if one is given; returns itself.
 
         Args:
+            judge: the function, where one was the judge; it must have the same name.
             settings: how the judge is reached, where that is to differ: ``base_url``, ``api_key_env``, ``concurrency``,
                 ``max_cost``, ``no_fuse``, ``price_in``, ``price_out``, ``rpm``, ``tpm``, ``timeout``, ``max_retries``,
                 ``max_reply``, ``samples_per_request``, ``quiet``.
@@ -184,14 +176,17 @@ class Run:
         Raises:
             As :func:`judge`.
         """
-        _check_names(settings, {each.name for each in fields(Connection)} | {"quiet"})
-        given = checked_flags(_as_flags({"budget": budget, **settings}))
-        chosen = resumed(self.path, given, in_python=True)
-        api_keys(chosen)
+        function, settings = _handed_over(judge, settings)
+        of_session = {Scope.SESSION, Scope.OUTPUT}
+        check_names(
+            settings.keys() - {"judge"},
+            {each.name for each in TABLE.values() if each.in_python and each.scope in of_session},
+        )
+        chosen = resumed(self.path, _checked({"budget": budget, **settings}), in_python=True)
+        check_judges(chosen, function)
         messages = messages_for(chosen, notebook=True)
-        connection = connection_of(chosen)
         with reopen_run(self.path, budget=chosen.budget) as store:
-            _spend(store, chosen, connection, messages)
+            _spend(store, chosen, messages, function)
         return self
 
 
@@ -200,32 +195,12 @@ def _frame(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
-def _check_names(settings: Mapping[str, Any], known: Set[str]) -> None:
-    for name in settings:
-        if name not in known:
-            raise InputError(f'no setting "{name}"{did_you_mean(name, known)}')
-
-
-def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as Python has them, in the types that flags have. InputError for a value of another type."""
-    flags = {name: value for name, value in settings.items() if value is not None}
-    for name in SEVERAL & flags.keys():
-        if isinstance(flags[name], (str, Path)):
-            flags[name] = [flags[name]]
-        elif isinstance(flags[name], tuple):
-            flags[name] = list(flags[name])
-    if isinstance(flags.get("concurrency"), int):
-        flags["concurrency"] = str(flags["concurrency"])
-    if isinstance(flags.get("attribute"), (list, tuple)):
-        flags["attribute"] = ",".join(flags["attribute"])
-    if isinstance(flags.get("columns"), str):
-        flags |= checked_flags({"columns": flags["columns"]})
-    for name in {"columns", "extra_body"} & flags.keys():
-        flags[name] = dict(flags[name]) if isinstance(flags[name], Mapping) else flags[name]
-    for name in ("run", "variances", "debug_http", "template"):
-        if isinstance(flags.get(name), (str, Path)):
-            flags[name] = str(from_home(flags[name]))
-    return {name: of_its_type(name, value, "Python") for name, value in flags.items()}
+def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords as settings; files may be paths, from the home folder too."""
+    files = {name for name in settings.keys() & TABLE.keys() if TABLE[name].file}
+    named = {name: str(settings[name]) for name in files if isinstance(settings[name], (str, Path))}
+    paths = {name: value if scheme_of(value) else str(from_home(value)) for name, value in named.items()}
+    return checked({**settings, **paths}, "Python")
 
 
 def _load(source: Any, **options: Any) -> Dataset:
@@ -238,17 +213,17 @@ def _load(source: Any, **options: Any) -> Dataset:
         raise InputError(
             f"DataFrame: a column cannot be taken as it is ({error}); pass only the columns that are needed"
         ) from error
-    return data_pairs.read_pairs(table, "DataFrame", **options)
+    return data_pairs.load_pairs(table, called="DataFrame", **options)
 
 
-def _dataset(data: Any, config: RunConfig, notify: Callable[[str], None]) -> Dataset:
+def _dataset(data: Any, settings: Settings, notify: Callable[[str], None]) -> Dataset:
     named = isinstance(data, (str, Path)) or (isinstance(data, Sequence) and _are_names(data))
     if named or not isinstance(data, Sequence):
-        found = pairs_of(config, prompts_of(config), notify, partial(_load, data))
+        found = pairs_of(settings, prompts_of(settings), notify, partial(_load, data))
         return found if named else replace(found, sha256=_in_memory(found.pairs, 0).sha256, source="Python", files=())
-    if config.columns:
-        raise InputError(f"{config.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
-    return _in_memory(list(data)[: config.limit], 0)
+    if settings.columns:
+        raise InputError(f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
+    return _in_memory(list(data)[: settings.limit], 0)
 
 
 def _are_names(data: Sequence[Any]) -> bool:
@@ -310,16 +285,27 @@ class _Stopper:
                 self._loop.call_soon_threadsafe(self._stop.request)
 
 
-def _spend(store: RunStore, config: RunConfig, connection: Connection, messages: Messages) -> None:
+def _handed_over(judge: str | Function | None, settings: dict[str, Any]) -> tuple[Function | None, dict[str, Any]]:
+    """The function that is the judge, if one is, and the settings with its name."""
+    if judge is None:
+        return None, settings
+    if isinstance(judge, str):
+        return None, {**settings, "judge": judge}
+    if not callable(judge):
+        raise InputError(f"judge: is {type(judge).__name__}; give a function from messages to text, or a judge's name")
+    return judge, {**settings, "judge": IN_PYTHON + name_of(judge)}
+
+
+def _spend(store: RunStore, settings: Settings, messages: Messages, function: Function | None) -> None:
     """Work until the budget is spent, in a thread with an event loop of its own: a notebook's is running already."""
     stopper = _Stopper()
 
     @contextmanager
     def around(session: Session, stop: Stop) -> Iterator[None]:
-        with stopper.around(stop), shown(session, messages, quiet=config.quiet):
+        with stopper.around(stop), shown(session, messages, quiet=settings.quiet):
             yield
 
-    working = work(store, connection, api_keys(config), notify=messages.note, around=around)
+    working = work(store, settings, notify=messages.note, around=around, function=function)
     with ThreadPoolExecutor(1, thread_name_prefix="robin") as pool:
         outcome, interrupted = stopper.wait_for(pool.submit(asyncio.run, working), messages)
     if outcome is not None:

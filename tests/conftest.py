@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -24,6 +25,10 @@ DEMO = ROOT / "configs" / "demo"
 REPLAY_MODEL = "replay:gpt-4.1-nano/helpfulness"
 GRAMMAR = {"grammar": r'root ::= "Feedback: " [a-z ]{5,40} "." "\n" "Rating: " [0-4]'}
 
+
+# A shell has its background jobs ignore Ctrl-C, and what they start would, too: tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Four tests run at a time, and nothing here is about time: a slow draw is a busy machine.
 settings.register_profile("robin", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from robin_cli.config import RunConfig, load_config, read_toml, ready_configs
-from robin_cli.errors import InputError
-from robin_cli.judges import api_keys
-from tests.conftest import ROOT
+from robin_cli.model.errors import InputError
+from robin_cli.settings.addresses import api_keys
+from robin_cli.settings.reading import load_settings, read_toml, ready_configs, starting_file
+from robin_cli.settings.table import TABLE, Settings
 
 
 def write(folder: Path, text: str) -> str:
@@ -23,13 +22,13 @@ def test_takes_a_flag_before_the_file_and_the_file_before_the_default(tmp_path: 
     file = write(
         tmp_path, 'temperature = 0.5\nmax_tokens = 9\nattribute = ["helpfulness", "verbosity"]\nconcurrency = 4'
     )
-    config = load_config({"temperature": 0.7, "seed": None}, file)
+    config = load_settings({"temperature": 0.7, "seed": None}, file)
     assert (config.temperature, config.max_tokens, config.delta, config.workers) == (0.7, 9, 0.007, 4)
     assert config.attributes == ("helpfulness", "verbosity")
 
 
 def test_counts_paths_in_a_file_from_its_own_folder(tmp_path: Path) -> None:
-    config = load_config({}, write(tmp_path, 'data = "pairs.jsonl"\nrun = "/x/r"\noutput = "-"'))
+    config = load_settings({}, write(tmp_path, 'data = "pairs.jsonl"\nrun = "/x/r"\noutput = "-"'))
     assert (config.data, config.run, config.output) == ((str(tmp_path / "pairs.jsonl"),), "/x/r", "-")
 
 
@@ -46,60 +45,62 @@ def test_counts_paths_in_a_file_from_its_own_folder(tmp_path: Path) -> None:
         ('base_url = "ftp://x"', "an address such as http"),
         ('objective = "median"', "worst-case or mean-error"),
         ('api_key_env = "sk-secret-123"', "the NAME of an environment variable"),
+        ('api_key_env = ["sk-secret-123", 5]', "api_key_env must be text in quotes, or a list of such"),
     ],
 )
 def test_says_which_setting_is_wrong_and_where(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)) as refused:
-        load_config({}, write(tmp_path, text))
+        load_settings({}, write(tmp_path, text))
     assert "sk-secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("url", ["https://user:hunter2@host/v1", "https://host/v1?key=hunter2"])
 def test_takes_no_secret_in_an_address_and_does_not_repeat_it(url: str) -> None:
     with pytest.raises(InputError, match="api-key-env") as refused:
-        load_config({"base_url": [url]}, None)
+        load_settings({"base_url": [url]}, None)
     assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1', "[1]", "3"])
 def test_takes_an_object_for_the_extra_body(text: str) -> None:
     with pytest.raises(InputError, match="--extra-body"):
-        load_config({"extra_body": text}, None)
-    assert load_config({"extra_body": '{"top_k": 4}'}, None).extra_body == {"top_k": 4}
+        load_settings({"extra_body": text}, None)
+    assert load_settings({"extra_body": '{"top_k": 4}'}, None).extra_body == {"top_k": 4}
 
 
 def test_maps_columns() -> None:
-    assert load_config({"columns": "prompt=q, response=a"}, None).columns == {"prompt": "q", "response": "a"}
+    assert load_settings({"columns": "prompt=q, response=a"}, None).columns == {"prompt": "q", "response": "a"}
     with pytest.raises(InputError, match="ours=theirs"):
-        load_config({"columns": "prompt"}, None)
+        load_settings({"columns": "prompt"}, None)
 
 
 def test_ships_configs_that_load() -> None:
     assert ready_configs() == ["demo", "llama-cpp", "ollama", "openai", "vllm"]
     for name in ready_configs():
-        assert load_config({}, name).model
+        assert load_settings({}, name).model
 
 
-def test_explains_every_setting_in_the_file_that_init_writes() -> None:
-    text = (ROOT / "configs" / "openai.toml").read_text(encoding="utf-8")
-    for name in {each.name for each in fields(RunConfig)} - {"source"}:
-        assert re.search(rf"^(# )?{name} = ", text, re.MULTILINE), name
-    uncommented = re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE)
-    assert uncommented != text
+def test_explains_every_setting_with_its_default_in_the_file_that_init_writes(tmp_path: Path) -> None:
+    text = starting_file("openai")
+    written = load_settings({}, write(tmp_path, text))
+    for name, setting in TABLE.items():
+        assert len(re.findall(rf"^(?:# )?{name} = ", text, re.MULTILINE)) == 1, name
+        if name not in {"data", "base_url", "model"}:  # which say where to start
+            assert getattr(written, name) == setting.default, name
 
 
 def test_reads_every_setting_that_the_file_only_mentions(tmp_path: Path) -> None:
-    text = (ROOT / "configs" / "openai.toml").read_text(encoding="utf-8")
+    text = starting_file("openai")
     (tmp_path / "all.toml").write_text(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE), encoding="utf-8")
-    assert read_toml(tmp_path / "all.toml").keys() == {each.name for each in fields(RunConfig)} - {"source"}
+    assert read_toml(tmp_path / "all.toml").keys() == TABLE.keys()
 
 
 def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", " sk-other ")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert api_keys(RunConfig(api_key_env=("OTHER_KEY",))) == {"OTHER_KEY": "sk-other", "-": "none"}
-    assert api_keys(RunConfig(base_url=("http://localhost:1/v1",))) == {"OPENAI_API_KEY": "none", "-": "none"}
+    assert api_keys(Settings(api_key_env=("OTHER_KEY",))) == {"OTHER_KEY": "sk-other", "-": "none"}
+    assert api_keys(Settings(base_url=("http://localhost:1/v1",))) == {"OPENAI_API_KEY": "none", "-": "none"}
     monkeypatch.setenv("OTHER_KEY", "sk-a\nsk-b")
     with pytest.raises(InputError, match="OTHER_KEY") as refused:
-        api_keys(RunConfig(api_key_env=("OTHER_KEY",)))
+        api_keys(Settings(api_key_env=("OTHER_KEY",)))
     assert "sk-a" not in str(refused.value)

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from robin_cli.runs.reading import read_run
+from robin_cli.storage.reader import read_run
 from tests.conftest import ROOT, environment, robin, wait_until, write_pairs
-from tests.judging.wire import Answer, Wire, completion, serving
+from tests.judges.wire import Answer, Wire, completion, serving
 from tests.starting import Robin
 
 
@@ -124,7 +124,7 @@ def test_goes_on_with_a_run_that_was_copied_to_another_machine(tmp_path: Path) -
 def test_gives_two_runs_of_one_second_a_folder_each(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 3)
     fixed = (
-        "import sys, datetime as d, robin_cli.runs.opening as o\n"
+        "import sys, datetime as d, robin_cli.runner.opening as o\n"
         "class Stopped(d.datetime):\n"
         "    now = classmethod(lambda cls, tz=None: d.datetime(2026, 1, 1, tzinfo=tz))\n"
         "o.datetime = Stopped\n"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from robin_cli.errors import EndpointError
-from robin_cli.records import Judgment
-from robin_cli.runs.fuse import ANSWERS, Fuse
+from robin_cli.model.errors import EndpointError
+from robin_cli.model.records import Judgment
+from robin_cli.runner.health import ANSWERS, Fuse
 from tests.conftest import judging, robin, write_pairs
-from tests.judging.wire import completion, serving
-from tests.runs.test_store import judgment
+from tests.judges.wire import completion, serving
+from tests.storage.test_store import judgment
 
 TALK = "Let me think\x1b[2J about it,\nstep by step: " + "hm, " * 100
 AT_A_TIME = 8

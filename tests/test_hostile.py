@@ -17,10 +17,10 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from robin_cli.data.pairs import load_pairs
-from robin_cli.errors import InputError
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.model.errors import InputError
 from tests.conftest import ROOT, environment, robin
-from tests.judging.wire import Answer, completion, serving
+from tests.judges.wire import Answer, completion, serving
 from tests.starting import Robin
 
 CORPUS = ROOT / "tests" / "hostile" / "pairs.jsonl"

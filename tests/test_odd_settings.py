@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import robin_cli
-from robin_cli.config import checked_flags, load_config
-from robin_cli.errors import InputError, RobinError
-from robin_cli.judging.rubrics import PromptSet, rubric_of
+from robin_cli.model.errors import InputError, RobinError
+from robin_cli.prompts.rubrics import PromptSet, rubric_of
+from robin_cli.settings.reading import checked, load_settings
 from tests.conftest import judging, robin, write_pairs
 
 DEEP = "[" * 5000 + "]" * 5000
@@ -48,7 +49,7 @@ def test_says_what_is_wrong_in_a_settings_file(tmp_path: Path, content: str) -> 
     (tmp_path / "c.toml").write_text(content, encoding="utf-8")
 
     with pytest.raises(InputError) as caught:
-        load_config({}, str(tmp_path / "c.toml"))
+        load_settings({}, str(tmp_path / "c.toml"))
 
     said = str(caught.value)
     assert FILES[content] in said
@@ -66,11 +67,51 @@ def test_refuses_a_template_that_is_nested_without_end(name: str) -> None:
 def test_refuses_names_that_no_file_can_have_from_flags_and_from_python(tmp_path: Path) -> None:
     for value in ("a\0b", "a\udcff"):
         with pytest.raises(InputError, match="--run: holds a NUL, or bytes that are no UTF-8"):
-            checked_flags({"run": value})
+            checked({"run": value})
         with pytest.raises(RobinError, match="Python: run: holds a NUL"):
             robin_cli.judge(tmp_path / "p.jsonl", attribute="helpfulness", budget=5, model="m", run=value)
     with pytest.raises(InputError, match="more than 64 bits"):
-        checked_flags({"budget": 10**40})
+        checked({"budget": 10**40})
+
+
+def test_looks_into_the_json_of_a_flag(tmp_path: Path) -> None:
+    for text, said in {'{"a": "\\u0000"}': "holds a NUL", '{"a": [99999999999999999999]}': "more than 64 bits"}.items():
+        with pytest.raises(InputError, match=f"--extra-body: .*{said}"):
+            checked({"extra_body": text})
+
+
+def test_refuses_a_value_that_holds_itself() -> None:
+    endless: dict[str, object] = {}
+    endless["a"] = endless
+    with pytest.raises(InputError, match="extra_body: cannot be sent"):
+        checked({"extra_body": endless}, "Python")
+
+
+@pytest.mark.parametrize("name", ["judge", "temperature", "columns", "base_url", "api_key_env"])
+def test_repeats_no_more_of_a_manifests_value_than_a_line(tmp_path: Path, name: str) -> None:
+    deep: object = 1
+    for _ in range(950):
+        deep = {"a": [deep]}
+    for value in (deep, [deep], ["x" * 100_000, deep]):
+        with pytest.raises(InputError) as caught:
+            checked({name: value}, "settings", tidied=False)
+        assert len(str(caught.value)) < 500
+
+
+def test_refuses_an_array_where_one_number_is_wanted() -> None:
+    assert checked({"budget": np.int64(7)}) == {"budget": 7}
+    with pytest.raises(InputError, match="--budget must be a whole number, not array"):
+        checked({"budget": np.array([7, 8])})
+
+
+def test_makes_no_folder_called_after_an_address(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
+
+    done = robin(*judging("http://127.0.0.1:9/v1", data, 3, "--run", "s3://bucket/run"), cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "--run s3://bucket/run: a run is a folder on this machine" in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["pairs.jsonl"]
 
 
 def test_says_in_one_line_that_a_name_is_too_long(tmp_path: Path) -> None:

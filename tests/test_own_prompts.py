@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import robin
-from tests.judging.wire import Wire, completion, serving
+from tests.judges.wire import Wire, completion, serving
 
 STARS = """\
 attribute = "stars"

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.config import RunConfig
-from robin_cli.errors import InputError
-from robin_cli.judges import judges_of
+from robin_cli.model.errors import InputError
+from robin_cli.settings.addresses import judges_of
+from robin_cli.settings.table import Settings
 from tests.conftest import replaying, robin, write_pairs
-from tests.judging.wire import Answer, completion, error, serving
+from tests.judges.wire import Answer, completion, error, serving
 
 HARSH, MILD = "replay:harsh", "replay:mild"
 
@@ -223,13 +223,13 @@ def test_is_the_same_from_python(tmp_path: Path, two_judges: str) -> None:
 )
 def test_says_what_is_wrong_with_a_panel(change: dict[str, tuple[str, ...]], said: str) -> None:
     with pytest.raises(InputError) as refused:
-        judges_of(RunConfig(**change))  # type: ignore[arg-type]
+        judges_of(Settings(**change))  # type: ignore[arg-type]
     assert said in str(refused.value)
     assert "secret" not in str(refused.value)
 
 
 def test_reads_names_that_hold_an_at_sign() -> None:
-    found = judges_of(RunConfig(model=("claude@2025", "m@https://x.example/v1/"), base_url=("http://localhost:1/v1",)))
+    found = judges_of(Settings(model=("claude@2025", "m@https://x.example/v1/"), base_url=("http://localhost:1/v1",)))
     assert [(each.name, each.base_urls) for each in found] == [
         ("claude@2025", ("http://localhost:1/v1",)),
         ("m", ("https://x.example/v1",)),

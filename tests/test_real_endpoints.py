@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 from aiohttp import web
 
-from robin_cli.runs.reading import read_run
+from robin_cli.storage.reader import read_run
 from tests.conftest import DEMO, REPLAY_MODEL, environment, free_port, robin, write_pairs
-from tests.judging.wire import Answer, completion, error, serving
+from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 
 HELPFUL = ("-a", "helpfulness", "--model", "judge", "--run", "r")
@@ -260,7 +260,7 @@ def test_spreads_calls_over_several_servers_and_survives_the_loss_of_one(tmp_pat
         done = robin("judge", data, "-b", "400", *HELPFUL, *urls, "--concurrency", "4", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert answered(tmp_path / "r") == 400
-    assert f"{first.url}: set aside" in done.stderr
+    assert f"{first.url}: circuit open" in done.stderr
     assert len(second.bodies) == 370
     assert len(judgments(tmp_path / "r")["request_id"].unique()) == 400
 

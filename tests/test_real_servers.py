@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robin_cli.runs.reading import read_run
+from robin_cli.storage.reader import read_run
 from tests.conftest import GRAMMAR, environment, llama_server, robin, wait_until, write_pairs
 from tests.servers_running import faults_made, faulty, litellm_proxy
 from tests.starting import Robin

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.conftest import robin
-from tests.judging.wire import completion, serving
+from tests.judges.wire import completion, serving
 
 
 def test_says_what_it_left_out_and_that_the_scores_are_of_the_rest(tmp_path: Path) -> None:

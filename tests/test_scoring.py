@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import llama_server, robin, write_pairs
-from tests.judging.wire import Answer, completion, error, serving
+from tests.judges.wire import Answer, completion, error, serving
 
 QUOTES = ("--extra-body", json.dumps({"logit_bias": [['"', 8.0]]}))
 """The tiny judge was not trained on JSON: this makes it come to the end of a text."""
@@ -168,7 +168,7 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
 
     again = robin(*judge("http://127.0.0.1:9/v1", data), cwd=tmp_path)
     assert again.returncode == 2
-    assert "answer_format: the run has json_schema, now None" in again.stderr
+    assert "answer_format: the run has json_schema, now text" in again.stderr
 
 
 @pytest.mark.parametrize("answer_format", ["json_schema", "grammar"])

@@ -15,7 +15,7 @@ import pytest
 
 from robin_cli import open_run
 from tests.conftest import robin
-from tests.judging.wire import Wire, completion, serving
+from tests.judges.wire import Wire, completion, serving
 from tests.test_own_prompts import STARS, pairs
 
 ARGUMENTS = ["-a", "helpfulness,stars", "--rubric", "stars.toml", "--model", "m", "--scheduler", "two-priors"]
@@ -94,7 +94,7 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
 
 def test_the_bound_of_several_scales_holds_for_all_arms_at_once(tmp_path: Path, wire: Wire) -> None:
     # by the interval of each arm at its part of α, straight from the definition
-    from robin_cli.statistics.intervals import ALPHA, mean_intervals
+    from robin_cli.analysis.intervals import ALPHA, mean_intervals
 
     (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
     pairs(tmp_path)

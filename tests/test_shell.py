@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from tests.conftest import REPLAY_MODEL, environment, judging, robin, write_pairs
-from tests.output.test_live import on_a_terminal
 from tests.starting import Robin
+from tests.views.test_live import on_a_terminal
 
 COMMANDS = (
     "judge plan status runs export render parse resume report simulate serve init check".split()  # noqa: SIM905
@@ -63,7 +63,7 @@ def test_takes_pairs_from_standard_input_in_any_format(tmp_path: Path, replay_ur
         (b"", "standard input: the file is empty"),
         (b'{"prompt": "p"}\n', 'standard input:1: no field "response"'),
         (gzip.compress(b'{"prompt": "p", "response": "r"}\n')[:-9], "cut short or damaged"),
-        (gzip.compress(gzip.compress(b"{}")), "is gzipped twice"),
+        (gzip.compress(gzip.compress(b"{}")), "is compressed twice"),
         (b"PAR1 and no more", "standard input: "),
     ],
     ids=["empty", "no response", "cut gzip", "gzip in gzip", "no Parquet"],

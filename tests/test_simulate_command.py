@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +15,8 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.output.curves import saved
-from robin_cli.statistics.experiment import Row
+from robin_cli.analysis.experiment import Row
+from robin_cli.analysis.savings import saved
 from tests.conftest import ROOT, robin
 
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
@@ -24,9 +28,9 @@ def small_run(
     folder: Path, *, human: Callable[[int, float], float | None] = lambda k, level: None if k < 2 else level
 ) -> Path:
     """A run directory made by hand: 40 pairs, human ratings for all but two of them, or as ``human`` says."""
-    from robin_cli.records import Judgment, Pair
-    from robin_cli.runs.store import RunStore
-    from tests.runs.test_store import SETTINGS, judgment, manifest
+    from robin_cli.model.records import Judgment, Pair
+    from robin_cli.storage.store import RunStore
+    from tests.storage.test_store import SETTINGS, judgment, manifest
 
     rng = np.random.default_rng(1)
     level = rng.integers(0, 5, 40)
@@ -99,7 +103,12 @@ def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) 
     )
     assert done.returncode == 0, done.stderr
     assert len(pd.read_csv(io.StringIO(done.stdout))) == 1
-    assert "kendall" in (tmp_path / "p.svg").read_text(encoding="utf-8")
+    picture = (tmp_path / "p.svg").read_text(encoding="utf-8")
+    assert "kendall" in picture
+    robin(
+        "simulate", run, "--budget", "400", "--schedulers", "two-priors", "--runs", "5", "--plot", "q.svg", cwd=tmp_path
+    )
+    assert (tmp_path / "q.svg").read_text(encoding="utf-8") == picture
 
 
 def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -> None:
@@ -145,6 +154,35 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
         else:
             assert "no agreement is told: " in status
             assert why in status
+
+
+def test_ctrl_c_ends_a_simulation_and_its_workers_at_once(tmp_path: Path) -> None:
+    hours = ("--limit", "60", "--runs", "100000", "--budget", "50000", "--schedulers", "uniform,robin-hood,robin")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "robin_cli", "simulate", str(POOL), *hours],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        while len(workers_of(process.pid)) < 2:
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert not workers_of(process.pid)
+
+
+def workers_of(session: int) -> list[str]:
+    """The processes of a session that were started to simulate, each by its command."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-s", str(session), "-o", "stat=", "-o", "args="], check=False, capture_output=True, text=True
+    ).stdout.splitlines()
+    return [line for line in listed if "spawn_main" in line and not line.startswith("Z")]
 
 
 @pytest.mark.parametrize(

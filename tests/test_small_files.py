@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from robin_cli import small_files
-from robin_cli.config import find_config, read_toml
-from robin_cli.errors import InputError
-from robin_cli.judging.rubric_files import read_rubric
-from robin_cli.judging.rubrics import load_prompts
+from robin_cli.files import local as files
+from robin_cli.model.errors import InputError
+from robin_cli.prompts.rubric_files import read_rubric
+from robin_cli.prompts.rubrics import load_prompts
+from robin_cli.settings.reading import find_config, read_toml
 
 TONE = 'attribute = "tone"\nscale = [1, 3]\n[levels]\n1 = "Rude."\n3 = "Kind."\n'
 
@@ -44,7 +44,7 @@ def test_reads_no_device_no_folder_and_no_giant(tmp_path: Path) -> None:
 
 
 def test_waits_only_so_long_for_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small_files, "WAIT_S", 0.05)
+    monkeypatch.setattr(files, "WAIT_S", 0.05)
     os.mkfifo(tmp_path / "tone.toml")
 
     assert complaint(tmp_path / "tone.toml").startswith("a pipe that has not ended after 0.05 s; let its writer finish")

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.output.text import dollars
-from robin_cli.runs.fold import Spending, spending_of
-from robin_cli.runs.schema import judgments_table
+from robin_cli.storage.fold import Spending, spending_of
+from robin_cli.storage.schema import judgments_table
+from robin_cli.views.text import dollars
 from tests.conftest import judging, robin, write_pairs
-from tests.runs.test_store import judgment
+from tests.storage.test_store import judgment
 
 
 def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(tmp_path: Path, replay_url: str) -> None:

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from robin_cli import judge, open_run
-from robin_cli.config import load_config
-from robin_cli.errors import InputError, RunError
-from robin_cli.runs.opening import reopen_run
-from robin_cli.trust import Source, doubts, host_of, is_loopback, remember, remembered
-from tests.conftest import environment, robin, write_pairs
-from tests.judging.wire import Wire, completion, serving
+from robin_cli.model.errors import InputError, RunError
+from robin_cli.runner.opening import reopen_run
+from robin_cli.settings.reading import load_settings
+from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
+from tests.conftest import environment, robin, robin_afresh, write_pairs
+from tests.judges.wire import Wire, completion, serving
 from tests.starting import Robin
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="0.0.0.0 leads nowhere there")
@@ -173,6 +173,36 @@ def answering(answer: str, *args: str, cwd: Path, env: dict[str, str]) -> tuple[
     return process.wait(timeout=60), shown.decode("utf-8", "replace")
 
 
+def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, env: dict[str, str]) -> None:
+    site = here / "site"
+    info = site / "robin_sender-1.dist-info"
+    info.mkdir(parents=True)
+    (site / "robin_sender.py").write_text(
+        "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n", encoding="utf-8"
+    )
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robin-sender\nVersion: 1\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[robin.judges]\nsender = robin_sender:judge\n", encoding="utf-8")
+    env["PYTHONPATH"] = str(site)
+    begun = robin_afresh("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r", cwd=here, **env)
+    assert begun.returncode == 0, begun.stderr
+    (here / "asked").unlink()
+    again = ("resume", "r", "--budget", "6")
+    assert robin_afresh(*again, cwd=here, **env).returncode == 0  # its owner's
+    (here / "asked").unlink()
+
+    env["XDG_CONFIG_HOME"] += "-of-another"
+    refused = robin_afresh("resume", "r", "--budget", "8", cwd=here, **env)
+    assert refused.returncode == 2
+    assert (
+        "r/manifest.json wants the prompts (no key) sent to judge://sender, and you did not say that" in refused.stderr
+    )
+    told = shlex.split(refused.stderr.split("say so yourself: ")[1])
+    assert told == ["--judge", "sender"]
+    assert not (here / "asked").exists()
+    assert robin_afresh("resume", "r", "--budget", "8", *told, cwd=here, **env).returncode == 0
+    assert (here / "asked").exists()
+
+
 def test_asks_on_a_terminal_and_keeps_a_yes(here: Path, env: dict[str, str], wire: Wire) -> None:
     received(here, wire, base_url=[elsewhere(wire)], api_key_env=["OTHER_KEY"])
     again = ("resume", "r", "--budget", "8", "--format", "csv")
@@ -231,13 +261,14 @@ def test_tells_hosts_by_scheme_name_and_port(url: str, host: str) -> None:
         "http://[::1%25eth0]/v1",
         "ftp://h/v1",
         "https://-/v1",
+        "judge://length",  # what stands for a judge at no address is none
     ],
 )
 def test_takes_no_address_that_two_readers_could_read_as_two_hosts(url: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # which of urllib's it is says nothing
         host_of(url)
     with pytest.raises(InputError, match="--base-url: must"):
-        load_config({"base_url": [url]}, None)
+        load_settings({"base_url": [url]}, None)
 
 
 def test_holds_another_scheme_port_or_variable_for_another_host(
@@ -307,6 +338,12 @@ FOREIGN = 'model = "m"\nbase_url = ["http://127.0.0.1:1/v1", "https://evil.examp
         ('run = "/tmp/run"', "--run"),
         ('run = "folder/r"', "--run"),
         ('debug_http = "~/.bashrc"', "--debug-http"),
+        ('data = "https://evil.example/pairs.jsonl"', "DATA"),
+        ('data = ["p.jsonl", "s3://bucket/pairs.jsonl"]', "DATA"),
+        ('data = "FILE://host/x.jsonl"', "DATA"),
+        ('output = "s3://bucket/scores.csv"', "--output"),
+        ('run = "gs://bucket/run"', "--run"),
+        ('variances = "https://evil.example/run"', "--variances"),
         ('debug_http = "a/../../b"', "--debug-http"),
         (FOREIGN + 'template = "link"', "--template"),
         (FOREIGN + 'template = "bare"', "--template"),
@@ -334,10 +371,10 @@ def test_refuses_what_only_a_named_file_may_say(
         InputError,
         match=rf"robin\.toml: {name}: a file that was found, not named, may not .*give {flag} yourself.*--config robin\.toml",
     ):
-        load_config({}, None)
-    load_config({}, "robin.toml")
+        load_settings({}, None)
+    load_settings({}, "robin.toml")
     several = name in {"data", "api_key_env", "rubric"}
-    load_config({name: ["MINE"] if several else "mine"}, None)
+    load_settings({name: ["MINE"] if several else "mine"}, None)
 
 
 def test_takes_what_a_found_file_says_of_its_own_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,16 +383,16 @@ def test_takes_what_a_found_file_says_of_its_own_folder(here: Path, monkeypatch:
     )
     (here / "robin.toml").write_text(FOREIGN + said + 'debug_http = "../here/log"', encoding="utf-8")
     monkeypatch.chdir(here)
-    assert load_config({}, None).data == ("*.jsonl",)
+    assert load_settings({}, None).data == ("*.jsonl",)
     (here / "robin.toml").write_text('data = "/data/p.jsonl"\nmodel = "m"', encoding="utf-8")  # to OpenAI, as ever
-    assert load_config({}, None).data == ("/data/p.jsonl",)
+    assert load_settings({}, None).data == ("/data/p.jsonl",)
 
 
 def test_a_file_in_the_folder_does_not_pass_for_a_ready_config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "vllm").write_text('base_url = "https://evil.example/v1"', encoding="utf-8")
     monkeypatch.chdir(here)
-    assert load_config({}, "vllm").base_url == ("http://localhost:8000/v1",)
-    assert load_config({}, "./vllm").base_url == ("https://evil.example/v1",)
+    assert load_settings({}, "vllm").base_url == ("http://localhost:8000/v1",)
+    assert load_settings({}, "./vllm").base_url == ("https://evil.example/v1",)
 
 
 def test_what_is_set_in_the_environment_is_named(here: Path, env: dict[str, str], wire: Wire) -> None:
@@ -372,7 +409,7 @@ def test_refuses_a_run_whose_last_session_holds_no_address(here: Path, wire: Wir
         content = json.loads(sound)
         content["sessions"][-1].update(session)
         (run.path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
-        with pytest.raises(RunError, match=r"manifest\.json: .*(api_key_env|base-url|model).*restore the file"):
+        with pytest.raises(RunError, match=r"manifest\.json: .*(api_key_env|base_url|model).*restore the file"):
             run.resume(budget=8)
     assert not wire.bodies
 

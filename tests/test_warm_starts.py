@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import fsspec
 import pandas as pd
 import pytest
 
-from robin_cli.errors import InputError
-from robin_cli.records import Scale
-from robin_cli.runs.fold import ArmIndex
-from robin_cli.runs.variances import earlier_variances
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.runner.variances import earlier_variances
 from tests.conftest import environment, lines_of, replaying, robin, wait_until, write_pairs
 
 PAIRS = 40
@@ -159,7 +160,7 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
     )
 
     def found(judges: list[str], attributes: list[str]) -> list[float]:
-        index = ArmIndex(["p", "q"], attributes, judges, [Scale(0, 4)] * len(attributes))
+        index = ArmSpace(["p", "q"], attributes, judges, [Scale(0, 4)] * len(attributes))
         variances = earlier_variances(source, index, "robin", notes.append)
         assert variances is not None
         return list(map(float, variances))
@@ -172,8 +173,19 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
     assert "1 of 4 pairs × attributes" in notes[0]
 
 
+def test_begins_with_a_pool_at_an_address() -> None:
+    fsspec.filesystem("memory").pipe("/pools/earlier.csv", b"attribute,pair_id,rating\nclarity,p,0\nclarity,p,4\n")
+
+    variances = earlier_variances(
+        "memory://pools/earlier.csv", ArmSpace(["p"], ["clarity"], ["m"], [Scale(0, 4)]), "robin", print
+    )
+
+    assert variances is not None
+    assert list(variances) == [4.0]
+
+
 def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:
-    index = ArmIndex([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
+    index = ArmSpace([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
     with pytest.raises(
         InputError, match=r"was rated on the scale 0.4, helpfulness is on 0.10 here; name a run on the same"
     ):
@@ -184,7 +196,7 @@ def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:
 
 
 def test_gives_a_prior_above_zero_to_pairs_that_did_not_vary(place: Path) -> None:
-    index = ArmIndex([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
+    index = ArmSpace([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
     prior = earlier_variances(place / "first", index, "robin-hood", print)
     exact = earlier_variances(place / "first", index, "robin", print)
     assert prior is not None

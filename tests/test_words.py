@@ -7,9 +7,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from robin_cli.records import counted, number_of
+from robin_cli.model.records import counted, number_of
 from tests.conftest import free_port, robin, write_pairs
-from tests.judging.wire import completion, error, serving
+from tests.judges.wire import completion, error, serving
 
 HELPFUL = ("-a", "helpfulness", "--model", "m")
 

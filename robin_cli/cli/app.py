@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from robin_cli import __version__
 from robin_cli.cli import check, demo, inspect, judge, plan, report, simulate, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
-from robin_cli.errors import InputError, RobinError, StorageError
+from robin_cli.model.errors import InputError, RobinError, StorageError
 
 INTERRUPTED = 130
 _NAME_SHOWN = 120
@@ -24,12 +24,12 @@ _TAKES = {str: "TEXT", int: "N", float: "X"}
 
 
 class _Group(TyperGroup):
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
         """The command, whose help says of a flag in a word what it takes, and of an argument its name alone."""
-        command = super().get_command(ctx, cmd_name)
+        name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             _say_no_types(command, ctx)
-        return command
+        return name, command, rest
 
     def get_help(self, ctx: Any) -> str:
         """The help of robin itself, likewise."""
@@ -135,7 +135,7 @@ def _check_arguments(given: Sequence[str]) -> None:
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    from robin_cli.output.text import plain
+    from robin_cli.views.text import plain
 
     print(f"robin: {plain(message)}", file=sys.stderr)
     sys.exit(code)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,11 +9,11 @@ import typer
 from robin_cli.cli import options as opt
 
 if TYPE_CHECKING:
-    from robin_cli.config import RunConfig
-    from robin_cli.judges import JudgeAddress
-    from robin_cli.judging.capabilities import Capabilities
-    from robin_cli.judging.judge import Failure
-    from robin_cli.judging.metering import Price
+    from robin_cli.judges.capabilities import Capabilities
+    from robin_cli.judges.metering import Price
+    from robin_cli.model.exchange import Failure
+    from robin_cli.settings.addresses import JudgeAddress
+    from robin_cli.settings.table import Settings
 
 
 _QUESTION = "What is the capital of France?"
@@ -24,25 +22,14 @@ _ANSWER = "The capital of France is Paris."
 
 def register(app: typer.Typer) -> None:
     """Add the command of this file to ``app``."""
-    app.command(epilog="Example: robin check --base-url http://localhost:8000/v1 --model my-judge")(check)
+    app.command(
+        cls=opt.taking(lambda setting: setting.of_question),
+        epilog="Example: robin check --base-url http://localhost:8000/v1 --model my-judge",
+    )(check)
 
 
 def check(
-    attribute: opt.Attribute = None,
-    rubric: opt.Rubric = None,
-    template: opt.Template = None,
-    base_url: opt.BaseUrl = None,
-    model: opt.Models = None,
-    api_key_env: opt.ApiKeyEnv = None,
-    temperature: opt.Temperature = None,
-    top_p: opt.TopP = None,
-    max_tokens: opt.MaxTokens = None,
-    timeout: opt.Timeout = None,
-    max_reply: opt.MaxReply = None,
-    extra_body: opt.ExtraBody = None,
-    price_in: opt.PriceIn = None,
-    price_out: opt.PriceOut = None,
-    debug_http: opt.DebugHttp = None,
+    ctx: typer.Context,
     config: opt.Config = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object an address, for scripts.")] = False,
 ) -> None:
@@ -50,18 +37,19 @@ def check(
 
     It makes five requests or so, each paid for. Several judges and addresses are checked one after another.
     """
-    given = {name: value for name, value in locals().items() if name not in {"config", "json"}}
+    import asyncio
+
     from rich.console import Console
 
     from robin_cli.cli.confirming import confirmed
-    from robin_cli.config import load_config
-    from robin_cli.errors import EndpointError
-    from robin_cli.judges import api_keys, judges_of
-    from robin_cli.judging.judge import Failure
-    from robin_cli.output.capabilities import facts_of, print_json
-    from robin_cli.output.table import print_facts
+    from robin_cli.model.errors import EndpointError
+    from robin_cli.model.exchange import Failure
+    from robin_cli.settings.addresses import api_keys, judges_of
+    from robin_cli.settings.reading import load_settings
+    from robin_cli.views.capabilities import facts_of, print_json
+    from robin_cli.views.table import print_facts
 
-    settings = confirmed(load_config(given, config))
+    settings = confirmed(load_settings(ctx.obj, config))
     judges = judges_of(settings)
     keys = api_keys(settings)
     for judge, url in ((each, url) for each in judges for url in each.base_urls):
@@ -76,36 +64,37 @@ def check(
 
 
 async def _look(
-    config: RunConfig, asked: JudgeAddress, base_url: str, key: str
+    settings: Settings, asked: JudgeAddress, base_url: str, key: str
 ) -> tuple[Capabilities | Failure, Price | None]:
-    from robin_cli.judging.capabilities import capabilities_of
-    from robin_cli.judging.metering import Meter, prices_of
-    from robin_cli.judging.openai_judge import Endpoint, OpenAIJudge, reply_bytes
-    from robin_cli.judging.pacing import Pacer
-    from robin_cli.judging.rubrics import load_prompts
-    from robin_cli.records import Pair
+    import time
 
-    named = config.attributes[:1] or (() if config.rubric else ("helpfulness",))
-    prompts = load_prompts(named, config.rubric, config.template)
+    from robin_cli.dispatch.limited import Limited
+    from robin_cli.dispatch.limiter import Limiter
+    from robin_cli.dispatch.retrying import Retrying
+    from robin_cli.judges.capabilities import capabilities_of
+    from robin_cli.judges.judge import Notices
+    from robin_cli.judges.metering import Meter, prices_of
+    from robin_cli.judges.openai_http import OpenAIJudge
+    from robin_cli.model.records import Pair
+    from robin_cli.prompts.rubrics import load_prompts
+    from robin_cli.runner.connection import endpoint_at
+
+    named = settings.attributes[:1] or (() if settings.rubric else ("helpfulness",))
+    prompts = load_prompts(named, settings.rubric, settings.template)
     (price,) = prices_of(asked.name, [base_url], price_in=asked.price_in, price_out=asked.price_out, max_cost=None)
-    endpoint = Endpoint(
-        base_url=base_url,
-        model=asked.name,
-        api_key=key,
-        temperature=config.temperature,
-        top_p=config.top_p,
-        max_tokens=config.max_tokens,
-        extra_body=config.extra_body,
-        timeout_s=config.timeout,
-        max_retries=2,
-        max_reply_bytes=reply_bytes(config.max_reply),
-        debug_http=config.debug_http,
-    )
-    pacer = Pacer(1, ceiling=1, clock=time.monotonic)
-    judge = OpenAIJudge(endpoint, pacer, meter=Meter(price), notify=lambda line: typer.echo(f"note: {line}", err=True))
+
+    def notify(line: str) -> None:
+        typer.echo(f"note: {line}", err=True)
+
+    notices = Notices(base_url, notify)
+    judge = OpenAIJudge(endpoint_at(base_url, asked.name, key, settings), meter=Meter(price), notify=notify)
+    limited = Limited(judge, Limiter(1, ceiling=1, clock=time.monotonic), notices)
+    patient = Retrying(limited, max_retries=2, notices=notices)
     pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER)
     try:
         attribute = next(iter(prompts.rubrics))
-        return await capabilities_of(judge, prompts.messages(pair, attribute), prompts.rubrics[attribute].scale), price
+        return await capabilities_of(
+            judge, patient, prompts.messages(pair, attribute), prompts.rubrics[attribute].scale
+        ), price
     finally:
         await judge.aclose()

@@ -7,24 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from robin_cli.config import RunConfig
+    from robin_cli.settings.table import Settings
 
 
-def confirmed(config: RunConfig) -> RunConfig:
-    """``config`` as the user's own word, where the user said yes to its hosts on a terminal; else as it was.
+def confirmed(settings: Settings) -> Settings:
+    """``settings`` as the user's own word, where the user said yes to its hosts on a terminal; else as it was.
 
-    Without a terminal, and after a no, it stays in doubt, and :func:`robin_cli.judges.api_keys` refuses it.
+    Without a terminal, and after a no, it stays in doubt, and :func:`robin_cli.settings.addresses.api_keys` refuses it.
     """
-    from robin_cli.judges import doubtful_hosts
-    from robin_cli.output.text import plain
-    from robin_cli.trust import Source, question, remember
+    from robin_cli.settings.addresses import doubtful_hosts
+    from robin_cli.settings.trust import Source, question, remember
+    from robin_cli.views.text import plain
 
     on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
-    if config.source.kind == "user" or not on_terminal or not (doubtful := doubtful_hosts(config)):
-        return config
-    print(f"robin: {plain(question(config.source, doubtful), keep='')}", end="", file=sys.stderr, flush=True)
+    if settings.source.kind == "user" or not on_terminal or not (doubtful := doubtful_hosts(settings)):
+        return settings
+    print(f"robin: {plain(question(settings.source, doubtful), keep='')}", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        return config
+        return settings
     if not remember(doubtful):
         print("note: the answer could not be kept in your configuration folder", file=sys.stderr)
-    return replace(config, source=Source(config.source.place))
+    return replace(settings, source=Source(settings.source.place))

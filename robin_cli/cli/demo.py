@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from robin_cli.judging.replay_server import Replay
+    from concurrent.futures import Future
+
+    from robin_cli.judges.replay_server import Replay
 
 _BUDGET = 3_000
 _LATENCY_S = 0.02
@@ -43,10 +43,11 @@ def demo(
 
     The judge answers with recorded ratings; no model reads the responses.
     """
-    from robin_cli.cli.inspect import export
-    from robin_cli.cli.judge import judge
-    from robin_cli.errors import InputError
-    from robin_cli.shipped import shipped
+    from robin_cli.cli.judge import deliver, judge_by
+    from robin_cli.files.local import shipped
+    from robin_cli.model.errors import InputError
+    from robin_cli.settings.reading import load_settings
+    from robin_cli.settings.table import Settings
 
     path = run or Path("runs") / f"demo-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
@@ -54,12 +55,12 @@ def demo(
     typer.echo(_ABOUT, err=True)
     with _replaying(shipped("configs") / "demo" / "ratings.parquet") as url:
         try:
-            judge(config="demo", base_url=[url], budget=_BUDGET, run=str(path), format="table")
+            judge_by(load_settings({"base_url": [url], "budget": _BUDGET, "run": str(path), "format": "table"}, "demo"))
         except typer.Exit:
             typer.echo("The demo's judge ended with it: robin demo begins a new one.", err=True)
             raise
     scores = path / "scores.csv"
-    export(path, output=str(scores))
+    deliver(path, Settings(output=str(scores), quiet=True))
     robin, place = _program(), shlex.quote(str(path))
     typer.echo(f"\nThe ratings above are replayed ones. The run is in {path}, its scores in {scores}.", err=True)
     for what, rest in {
@@ -79,9 +80,11 @@ def _program() -> str:
 @contextmanager
 def _replaying(ratings: Path) -> Iterator[str]:
     """A replay judge in a thread of its own, as long as the context lasts; its base URL."""
-    from robin_cli.data.pools import load_pools
-    from robin_cli.errors import InputError
-    from robin_cli.judging.replay_server import Replay
+    from concurrent.futures import Future
+
+    from robin_cli.datasets.pools import load_pools
+    from robin_cli.judges.replay_server import Replay
+    from robin_cli.model.errors import InputError
 
     replay = Replay(load_pools(str(ratings)), source=ratings.name, latency_s=_LATENCY_S)
     ready: Future[tuple[str, Callable[[], object]]] = Future()
@@ -99,7 +102,9 @@ def _replaying(ratings: Path) -> Iterator[str]:
 
 
 def _serve(replay: Replay, ready: Future[tuple[str, Callable[[], object]]]) -> None:
-    from robin_cli.judging.replay_server import serve
+    import asyncio
+
+    from robin_cli.judges.replay_server import serve
 
     async def until_stopped() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -26,8 +26,16 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file to ``app``."""
     app.command(epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")(status)
     app.command(epilog="Example: robin runs")(runs)
-    app.command(epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx")(export)
-    app.command(epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness")(render)
+    app.command(
+        cls=opt.taking(lambda each: each.name in {"format", "output", "with_text", "wide", "raw", "sort", "top"}),
+        epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
+    )(export)
+    app.command(
+        cls=opt.taking(
+            lambda each: each.name in {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
+        ),
+        epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness",
+    )(render)
     app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")(parse)
 
 
@@ -35,7 +43,7 @@ def status(
     run: opt.Run, json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
-    from robin_cli.output.status import print_status, status_of
+    from robin_cli.views.status import print_status, status_of
 
     print_status(status_of(run), as_json=json)
 
@@ -45,7 +53,7 @@ def runs(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
 ) -> None:
     """List the runs here, the oldest first, and where each stands."""
-    from robin_cli.output.run_list import print_runs, runs_in
+    from robin_cli.views.run_list import print_runs, runs_in
 
     found = runs_in(folder)
     if found or json:
@@ -55,79 +63,66 @@ def runs(
 
 
 def export(
+    ctx: typer.Context,
     run: opt.Run,
     what: Annotated[
         What, typer.Option(help="Scores, those of each judge of a panel, every judgment, or agreement with humans.")
     ] = What.SCORES,
-    format: opt.Format = None,  # noqa: A002  # the flag's name
-    output: opt.Output = None,
-    with_text: Annotated[bool, typer.Option("--with-text", help="Add prompt and response to the scores.")] = False,
-    wide: Annotated[bool, typer.Option("--wide", help="A row a pair, each attribute in columns of its own.")] = False,
     excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
-    raw: opt.Raw = None,
-    sort: opt.Sort = None,
-    top: opt.Top = None,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
 
-    from robin_cli.config import checked_flags
-    from robin_cli.output.export import Results, agreement_table, check_output, judgments_of, scores_table
-    from robin_cli.output.export import export as write_file
-    from robin_cli.output.messages import Messages
-    from robin_cli.output.scores import all_agreements, check_comparable, judge_scores, score
-    from robin_cli.output.table import View, print_scores
-    from robin_cli.runs.manifest import settings_of
-    from robin_cli.runs.reading import read_run
+    from robin_cli.analysis.scores import all_agreements, check_comparable, judge_scores, score
+    from robin_cli.settings.reading import checked
+    from robin_cli.settings.table import Settings
+    from robin_cli.storage.fold import COUNTED
+    from robin_cli.storage.manifest import settings_of
+    from robin_cli.storage.reader import read_run
+    from robin_cli.views.export import Results, agreement_table, check_output, judgments_of, scores_table
+    from robin_cli.views.export import export as write_file
+    from robin_cli.views.messages import Messages
+    from robin_cli.views.table import View, print_scores
 
-    shown = checked_flags({"sort": sort, "top": top})
-    check_output(format, output)
+    given = Settings(**checked(ctx.obj))
+    check_output(given.format, given.output)
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
-    write = partial(write_file, fmt=format, output=output, excel=excel, raw=bool(raw), notify=notify)
+    write = partial(write_file, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify)
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
         write(judgments_of(run), settings_of(run))
         return
-    data = read_run(run)
-    if format == "table" and what in {What.SCORES, What.JUDGE_SCORES}:
-        found = (score if what is What.SCORES else judge_scores)(data)
-        print_scores(Console(), found, data, View(wide=wide, **shown))
-        return
+    data = read_run(run, COUNTED)
     if what is What.AGREEMENT:
         agreed = all_agreements(data)
         check_comparable(agreed, data, notify)
         write(Results.of(agreement_table(agreed)), settings_of(run))
         return
-    tables = {
-        What.SCORES: lambda: scores_table(score(data), data, with_text=with_text, wide=wide),
-        What.JUDGE_SCORES: lambda: scores_table(judge_scores(data), data, with_text=with_text, wide=wide),
-    }
-    write(Results.of(tables[what]()), settings_of(run))
+    found = (score if what is What.SCORES else judge_scores)(data)
+    if given.format == "table":
+        print_scores(Console(), found, data, View(given.sort, given.top, wide=given.wide))
+        return
+    table = scores_table(found, data, with_text=given.with_text, wide=given.wide)
+    write(Results.of(table), settings_of(run))
 
 
 def render(
+    ctx: typer.Context,
     data: Annotated[
         list[str],
         typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False),
     ],
     pair: Annotated[str, typer.Option(help="The pair's id.", show_default=False)],
-    attribute: opt.Attribute = None,
-    rubric: opt.Rubric = None,
-    template: opt.Template = None,
-    answer_format: opt.AnswerFormat = None,
-    columns: opt.Columns = None,
-    skip_bad_rows: opt.SkipBadRows = None,
 ) -> None:
     """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one."""
     import orjson
 
-    from robin_cli.config import load_config
-    from robin_cli.data.pairs import load_pairs
-    from robin_cli.errors import InputError
-    from robin_cli.judging.structured import request_of
-    from robin_cli.runs.opening import prompts_of
+    from robin_cli.datasets.pairs import load_pairs
+    from robin_cli.model.errors import InputError
+    from robin_cli.parsing.structured import request_of
+    from robin_cli.runner.opening import prompts_of
+    from robin_cli.settings.reading import load_settings
 
-    given = {"attribute": attribute, "rubric": rubric, "template": template, "answer_format": answer_format}
-    config = load_config({**given, "columns": columns, "skip_bad_rows": skip_bad_rows}, None)
+    config = load_settings(ctx.obj, None)
     prompts = prompts_of(config)
     dataset = load_pairs(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows)
     pairs = dataset.pairs
@@ -145,7 +140,7 @@ def render(
 
 
 def _print_part(title: str, content: str) -> None:
-    from robin_cli.output.text import plain
+    from robin_cli.views.text import plain
 
     text = f"[{title}]\n{content}\n\n"
     if sys.stdout.isatty():  # there text from the data must not act
@@ -160,12 +155,12 @@ def parse(
     answer_format: Annotated[str, typer.Option(help="How the judge answered: text, json_schema or grammar.")] = "text",
 ) -> None:
     """Run the rating parser over judge outputs, a JSON object a line."""
-    from robin_cli.output.parsing import parse_lines
+    from robin_cli.views.parsing import parse_lines
 
     if file == "-":
         parse_lines(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer, answer_format=answer_format)
         return
-    from robin_cli.errors import InputError
+    from robin_cli.model.errors import InputError
 
     try:
         stream = Path(file).open("rb")  # noqa: SIM115  # closed below; only opening it is a user's error

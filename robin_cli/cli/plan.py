@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from robin_cli.cli.judge import judge
-from robin_cli.records import number_of
+from robin_cli.cli import options as opt
+from robin_cli.model.records import number_of
 
 if TYPE_CHECKING:
-    from robin_cli.config import RunConfig
-    from robin_cli.data.pairs import Dataset
-    from robin_cli.output.messages import Messages
+    from robin_cli.datasets.pairs import Dataset
+    from robin_cli.settings.table import Settings
+    from robin_cli.views.messages import Messages
 
 _PLAN = "Plan"
 _Pilot = Annotated[
@@ -40,76 +39,70 @@ _Json = Annotated[bool, typer.Option("--json", help="One JSON object, for script
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``."""
-    app.command(epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness")(plan)
+    """Add the command of this file to ``app``. A command that was planned with can be run as it stands: it takes the same."""
+    app.command(
+        cls=opt.taking(lambda _: True), epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness"
+    )(plan)
 
 
-def plan(*, pilot: int | None, for_error: float | None, json: bool, **given: Any) -> None:
+def plan(
+    ctx: typer.Context,
+    config: opt.Config = None,
+    pilot: _Pilot = None,
+    for_error: _ForError = None,
+    json: _Json = False,
+) -> None:
     """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be.
 
     Takes the flags of robin judge, and sends nothing. With --pilot N it makes a run of N calls a pair, whose answers count when
     it is resumed with the whole budget.
     """
-    from robin_cli.config import load_config
-    from robin_cli.output.messages import messages_for
-    from robin_cli.output.plan.facts import check_asked, plan_of
-    from robin_cli.output.plan.view import print_plan
-    from robin_cli.runs.opening import pairs_of, prompts_of
+    from robin_cli.runner.opening import pairs_of, prompts_of
+    from robin_cli.settings.reading import load_settings
+    from robin_cli.views.messages import messages_for
+    from robin_cli.views.plan.facts import check_asked, plan_of
+    from robin_cli.views.plan.view import print_plan
 
-    config = load_config(given, given.pop("config"))
-    messages = messages_for(config)
-    prompts = prompts_of(config)
-    dataset = pairs_of(config, prompts, messages.note)
-    check_asked(config, for_error, prompts.scales)  # before a pilot is paid for
+    settings = load_settings(ctx.obj, config)
+    messages = messages_for(settings)
+    prompts = prompts_of(settings)
+    dataset = pairs_of(settings, prompts, messages.note)
+    check_asked(settings, for_error, prompts.scales)  # before a pilot is paid for
     run = None
     if pilot is not None:
-        arms = len(prompts.attributes) * max(1, len(config.model)) * len(dataset.pairs)
-        run = _pilot(config, dataset, pilot * arms, messages)
+        arms = len(prompts.attributes) * max(1, len(settings.model)) * len(dataset.pairs)
+        run = _pilot(settings, dataset, pilot * arms, messages)
     with messages.busy("simulating the run"):
-        facts = plan_of(config, dataset, messages.note, pilot=run, for_error=for_error)
+        facts = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error)
     print_plan(facts, as_json=json)
 
 
-def _signature() -> inspect.Signature:
-    """Every flag of robin judge, and this command's own: a command that was planned with can be run as it stands."""
-    own = {"pilot": (_Pilot, None), "for_error": (_ForError, None), "json": (_Json, False)}
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    theirs = inspect.signature(judge, eval_str=True).parameters.values()
-    added = [inspect.Parameter(name, keyword, default=value, annotation=kind) for name, (kind, value) in own.items()]
-    return inspect.Signature([*(each.replace(kind=keyword) for each in theirs), *added])
-
-
-plan.__signature__ = _signature()  # type: ignore[attr-defined]
-
-
-def _pilot(config: RunConfig, dataset: Dataset, calls: int, messages: Messages) -> Path:
+def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:
     """Make a run of so many ``calls``; where it is."""
     from robin_cli.cli.confirming import confirmed
     from robin_cli.cli.work import spend
-    from robin_cli.errors import InputError
-    from robin_cli.judges import api_keys
-    from robin_cli.runs.connection import connection_of
-    from robin_cli.runs.manifest import FILE, read_manifest
-    from robin_cli.runs.opening import open_run
+    from robin_cli.model.errors import InputError
+    from robin_cli.runner.connection import check_judges
+    from robin_cli.runner.opening import open_run
+    from robin_cli.storage.manifest import FILE, read_manifest
 
-    if config.budget is not None and calls > config.budget:
+    if settings.budget is not None and calls > settings.budget:
         raise InputError(
-            f"--pilot: takes {number_of(calls, 'call')}, more than the --budget of {config.budget:,}; "
+            f"--pilot: takes {number_of(calls, 'call')}, more than the --budget of {settings.budget:,}; "
             "make the pilot smaller, or the budget larger"
         )
-    if config.mode == "theory":
+    if settings.mode == "theory":
         raise InputError(
             "--pilot: theory mode adapts only from a very large budget on, so a pilot cannot be the beginning of its run; "
             "make a small run in practice mode, and plan with --variances RUN"
         )
-    if config.run and (Path(config.run) / FILE).exists() and read_manifest(Path(config.run)).budget > calls:
+    if settings.run and (Path(settings.run) / FILE).exists() and read_manifest(Path(settings.run)).budget > calls:
         messages.note(
-            f"{config.run} has had more than the pilot's {number_of(calls, 'call')} already: it is taken as it is"
+            f"{settings.run} has had more than the pilot's {number_of(calls, 'call')} already: it is taken as it is"
         )
-        return Path(config.run)
-    config = confirmed(config)
-    api_keys(config)
-    connection = connection_of(config)
-    with open_run(replace(config, budget=calls), messages.note, dataset) as store:
-        spend(store, connection, config, messages, pilot=True)
+        return Path(settings.run)
+    settings = confirmed(settings)
+    check_judges(settings)
+    with open_run(replace(settings, budget=calls), messages.note, dataset) as store:
+        spend(store, settings, messages, pilot=True)
         return store.path

@@ -28,8 +28,8 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML file with pictures first, then every pair with its texts; it opens offline."""
-    from robin_cli.output.report.writing import write_report
+    from robin_cli.views.report.writing import write_report
 
     path = write_report(runs, output)
     if path is not None:
-        typer.echo(f"wrote {path}", err=True)
+        typer.echo(f"wrote {output or path}", err=True)

@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from robin_cli.errors import InputError, StorageError
+from robin_cli.model.errors import InputError, StorageError
 
 _NEAREST = "robin.nearest"
 _ASCII = str.maketrans("–—…×±·█δ²’“”→≥≤⌊⌋", '--~x~.#d2\'"">><||')

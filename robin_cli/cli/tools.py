@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from robin_cli.judging.replay_server import Replay
+    from robin_cli.judges.replay_server import Replay
 
 
 def register(app: typer.Typer) -> None:
@@ -39,9 +38,11 @@ def serve(
     Each set of ratings is a model of that name. A prompt gets the ratings of some recorded pair, always the same one: ids are
     not matched. When it is ready, the address is printed on standard output.
     """
-    from robin_cli.data.pools import load_pools
-    from robin_cli.judging.replay_server import Replay
-    from robin_cli.records import MODEL_PREFIX
+    import asyncio
+
+    from robin_cli.datasets.pools import load_pools
+    from robin_cli.judges.replay_server import Replay
+    from robin_cli.model.records import MODEL_PREFIX
 
     pools = load_pools(pool)
     source = Path(pool).name
@@ -60,10 +61,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over a robin.toml that is there.")] = False,
 ) -> None:
     """Write a commented robin.toml into this folder."""
-    from robin_cli.config import DEFAULT_FILE, ready_configs
-    from robin_cli.errors import InputError
-    from robin_cli.files import whole_file
-    from robin_cli.shipped import shipped
+    from robin_cli.files.local import whole_file
+    from robin_cli.model.errors import InputError
+    from robin_cli.settings.reading import DEFAULT_FILE, ready_configs, starting_file
 
     names = [name for name in ready_configs() if name != "demo"]  # its paths hold only where it is
     if like not in names:
@@ -71,10 +71,9 @@ def init(
     target = Path(DEFAULT_FILE)
     if os.path.lexists(target) and not force:
         raise InputError(f"{target}: is there already; --force writes over it")
-    text = (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
     try:
         with whole_file(target, mode=0o666) as file:
-            file.write(text.encode())
+            file.write(starting_file(like).encode())
     except OSError as error:
         raise InputError(f"{target}: could not be written ({error.strerror})") from error
     typer.echo(
@@ -92,7 +91,7 @@ def rubrics(
 
     A copy is used with robin judge --rubric FILE (--template FILE).
     """
-    from robin_cli.judging.rubrics import known_attributes, known_templates, prompt_source, rubric_of
+    from robin_cli.prompts.rubrics import known_attributes, known_templates, prompt_source, rubric_of
 
     if name is not None:
         source = prompt_source(name)
@@ -109,8 +108,10 @@ def rubrics(
 
 
 async def _serve(replay: Replay, port: int) -> None:
-    from robin_cli.errors import InputError
-    from robin_cli.judging.replay_server import serve as serve_until
+    import asyncio
+
+    from robin_cli.judges.replay_server import serve as serve_until
+    from robin_cli.model.errors import InputError
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

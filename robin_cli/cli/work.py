@@ -11,25 +11,20 @@ from contextlib import contextmanager, suppress
 
 import typer
 
-from robin_cli.config import RunConfig
-from robin_cli.errors import LimitReached, RobinError, StorageError
-from robin_cli.judges import api_keys
-from robin_cli.output.messages import Messages
-from robin_cli.output.progress import conclusion, shown
-from robin_cli.records import number_of
-from robin_cli.runs.connection import Connection
-from robin_cli.runs.engine import GRACE_S, Stop
-from robin_cli.runs.reading import count_answers
-from robin_cli.runs.session import Outcome, Session
-from robin_cli.runs.store import RunStore
-from robin_cli.runs.work import check_rated, work
+from robin_cli.model.errors import LimitReached, RobinError, StorageError
+from robin_cli.model.records import number_of
+from robin_cli.runner.engine import GRACE_S, Stop
+from robin_cli.runner.session import Outcome, Session, check_rated, work
+from robin_cli.settings.table import Settings
+from robin_cli.storage.reader import count_answers
+from robin_cli.storage.store import RunStore
+from robin_cli.views.messages import Messages
+from robin_cli.views.progress import conclusion, shown
 
 INTERRUPTED = 130
 
 
-def spend(
-    store: RunStore, connection: Connection, config: RunConfig, messages: Messages, *, pilot: bool = False
-) -> None:
+def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False) -> None:
     """Work on the open run until its budget is spent; say how it ended and what to do next.
 
     Args:
@@ -39,7 +34,6 @@ def spend(
         RobinError: as the errors of the judge and of the disk; a line saying what is kept was printed.
         typer.Exit: it was interrupted.
     """
-    keys = api_keys(config)
     before = {number: signal.getsignal(number) for number in _stopping_signals()}
     outcome = None
     gc.freeze()  # else every large collection looks through all modules again, and holds up the answers meanwhile
@@ -47,10 +41,9 @@ def spend(
         outcome = asyncio.run(
             work(
                 store,
-                connection,
-                keys,
+                settings,
                 notify=messages.note,
-                around=lambda session, stop: _around(session, stop, messages, quiet=config.quiet),
+                around=lambda session, stop: _around(session, stop, messages, quiet=settings.quiet),
                 cautious=not pilot,
             )
         )
@@ -60,11 +53,11 @@ def spend(
             if count_answers(store.path)[0]:
                 lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
                 messages.note(
-                    f"everything received is kept in {store.path}{lost}; to go on: {_again(store, config)}{more}"
+                    f"everything received is kept in {store.path}{lost}; to go on: {_again(store, settings)}{more}"
                 )
             else:
                 messages.note(
-                    f"nothing was answered; once it can be: {_again(store, config)} (--base-url for another address)"
+                    f"nothing was answered; once it can be: {_again(store, settings)} (--base-url for another address)"
                 )
         raise
     finally:
@@ -78,7 +71,7 @@ def spend(
         all_of_it = number_of(store.manifest.budget, "call")
         messages.note(f"the budget of {all_of_it} is spent already; for more: robin resume {store.path} --budget N")
         return
-    _conclude(store, outcome, config, messages)
+    _conclude(store, outcome, settings, messages)
 
 
 @contextmanager
@@ -112,21 +105,22 @@ def _stopping_signals() -> list[int]:
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-def _again(store: RunStore, config: RunConfig) -> str:
-    return f"robin resume {store.path}" + (f" -o {config.output}" if config.output else "")
+def _again(store: RunStore, settings: Settings) -> str:
+    return f"robin resume {store.path}" + (f" -o {settings.output}" if settings.output else "")
 
 
 def _not_waited_for(calls: int) -> str:
     return f"; {number_of(calls, 'call')} under way not waited for, which may be on the bill" if calls else ""
 
 
-def _conclude(store: RunStore, outcome: Outcome, config: RunConfig, messages: Messages) -> None:
+def _conclude(store: RunStore, outcome: Outcome, settings: Settings, messages: Messages) -> None:
     for line in conclusion(outcome):
         messages.note(line)
     if outcome.interrupted:
         lost = _not_waited_for(outcome.stats.dropped)
         print(
-            f"robin: interrupted; everything received is kept{lost}. To go on: {_again(store, config)}", file=sys.stderr
+            f"robin: interrupted; everything received is kept{lost}. To go on: {_again(store, settings)}",
+            file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
     check_rated(outcome, store.path)

@@ -1,1 +1,0 @@
-"""Choosing the next call: pure numpy, no I/O, no clock, no await."""

@@ -1,0 +1,1 @@
+"""What ratings say: scores, intervals, agreement, simulation, forecasts."""

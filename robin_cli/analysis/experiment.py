@@ -1,0 +1,231 @@
+"""Schedulers × budgets × runs on pools of recorded ratings: what ``robin simulate`` computes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.agreement import COEFFICIENTS, agreement
+from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.registry import BASELINE, make_policy
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """One experiment.
+
+    Attributes:
+        schedulers: names of policies.
+        budgets: calls in all, rising.
+        runs: independent repetitions, at least 1.
+        seed: the same seed gives the same table.
+        reference: further budgets, for the baseline alone: what the others' savings are read off.
+    """
+
+    schedulers: tuple[str, ...]
+    budgets: tuple[int, ...]
+    runs: int = 50
+    seed: int = 0
+    delta: float = 0.007
+    mode: str = "practice"
+    objective: str = "worst-case"
+    reference: tuple[int, ...] = ()
+
+    def budgets_of(self, scheduler: str) -> tuple[int, ...]:
+        """The budgets that ``scheduler`` is simulated at."""
+        return (*self.budgets, *self.reference) if scheduler == BASELINE else self.budgets
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an experiment is made on: ratings of K pairs, and human ratings of them where the data has any (nan: none)."""
+
+    attribute: str
+    ratings: tuple[NDArray[np.int64], ...]
+    scale: Scale
+    human: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scheduler at one budget on one subject, over all runs.
+
+    ``wces`` has each run's, the same run at the same place at every budget.
+    ``wce_std`` is over runs, 1/(runs − 1), nan for one run; ``wce_sem`` that over √runs. ``correlations`` has the mean over
+    runs of each coefficient with the human ratings, nan where there are none.
+    """
+
+    attribute: str
+    scheduler: str
+    budget: int
+    wce_mean: float
+    wce_std: float
+    wce_sem: float
+    runs: int
+    correlations: Mapping[str, float]
+    wces: tuple[float, ...]
+
+
+_Job = tuple[Subject, str, Design]
+
+
+def check(subjects: Sequence[Subject], design: Design) -> None:
+    """Refuse what cannot be simulated, before any time is spent.
+
+    Raises:
+        InputError: ratings outside the scale; one rating a pair; a budget below the number of pairs; an unknown scheduler
+            or a setting that it refuses.
+    """
+    for subject in subjects:
+        values = np.concatenate(subject.ratings)
+        if values.min() < subject.scale.low or values.max() > subject.scale.high:
+            raise InputError(
+                f"{subject.attribute}: holds ratings from {values.min()} to {values.max()}, outside the scale {subject.scale}; "
+                "name the right one with --scale"
+            )
+        pairs = len(subject.ratings)
+        if max(map(len, subject.ratings)) == 1:
+            raise InputError(
+                f"{subject.attribute}: one rating a pair, so nothing varies; a pool needs several of each pair"
+            )
+        if (smallest := min(design.budgets)) < pairs:
+            raise InputError(
+                f"--budget {smallest}: reaches {smallest} of the {pairs} pairs of {subject.attribute} once; raise it"
+            )
+        for name in design.schedulers:
+            _policy(name, subject, design, np.zeros(pairs))
+
+
+def conduct(subjects: Sequence[Subject], design: Design, progress: Callable[[int, int], None]) -> list[Row]:
+    """Run the experiment, on all cores.
+
+    Args:
+        progress: is told how many of how many parts are done.
+
+    Raises:
+        InputError: see :func:`check`.
+    """
+    check(subjects, design)
+    jobs = [(subject, name, design) for subject in subjects for name in design.schedulers]
+    parts: dict[int, list[Row]] = {}
+    for number, rows in _parts(jobs, min(os.cpu_count() or 1, len(jobs))):
+        parts[number] = rows
+        progress(len(parts), len(jobs))
+    return [row for number in range(len(jobs)) for row in parts[number]]
+
+
+def _parts(jobs: Sequence[_Job], workers: int) -> Iterator[tuple[int, list[Row]]]:
+    """The rows of each job with its number, as they come.
+
+    Without a thread or a lock of this process: whoever presses Ctrl-C waits for nothing.
+    """
+    if workers == 1:
+        yield from enumerate(map(_one, jobs))
+        return
+    context = multiprocessing.get_context("spawn")  # a forked child of a process with threads may hang
+    waiting, processes, at_work = iter(enumerate(jobs)), [], {}
+    try:
+        with _interrupts_held():  # a terminal sends Ctrl-C to all its processes, and only this one is to answer it
+            idle = []
+            for _ in range(workers):
+                link, theirs = context.Pipe()
+                processes.append(context.Process(target=_work, args=(theirs,), daemon=True))
+                processes[-1].start()
+                theirs.close()
+                idle.append(link)
+        while True:
+            for link, (number, job) in zip(idle, waiting, strict=False):
+                link.send(job)
+                at_work[link] = number
+            if not at_work:
+                return
+            idle = [link for link in wait(list(at_work)) if isinstance(link, Connection)]
+            for link in idle:
+                yield at_work.pop(link), link.recv()
+    except EOFError:
+        raise ChildProcessError("a simulation was ended from outside; is there too little memory?") from None
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def _work(link: Connection) -> None:
+    """Answer each job with its rows, until nobody asks."""
+    with suppress(EOFError):
+        while True:
+            link.send(_one(link.recv()))
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back as long as the context lasts; processes that are started meanwhile ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # the first process would start it, which lets Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _one(job: _Job) -> list[Row]:
+    subject, name, design = job
+    ratings = Ratings.of(subject.ratings)
+    policy = _policy(name, subject, design, ratings.variances)
+    stream = [design.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
+    rows = []
+    for snapshot in simulate(ratings, policy, design.budgets_of(name), design.runs, np.random.default_rng(stream)):
+        wce = snapshot.wce
+        std = float(wce.std(ddof=1)) if len(wce) > 1 else np.nan
+        rows.append(
+            Row(
+                attribute=subject.attribute,
+                scheduler=name,
+                budget=snapshot.budget,
+                wce_mean=float(wce.mean()),
+                wce_std=std,
+                wce_sem=std / np.sqrt(len(wce)),
+                runs=len(wce),
+                correlations=_correlations(snapshot.estimates, subject.human),
+                wces=tuple(wce.tolist()),
+            )
+        )
+    return rows
+
+
+def _policy(name: str, subject: Subject, design: Design, variances: FloatArray) -> Policy:
+    setup = Setup(
+        arms=len(subject.ratings),
+        budget=max(design.budgets),
+        scale=subject.scale,
+        delta=design.delta,
+        mode=design.mode,
+        objective=design.objective,
+        variances=variances,
+    )
+    return make_policy(name, setup)
+
+
+def _correlations(estimates: FloatArray, human: FloatArray | None) -> dict[str, float]:
+    if human is None:
+        return dict.fromkeys(COEFFICIENTS, np.nan)
+    found = [[each.value for each in agreement(run, human, resamples=0)] for run in estimates]
+    return dict(zip(COEFFICIENTS, np.mean(found, axis=0).tolist(), strict=True))

@@ -1,0 +1,83 @@
+"""Rating distributions of pairs that were rated a few times or not at all: what a forecast draws its pairs from.
+
+Few ratings of a pair say little of how they vary: three alike may come of a pair that never varies, or of one that does. So
+pairs learn from each other. A pair's ratings are taken to be a normal variable rounded to the scale, of a mean and a spread of
+its own; which means and spreads there are, and how often, is a mixture over a grid of them, fitted to all pairs at once by
+maximum likelihood. Given its own ratings and the mixture, a pair's mean and spread have a posterior, and a forecast draws
+from it. (The nonparametric maximum-likelihood mixture of Kiefer and Wolfowitz, Annals of Mathematical Statistics 27 (1956), as
+empirical Bayes: Koenker and Mizera, "Convex optimization, shape constraints, compound decisions, and empirical Bayes rules",
+JASA 109 (2014); here with EM on a grid.) The likelihood does not mind that a scheduler chose whom to ask.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from scipy.special import ndtr
+
+from robin_cli.model.arms import FloatArray, IntArray
+
+# Means and spreads as shares of the scale's width. A mean beyond the ends, or a spread as wide as the scale, makes ratings
+# that stick to one end or jump between both.
+_MEANS = np.linspace(-0.1, 1.1, 25)
+_SPREADS = np.geomspace(0.02, 4.0, 20)
+_ITERATIONS = 200
+_LEAST = 1e-12
+_CHUNK = 4096
+
+
+def fit_mixture(counts: IntArray) -> FloatArray:
+    """How often each mean and spread of the grid occurs among K pairs.
+
+    Args:
+        counts: how often each pair got each rating, shape (K, L), L ≥ 2; pairs without ratings add nothing.
+
+    Returns:
+        Weights of the grid's points, which add up to 1, shape (500,). Without a single rating they are even.
+    """
+    distinct, times = np.unique(counts[counts.any(axis=1)], axis=0, return_counts=True)
+    likelihood = _likelihood(distinct)
+    weights = np.full(likelihood.shape[1], 1.0 / likelihood.shape[1])
+    if not len(distinct):
+        return weights
+    for _ in range(_ITERATIONS):
+        posterior = likelihood * weights
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        weights = times @ posterior / times.sum()
+    return weights
+
+
+def draw_distributions(counts: IntArray, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """A distribution of ratings for each of K pairs, drawn from its posterior.
+
+    Args:
+        counts: as for :func:`fit_mixture`; a pair without ratings is drawn from the mixture itself.
+        weights: of :func:`fit_mixture`, perhaps of other pairs.
+
+    Returns:
+        Probabilities of the ratings, shape (K, L).
+    """
+    drawn = np.empty(len(counts), dtype=np.int64)
+    for start in range(0, len(counts), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        posterior = (_likelihood(counts[part]) * weights).cumsum(axis=1)
+        luck = rng.random((len(posterior), 1)) * posterior[:, -1:]
+        drawn[part] = (posterior < luck).sum(axis=1)
+    return np.asarray(_grid(counts.shape[1])[drawn])
+
+
+def _likelihood(counts: IntArray) -> FloatArray:
+    """Of each row of counts under each point of the grid, relative to the row's largest; shape (K, 500)."""
+    log = counts @ np.log(np.maximum(_grid(counts.shape[1]), _LEAST)).T
+    return np.asarray(np.exp(log - log.max(axis=1, keepdims=True, initial=-np.inf)))
+
+
+@cache
+def _grid(levels: int) -> FloatArray:
+    """Probabilities of the ratings at each point of the grid, shape (500, levels)."""
+    means, spreads = (each.ravel()[:, None] for each in np.meshgrid(_MEANS, _SPREADS, indexing="ij"))
+    boundaries = (np.arange(1, levels) - 0.5) / (levels - 1)
+    below = ndtr((boundaries - means) / spreads)
+    ends = np.zeros((len(means), 1)), np.ones((len(means), 1))
+    return np.asarray(np.diff(np.concatenate([ends[0], below, ends[1]], axis=1), axis=1))

@@ -1,0 +1,213 @@
+"""Scores: what a run says of each pair, with how sure it is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refused
+from robin_cli.analysis.intervals import ALPHA, largest_reach, mean_intervals
+from robin_cli.analysis.panel import panel_score
+from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
+from robin_cli.model.errors import InputError
+from robin_cli.model.space import Coordinates
+from robin_cli.storage.fold import counts_by_scale
+from robin_cli.storage.reader import RunData
+
+COLUMNS = (
+    "pair_id",
+    "attribute",
+    "score",
+    "n",
+    "variance",
+    "std_error",
+    "ci_low",
+    "ci_high",
+    "n_unparsed",
+    "human",
+    "given_up",
+)
+PANEL_COLUMNS = (*COLUMNS, "judges", "judge_spread")
+JUDGE_COLUMNS = ("pair_id", "attribute", "judge", *COLUMNS[2:])
+
+Columns = Mapping[str, list[str] | FloatArray | IntArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Rows pair by pair, in the order of the data: one an attribute, or one an attribute and judge.
+
+    Attributes:
+        columns: by name, those of COLUMNS (PANEL_COLUMNS for several judges together, JUDGE_COLUMNS for each by itself);
+            ``score``, ``variance``, ``std_error``, ``judge_spread`` and ``human`` are nan where there is none: too few
+            ratings, no human rating in the data. ``given_up``: why an arm is asked no more (``context_length``, ``truncated``,
+            …), '' for those that are.
+        arm: the arm of each row, of several judges together the first one's, shape (rows,).
+        facets: what the rows of one pair are, in words.
+        retired: rows with an arm that was given up, shape (rows,).
+        error_bound: with probability at least 1 − ALPHA no score of any judge is further than this from the judge's mean
+            rating, all scores at once, at whatever time one looks; in points of the scale, or shares of it where there are
+            several. What was given up without a rating has no score. It is never estimated from a spread that a few equal
+            ratings make look small.
+        between: variance between the judges beyond noise, shape (rows,), see :mod:`robin_cli.analysis.panel`, in the same
+            unit, squared; None for one judge.
+    """
+
+    columns: Columns
+    arm: IntArray
+    facets: Sequence[str]
+    retired: NDArray[np.bool_]
+    error_bound: float
+    between: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns["pair_id"])
+
+
+def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
+    """The scores of ``run`` as it stands, a row a pair and attribute; several judges count alike, however often each was asked.
+
+    Args:
+        alpha: the intervals hold with at least 1 − alpha, each for itself.
+    """
+    space = run.space
+    judges = len(space.judges)
+    each = judge_scores(run, alpha=alpha / judges)
+    if judges == 1:
+        return replace(each, columns={name: each.columns[name] for name in COLUMNS}, facets=space.attributes)
+    means, variance, n, low, high, unparsed = (
+        space.by_judge(each.columns[name]) for name in ("score", "variance", "n", "ci_low", "ci_high", "n_unparsed")
+    )
+    panel = panel_score(means, variance, n)
+    first = np.flatnonzero(space.judge == 0)
+    retired = np.asarray(space.by_judge(each.retired).any(axis=1))
+    given_up = [""] * len(first)
+    reasons = space.by_judge(np.array(each.columns["given_up"], dtype=object))
+    for row in np.flatnonzero(retired):
+        whys = zip(space.judges, reasons[row], strict=True)
+        given_up[row] = "; ".join(f"{judge}: {why}" for judge, why in whys if why)
+    columns: Columns = {
+        "pair_id": _names_at(space.pair_ids, space.pair[first]),
+        "attribute": _names_at(space.attributes, space.attribute[first]),
+        "score": panel.score,
+        "n": n.sum(axis=1),
+        "variance": panel.variance,
+        "std_error": panel.std_error,
+        # Each judge's interval holds with 1 − α/J, so all J do with 1 − α, and the mean lies between the means of their ends.
+        "ci_low": low.mean(axis=1),
+        "ci_high": high.mean(axis=1),
+        "n_unparsed": unparsed.sum(axis=1),
+        "human": np.asarray(each.columns["human"])[first],
+        "given_up": given_up,
+        "judges": (n > 0).sum(axis=1),
+        "judge_spread": np.sqrt(np.maximum(panel.between, 0.0)),
+    }
+    between = panel.between / space.units[first] ** 2
+    return Scores(columns, first, space.attributes, retired, each.error_bound, between)
+
+
+def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
+    """The scores of ``run``, a row a pair, attribute and judge.
+
+    Args:
+        alpha: as for :func:`score`.
+    """
+    space = run.space
+    arms = run.fold.arms
+    is_score = (arms.counts > 0) | ~arms.retired_mask  # an arm that was given up unrated has none to be off
+    is_score |= not is_score.any()  # then nothing is known
+    low, high, bound = np.empty(len(space)), np.empty(len(space)), 0.0
+    for scale, mine, counts in counts_by_scale(space, run.arm, run.judgments):
+        low[mine], high[mine] = mean_intervals(counts, scale.low, scale.high, alpha=alpha)
+        # Of all arms at once: each scale's share of them has that share of what may fail.
+        there = is_score[mine]
+        if there.any():
+            reach = largest_reach(counts[there], scale.low, scale.high, alpha=ALPHA * there.sum() / is_score.sum())
+            bound = max(bound, float(reach / space.units[mine[0]]))
+    n = arms.counts.copy()
+    means = mean(n, arms.totals)
+    variance = sample_variance(n, arms.totals, arms.totals_sq)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        std_error = np.sqrt(variance / n)
+    unrated = np.full(len(run.pair_ids), np.nan)
+    human = np.stack([run.human.get(name, unrated) for name in space.attributes])
+    given_up = [""] * len(space)
+    for arm, why in run.fold.reasons.items():
+        given_up[arm] = why
+    columns: Columns = {
+        "pair_id": _names_at(space.pair_ids, space.pair),
+        "attribute": _names_at(space.attributes, space.attribute),
+        "judge": _names_at(space.judges, space.judge),
+        "score": means,
+        "n": n,
+        "variance": variance,
+        "std_error": std_error,
+        "ci_low": low,
+        "ci_high": high,
+        "n_unparsed": arms.unparsed.copy(),
+        "human": human[space.attribute, space.pair],
+        "given_up": given_up,
+    }
+    facets = _told_apart([f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges])
+    return Scores(columns, np.arange(len(space)), facets, arms.retired_mask, bound)
+
+
+def _names_at(names: Sequence[str], places: Coordinates) -> list[str]:
+    listed: list[str] = np.array(names, dtype=object)[places].tolist()
+    return listed
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names, those that are equal with their place behind them: "a_b" and "c" make the same as "a" and "b_c"."""
+    return [name if names.count(name) == 1 else f"{name}_{place}" for place, name in enumerate(names, 1)]
+
+
+def all_agreements(run: RunData) -> dict[str, list[Agreement]]:
+    """Correlations of the run's scores with the human ratings, by attribute; of a panel also those of each judge."""
+    panel = agreements(score(run), run)
+    return panel if len(run.space.judges) == 1 else panel | agreements(judge_scores(run), run)
+
+
+def agreements(scores: Scores, run: RunData) -> dict[str, list[Agreement]]:
+    """Correlations of the scores with the human ratings, by attribute (and judge); only where there are human ratings."""
+    named = [np.array(scores.columns[name]) for name in ("attribute", "judge") if name in scores.columns]
+    means, human = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "human"))
+    scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
+    found = {}
+    for key in dict.fromkeys(zip(*(each.tolist() for each in named), strict=True)):
+        mine = np.all([each == name for each, name in zip(named, key, strict=True)], axis=0)
+        if np.isnan(human[mine]).all():
+            continue
+        if why := off_scale(human[mine], scale_of[key[0]]):
+            both = ~(np.isnan(human[mine]) | np.isnan(means[mine]))
+            found[" · ".join(key)] = refused(why, int(both.sum()))
+        else:
+            found[" · ".join(key)] = agreement(means[mine], human[mine])
+    return found
+
+
+def check_comparable(found: Mapping[str, Sequence[Agreement]], run: RunData, notify: Callable[[str], None]) -> None:
+    """Say of what there is no correlation, and why.
+
+    Raises:
+        InputError: there is none of anything, for want of human ratings or because all are off the scale.
+    """
+    named = ",".join(f"{attribute}=NAME" for attribute in run.manifest.attributes)
+    if not found:
+        raise InputError(
+            f"{run.path}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement to "
+            f"tell; judge data that has them, in a field of that name or with --columns {shlex.quote(named)}"
+        )
+    refused_of = {name: listed[0].why for name, listed in found.items() if np.isnan(listed[0].value)}
+    if len(refused_of) == len(found) and all("off the scale" in why for why in refused_of.values()):
+        each = "; ".join(f"{name}: {why}" for name, why in refused_of.items())
+        raise InputError(
+            f"{run.path}: {each}. Judge with the field that holds them on that scale, --columns {shlex.quote(named)}, or with "
+            "a rubric of theirs"
+        )
+    for name, why in refused_of.items():
+        notify(f"{name}: no agreement is told: {why}")

@@ -1,1 +1,0 @@
-"""Prompt-response pairs out of files."""

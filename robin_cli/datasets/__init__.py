@@ -1,0 +1,1 @@
+"""Pairs and pools of ratings, out of files."""

@@ -1,0 +1,198 @@
+"""A row made into a Pair, or the reason it is none."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shlex
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
+from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
+from robin_cli.datasets.rows import BadRow, Row, kind
+from robin_cli.model.errors import shown
+from robin_cli.model.records import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robin_cli.datasets.chats import Turns
+    from robin_cli.datasets.fields import Field, Fields
+
+_LEVELS = tuple(float(level) for level in range(101))
+"""The usual ratings, shared: a million pairs hold millions of them."""
+
+_NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
+
+
+def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
+    """The pair a row holds, and whether its id is made from its text. BadRow if it holds none."""
+    # The usual case is looked for here, without a call: a second less for a million pairs.
+    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
+    if type(prompt) is not str or type(response) is not str:
+        prompt, response = _texts(row, fields)
+    elif not (prompt.isascii() and response.isascii()):
+        _check_encodable(prompt, row, fields.prompt)
+        _check_encodable(response, row, fields.response)
+    if not prompt or prompt.isspace():
+        raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}", "no prompt")
+    own_id = _own_id(row, fields.id, fields) if fields.id else None
+    human: dict[str, float] = {}
+    for field in fields.ratings:
+        value = row.get(field.path)
+        if type(value) is not int:
+            value = find(row, field)
+        if type(value) is int and 0 <= value < len(_LEVELS):
+            human[field.name] = _LEVELS[value]
+        elif value is not MISSING and (rating := _rating(value, row, field)) is not None:
+            human[field.name] = rating
+    reference = _reference(row, fields.reference, fields) if fields.reference else None
+    return Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference), own_id is None
+
+
+def _texts(row: Row, fields: Fields) -> tuple[str, str]:
+    """The prompt and the response, each a text or (part of) a conversation."""
+    asked, said = find(row, fields.prompt), find(row, fields.response)
+    name = _called(row, fields.response)
+    if fields.chat and MISSING in (asked, said) and is_chat(chat := find(row, fields.chat)):
+        # One that holds the answer also holds all that it answers.
+        asked, said = (chat if each is MISSING else each for each in (asked, said))
+        name = _called(row, fields.chat)
+    before: Turns = []
+    if is_chat(said):
+        before, response = split(turns_of(said, name), name)
+        _check_encodable(response, row, fields.response)
+        if not before and asked is said:
+            raise BadRow(f"{name} holds nothing before its last answer. {_or_skip('Give it a prompt')}", "no prompt")
+    else:
+        response = _text(row, fields.response, fields)
+    if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
+        prompt = prompt_of(before)
+    elif is_chat(asked):
+        turns = turns_of(asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name)
+        prompt = prompt_of(turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns)
+    else:
+        prompt = _text(row, fields.prompt, fields)
+    _check_encodable(prompt, row, fields.prompt)
+    return prompt, response
+
+
+def _text(row: Row, field: Field, fields: Fields) -> str:
+    value = find(row, field)
+    if isinstance(value, str):
+        _check_encodable(value, row, field)
+        return value
+    if value is MISSING:
+        raise _absent(row, field, [each for each in fields.required() if not is_in(row, each)], fields)
+    if value is None:
+        raise BadRow(f"{_called(row, field)} is null. {_or_skip(f'Give the row a {field.name}')}", f"no {field.name}")
+    flag = shlex.quote(f"{field.name}={shown(found_at(row, field)[0])}.0")
+    step = "Write it as text" + (f" (or name an item of it: --columns {flag})" if isinstance(value, list) else "")
+    said = f"{_called(row, field)} is {kind(value)}, not text. {_or_skip(step)}"
+    raise BadRow(said, f"the {field.name} is no text")
+
+
+def _absent(row: Row, field: Field, missing: Sequence[Field], fields: Fields) -> BadRow:
+    said = too_short(row, field) if field.mapped else None
+    step = f"{said}. {_or_skip('Name another item')}" if said else no_such_fields(missing, names_in(row), fields)
+    return BadRow(step, f"no {field.name}")
+
+
+def _reference(row: Row, field: Field, fields: Fields) -> str | None:
+    if field.mapped or isinstance(find(row, field), str):  # one that only happens to be called so may hold anything
+        return _text(row, field, fields) or None
+    return None
+
+
+def _check_encodable(text: str, row: Row, field: Field) -> None:
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise BadRow(
+                f"{_called(row, field)} holds half of a surrogate pair (\\u{ord(text[error.start]):04x}), "
+                f"which no UTF-8 file can store. {_or_skip('Correct the text')}",
+                "not UTF-8",
+            ) from None
+
+
+def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
+    value = find(row, field)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and value:
+        _check_encodable(value, row, field)
+        return value
+    if value is MISSING and field.mapped:
+        raise _absent(row, field, [field], fields)
+    absent = value is MISSING or value is None or value == "" or kind(value) == "NaN"
+    if absent and not field.mapped:
+        return None
+    what = "null or empty" if absent else f"{kind(value)}, not text or a whole number"
+    raise BadRow(
+        f"the id in {_called(row, field)} is {what}. Correct it, or make ids from the text with --columns id={NOT_READ}.",
+        "no id" if absent else "the id is no text",
+    )
+
+
+def pair_id_of(prompt: str, response: str) -> str:
+    """The first 16 hex digits of the SHA-256 of prompt and response, the same on every machine.
+
+    Each text is hashed as UTF-8, verbatim, after its length in bytes (8 bytes, big-endian), so that no two different
+    pairs give the same bytes. Raises UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold.
+    """
+    first, second = prompt.encode("utf-8"), response.encode("utf-8")
+    text = len(first).to_bytes(8, "big") + first + len(second).to_bytes(8, "big") + second
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def mean(ratings: Sequence[float]) -> float:
+    """The mean of one or more finite ratings, finite."""
+    total = sum(ratings)
+    return total / len(ratings) if math.isfinite(total) else sum(each / len(ratings) for each in ratings)
+
+
+def _rating(value: object, row: Row, field: Field) -> float | None:
+    if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
+        rated = [rating for each in value if (rating := one_rating(each, row, field)) is not None]
+        return mean(rated) if rated else None
+    return one_rating(value, row, field)
+
+
+def one_rating(value: object, row: Row, field: Field) -> float | None:
+    """The finite rating that stands in a field, None where it says that there is none; BadRow for anything else."""
+    number = as_number(value)
+    if number is None or math.isnan(number):
+        return None
+    if math.isinf(number):
+        what = f'"{shown(value)}"' if isinstance(value, (str, int, float, Decimal)) else kind(value)
+        raise BadRow(
+            f"the human rating in {_called(row, field)} is {what}, not a finite number. "
+            f"Give a number or null, or do not read these ratings: --columns {shlex.quote(f'{field.name}={NOT_READ}')}.",
+            "a human rating is no number",
+        )
+    return number
+
+
+def as_number(value: object) -> float | None:
+    """The value as a number, None where there is none, and inf for what is no number a rating can be."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NO_RATING):
+        return None
+    # float() would also read True, and 1_0 as ten.
+    if not isinstance(value, (int, float, str, Decimal)) or isinstance(value, bool) or "_" in str(value):
+        return math.inf
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+def _or_skip(step: str) -> str:
+    return f"{step}, or leave such rows out with --skip-bad-rows."
+
+
+def _called(row: Row, field: Field) -> str:
+    """What errors call the field of this row: the name by which it was found."""
+    return f'field "{shown(found_at(row, field)[0])}"'

@@ -1,0 +1,237 @@
+"""Where in a row the prompt, the response, the id and the human ratings stand."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from robin_cli.datasets.rows import Row, is_index, leads_into
+from robin_cli.model.errors import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+NOT_READ = "-"
+"""What ``--columns id=-`` says: there is such a field in the data, and it is not wanted."""
+
+MISSING = object()
+"""What stands where a row has no such field; a null is a value."""
+
+_KNOWN_PATHS = {
+    "prompt": ("prompt", "info.post", "info.article"),
+    "response": ("response", "summary.text"),
+    "id": ("pair_id", "id"),
+    "reference": ("reference",),
+}
+"""Where to look, in this order: HelpSteer2 first, then the axis files of Summarize From Feedback."""
+
+CHATS = ("messages", "conversation")
+"""Where to look for a conversation in a row that has no field for the prompt, or none for the response."""
+
+_KNOWN_RATINGS = {
+    **{name: (name,) for name in ("helpfulness", "correctness", "coherence", "complexity", "verbosity")},
+    **{name: (f"summary.axes.{name}",) for name in ("overall", "accuracy", "coverage")},
+    "coherence": ("coherence", "summary.axes.coherence"),
+}
+
+_USUAL_NAMES = {
+    "prompt": [
+        "prompt",
+        "question",
+        "instruction",
+        "input",
+        "query",
+        "post",
+        "article",
+        "document",
+        "source",
+        "context",
+    ],
+    "reference": ["reference", "gold", "target", "expected", "ideal"],
+    "response": ["response", "answer", "output", "completion", "reply", "generation", "prediction", "summary", "text"],
+}
+"""What other datasets call it, the likeliest first: offered in an error, never taken by itself."""
+
+
+class Field(NamedTuple):
+    """One thing to look for in a row.
+
+    ``name`` is ours; ``path`` is the first place where it may stand, and what errors call it; ``paths`` are all of
+    them, whole and split at the dots; ``mapped`` says whether the user named it.
+    """
+
+    name: str
+    path: str
+    paths: tuple[tuple[str, tuple[str, ...]], ...]
+    mapped: bool
+
+    def is_among(self, names: Collection[str]) -> bool:
+        """Whether one of the paths is one of these column names, or leads into a list of them."""
+        return any(path in names or any(leads_into(path, name) for name in names) for path, _ in self.paths)
+
+
+class Fields(NamedTuple):
+    """All that is looked for in a row; ``id`` is None where ids are made from the text."""
+
+    prompt: Field
+    response: Field
+    id: Field | None
+    reference: Field | None
+    ratings: tuple[Field, ...]
+    chat: Field | None = None
+    """A conversation, which stands for the prompt and the response that a row does not have."""
+
+    @property
+    def all(self) -> tuple[Field, ...]:
+        """Every field, the required ones first."""
+        return (self.prompt, self.response, *filter(None, (self.id, self.reference)), *self.ratings)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every column name that may be needed."""
+        fields = (*self.all, self.chat) if self.chat else self.all
+        return frozenset(path for field in fields for path, _ in field.paths)
+
+    def required(self) -> Iterator[Field]:
+        """Without which a row, or a table with a header, cannot be used."""
+        yield self.prompt
+        yield self.response
+        yield from (each for each in (self.id, self.reference) if each and each.mapped)
+
+
+def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = ()) -> Fields:
+    """The fields under a mapping of our names to theirs; NOT_READ for theirs means: do not look for it.
+
+    ``ratings``: names of further attributes whose human ratings are taken where the data has them.
+    """
+    known = {**{name: (name,) for name in ratings}, **_KNOWN_PATHS, **_KNOWN_RATINGS}
+    mapped = {("id" if name == "pair_id" else name): (path,) for name, path in columns.items()}
+    fields = {
+        name: Field(name, paths[0], tuple((path, tuple(path.split("."))) for path in paths), name in mapped)
+        for name, paths in {**known, **mapped}.items()
+        if paths[0] != NOT_READ or name in ("prompt", "response")
+    }
+    prompt, response = fields.pop("prompt"), fields.pop("response")
+    own_id, reference = fields.pop("id", None), fields.pop("reference", None)
+    both = prompt.mapped and response.mapped
+    chat = None if both else Field("messages", CHATS[0], tuple((name, (name,)) for name in CHATS), mapped=False)
+    return Fields(prompt, response, own_id, reference, tuple(fields.values()), chat)
+
+
+def only_among(fields: Fields, names: Collection[str]) -> Fields:
+    """The fields a table with these columns can have, so that the others are not looked for in every row."""
+    own_id, reference = (each if each and each.is_among(names) else None for each in (fields.id, fields.reference))
+    ratings = tuple(field for field in fields.ratings if field.is_among(names))
+    return fields._replace(id=own_id, reference=reference, ratings=ratings)
+
+
+def is_in(row: Row, field: Field) -> bool:
+    """Whether the row has the field, even if it is null."""
+    return find(row, field) is not MISSING
+
+
+def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Fields) -> str:
+    """What to say where fields are missing: what was looked for, what was found, and the flag that may help."""
+    missing, found = list(missing), list(islice(names, 1000))
+    taken = {path for field in fields.all if field not in missing for path, _ in field.paths}
+    free = [name for name in found if name not in taken and _can_be_named(name)]
+    looked_for = " or ".join(f'"{shown(field.path)}"' + _whose(field) for field in missing)
+    listed = ", ".join(shown(name) or '""' for name in found[:12]) + (", …" if len(found) > 12 else "")
+    flags, unsure = [], ""
+    for field in missing:
+        near = _nearest(field, free)
+        if near is None:
+            unsure = ", NAME being the field that holds it"
+        else:
+            free.remove(near)
+        flags.append(f"{field.name}={shown(near or 'NAME', 200)}")
+    return f"no field {looked_for}; found {listed or 'none'}. Use --columns {shlex.quote(','.join(flags))}{unsure}."
+
+
+def _can_be_named(name: str) -> bool:
+    """Whether --columns can hold the name, and a shell and a terminal give it back as it is."""
+    return name == name.strip() == shown(name, 200) and "," not in name
+
+
+def names_in(row: Row, prefix: str = "", depth: int = 4) -> Iterator[str]:
+    """The names in a row as --columns takes them: those inside objects with dots, those in lists by their first item."""
+    for name, value in row.items():
+        if isinstance(value, dict) and value and depth > 1:
+            yield from names_in(value, f"{prefix}{name}.", depth - 1)
+        elif isinstance(value, list) and value and isinstance(value[0], dict) and value[0] and depth > 1:
+            yield from names_in(value[0], f"{prefix}{name}.0.", depth - 1)
+        else:
+            yield prefix + name
+
+
+def _whose(field: Field) -> str:
+    return f" (--columns {shlex.quote(f'{field.name}={shown(field.path)}')})" if field.mapped else ""
+
+
+def _nearest(field: Field, names: list[str]) -> str | None:
+    by_lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(field.path.lower(), by_lower, n=1)
+    usual = [low for known in _USUAL_NAMES.get(field.name, ()) for low in by_lower if known in low.split(".")]
+    return by_lower[(close or usual)[0]] if close or usual else None
+
+
+def find(row: Row, field: Field) -> object:
+    """What stands at the first path that has a value; else an empty text; else a null; else MISSING."""
+    found = row.get(field.path, MISSING)
+    if type(found) is str or type(found) is int:  # nearly always, and a quarter of the time goes into this function
+        return found
+    return found_at(row, field)[1]
+
+
+def found_at(row: Row, field: Field) -> tuple[str, object]:
+    """What ``find`` finds, and the path where it stands."""
+    found: tuple[str, object] = (field.path, MISSING)
+    for path, steps in field.paths:
+        value = row[path] if path in row else _walk(row, steps)
+        if value is MISSING:
+            continue
+        if value is not None and value == value and value != "":  # NaN, pandas' null, is not equal to itself
+            return path, value
+        if found[1] is MISSING or (found[1] is None and value == ""):
+            found = path, value
+    return found
+
+
+def is_of_one_worker(row: Row, fields: Fields) -> bool:
+    """Whether these are one worker's ratings of a summary, which others may have rated, too: an axis file's row."""
+    return found_at(row, fields.response)[0] == "summary.text" and any(
+        path.startswith("summary.axes.") and value is not MISSING
+        for path, value in (found_at(row, field) for field in fields.ratings)
+    )
+
+
+def _step(value: object, step: str) -> object:
+    if isinstance(value, list) and is_index(step):
+        return value[int(step)] if -len(value) <= int(step) < len(value) else MISSING
+    return value.get(step, MISSING) if isinstance(value, dict) else MISSING
+
+
+def _walk(row: Row, steps: tuple[str, ...]) -> object:
+    if len(steps) == 1 or steps[0] not in row:  # nearly always; to go on takes a tenth of a load
+        return MISSING
+    value: object = row
+    for step in steps:
+        if value is None:
+            return None  # the axes of a summary may be null as a whole
+        value = _step(value, step)
+    return value
+
+
+def too_short(row: Row, field: Field) -> str | None:
+    """What to say where the path of a field leads behind the end of a list; None where it does not."""
+    for path, steps in field.paths:
+        value: object = row
+        for at, step in enumerate(steps):
+            found = _step(value, step)
+            if isinstance(value, list) and is_index(step) and found is MISSING:
+                items = f"{len(value)} item{'s' * (len(value) != 1)}"
+                return f'field "{shown(path)}": "{shown(".".join(steps[:at]))}" has {items}, and no {step} (they count from 0)'
+            value = found
+    return None

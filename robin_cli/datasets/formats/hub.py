@@ -1,0 +1,153 @@
+"""Data sets of the Hugging Face hub as rows, by hf://owner/name?split=validation; the only file that knows ``datasets``."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from urllib.parse import parse_qsl, urlsplit
+
+from robin_cli.datasets.rows import Table
+from robin_cli.model.errors import InputError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+_KEYS = ("split", "config", "revision", "data_dir")
+_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_EXAMPLE = "hf://nvidia/HelpSteer2?split=validation"
+_TOKEN = re.compile(r"hf_\w+|(?<=Bearer )\S+")
+_FIRST_WITHOUT_SCRIPTS = 4
+"""The major version of ``datasets`` from which on a data set cannot bring Python code that is run."""
+
+
+class _Address(NamedTuple):
+    name: str
+    split: str | None
+    options: dict[str, str]
+    """For ``load_dataset``, by its own names."""
+
+
+def read_hub(url: str, wanted: Collection[str]) -> Table:
+    """The rows of a data set as they are downloaded.
+
+    ``load_dataset`` takes a folder ``owner/name`` in the working directory where there is one. Of the columns only the
+    ``wanted`` are decoded. Code that a data set brings is never run.
+
+    Raises InputError, at once or while the rows are read: no library, no such data set, config or split, no network.
+    """
+    address = _address(url)
+    with _heard(url):
+        splits = _splits(address)
+        rows = splits[_split(address.split, list(splits), url)]
+        names = None if rows.features is None else list(_leaf_names(rows.features))
+        if names is not None:
+            heads = {each.partition(".")[0] for each in wanted} | set(wanted)
+            rows = rows.select_columns([each for each in rows.features if each in heads])
+    return Table(names, "row", _rows(rows, url))
+
+
+def _address(url: str) -> _Address:
+    parts = urlsplit(url)
+    name = f"{parts.netloc}{parts.path}"
+    if not _NAME.fullmatch(name) or parts.fragment:
+        # Not shown: what stands here by mistake may hold a token.
+        raise InputError(f"hf://: names no data set. Write hf://OWNER/NAME?split=SPLIT, as {_EXAMPLE}.")
+    found: dict[str, str] = {}
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if key not in _KEYS:
+            hint = did_you_mean(key, _KEYS) or f"; there are {', '.join(_KEYS)}"
+            raise InputError(f'hf://{name}: no setting "{shown(key)}"{hint}. Write as {_EXAMPLE}.')
+        if key in found or not value:
+            fault = "stands twice" if key in found else "is empty"
+            raise InputError(f"hf://{name}: {key} {fault}. Write as {_EXAMPLE}.")
+        found[key] = value
+    split = found.pop("split", None)
+    return _Address(name, split, {"name" if key == "config" else key: value for key, value in found.items()})
+
+
+def _splits(address: _Address) -> Mapping[str, Any]:
+    import datasets
+    from huggingface_hub.utils import logging
+
+    if int(datasets.__version__.partition(".")[0]) < _FIRST_WITHOUT_SCRIPTS:
+        _raise_no_library(f"datasets {datasets.__version__} is too old", "--upgrade ")
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity_error()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the last failure is told in robin's words
+    splits: Mapping[str, Any] = datasets.load_dataset(address.name, streaming=True, **address.options)
+    return splits
+
+
+def _split(wanted: str | None, splits: list[str], url: str) -> str:
+    if wanted is None and len(splits) == 1:
+        return splits[0]
+    if wanted in splits:
+        return str(wanted)
+    fact = "has several splits" if wanted is None else f'has no split "{shown(wanted)}"'
+    bare = url.partition("?")[0]
+    raise InputError(
+        f"{bare}: {fact}; it has {', '.join(shown(each) for each in splits[:12])}. "
+        f"Name one of them: {bare}?split={shown(splits[-1])}"
+    )
+
+
+def _leaf_names(features: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, feature in features.items():
+        if isinstance(feature, dict):
+            yield from _leaf_names(feature, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _rows(rows: Any, url: str) -> Iterator[tuple[int, dict[str, object]]]:
+    with _heard(url):
+        yield from enumerate(rows, 1)
+
+
+@contextmanager
+def _heard(url: str) -> Iterator[None]:
+    """What the library and the network raise, as InputError: a line or two, and never a token."""
+    bare = url.partition("?")[0]
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name in {"datasets", "huggingface_hub"}:
+            _raise_no_library("the library that reads data sets of the Hugging Face hub is not installed")
+        raise InputError(
+            f"{bare}: needs the library {shown(error.name)}, which is not installed. Install it, or read files."
+        ) from None
+    except (OSError, ValueError, RuntimeError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
+        raise InputError(f"{bare}: {_reason(error, bare)}") from None
+
+
+def _reason(error: Exception, bare: str) -> str:
+    """The fact and the next step, from the error's class, for its words are a library's, and change."""
+    said = _TOKEN.sub("***", shown((str(error).splitlines() or [""])[0], 200)).rstrip(".")
+    kinds = {each.__name__ for each in type(error).__mro__}
+    if "DatasetNotFoundError" in kinds:
+        return (
+            "no such data set on the hub, and no such folder here; or it is private or gated. Check owner and name; "
+            "for a private one, hf auth login, or set HF_TOKEN"
+        )
+    if kinds & {"ConnectionError", "TimeoutError", "HTTPError", "OfflineModeIsEnabled"}:
+        return (
+            f"the hub cannot be reached ({type(error).__name__}). Check the network (and HF_HUB_OFFLINE), or download "
+            "the files elsewhere and name them: robin judge FILE.parquet"
+        )
+    if kinds & {"EmptyDatasetError", "DataFilesNotFoundError"}:
+        return (
+            "holds no data files that can be read. Check owner, name and data_dir, or download the files and name them"
+        )
+    if "config" in said.lower() and isinstance(error, ValueError):
+        return f"{said}. Name one: {bare}?config=NAME"
+    if "script" in said.lower() and isinstance(error, RuntimeError):
+        return "needs code of its own to be run, which robin never does. Convert it to Parquet, and name the files"
+    return f"cannot be read: {type(error).__name__}: {said}. Check it on the hub, or download the files and name them"
+
+
+def _raise_no_library(fact: str, how: str = "") -> NoReturn:
+    raise InputError(f'hf://…: {fact}. Install it: pip install {how}"robin-judge[datasets]"') from None
+
+
+SCHEMES = {"hf": read_hub}

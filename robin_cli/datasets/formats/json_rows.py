@@ -1,0 +1,248 @@
+"""JSON lines and JSON arrays as rows."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+import orjson
+
+from robin_cli.datasets import lines
+from robin_cli.datasets.rows import BadRow, Format, Row, Table, kind, not_utf8
+from robin_cli.model.errors import InputError, size
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+_CHUNK_BYTES = 2**20
+_HEAD_BYTES = 2**12
+
+_MOST_CONTAINERS = 2**20
+"""The most lists and objects in a row: each takes thirty times the memory of its two brackets."""
+
+_NAMED_JSON = " A file that is one JSON array is named .json."
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class _NotJSON(Exception):
+    """Why a text is no JSON, and on which of its lines, from 1."""
+
+    def __init__(self, reason: str, line: int = 1) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def read_json_lines(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:  # noqa: ARG001 (a Reader)
+    """One JSON object a line; blank lines are passed over. Raises InputError as ``numbered_lines`` does."""
+    return Table(None, "line", _line_rows(stream, source))
+
+
+def read_json_array(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:  # noqa: ARG001 (a Reader)
+    """One JSON array of objects, an element at a time; or JSON lines, which Summarize From Feedback's .json files hold.
+
+    Raises InputError for anything else.
+    """
+    first = _first_line(stream, source)
+    if not first:
+        return Table(None, "row", iter(()))
+    if first.startswith(b"["):
+        return Table(None, "row", _Array(stream, source).rows())
+    if first.startswith(b"{") and isinstance(_line_row(first), dict) and _is_followed(stream):
+        stream.seek(0)
+        return Table(None, "line", _line_rows(stream, source))
+    stream.seek(0)
+    data = stream.read(lines.MAX_LINE_BYTES + 1).removeprefix(lines.BOM)
+    if len(data) > lines.MAX_LINE_BYTES:
+        raise InputError(
+            f"{source}: longer than {size(lines.MAX_LINE_BYTES)}, too long to be read as one JSON array. "
+            "Make it JSON lines: jq -c '.[]' FILE.json > FILE.jsonl"
+        )
+    try:
+        value = _parse(data)
+    except _NotJSON as error:
+        raise InputError(f"{source}:{error.line}: {error}") from None
+    raise InputError(
+        f"{source}: holds {kind(value)}, not an array of rows. "
+        "Put the rows in one array, [{…}, {…}], or one object a line."
+    )
+
+
+def _first_line(stream: BinaryIO, source: str) -> bytes:
+    """The first line that is not blank, from its first mark on, and the stream behind it; of an array only its bracket."""
+    head = stream.read(16)
+    lines.refuse_foreign(head, source)
+    at = len(lines.BOM) if head.startswith(lines.BOM) else 0
+    stream.seek(at)
+    while chunk := stream.read(_HEAD_BYTES):
+        if mark := _first(chunk):
+            stream.seek(at + chunk.index(mark))
+            return stream.readline(1 if mark == b"[" else lines.MAX_LINE_BYTES)
+        at += len(chunk)
+        if at > lines.MAX_FILE_BYTES:
+            raise lines.file_too_long(source)
+    return b""
+
+
+def _is_followed(stream: BinaryIO) -> bool:
+    return any(not chunk.isspace() for chunk in iter(lambda: stream.read(_CHUNK_BYTES), b""))
+
+
+class _Array:
+    """The elements of a JSON array, read a chunk at a time: whole, a gigabyte of it takes tens of gigabytes."""
+
+    def __init__(self, stream: BinaryIO, source: str) -> None:
+        here = stream.tell()
+        stream.seek(0)
+        self._line = 1 + stream.read(here).count(b"\n")  # of the text's beginning
+        self._stream, self._source = stream, source
+        self._decode = json.JSONDecoder().raw_decode
+        self._utf8 = codecs.getincrementaldecoder("utf-8")()
+        self._text, self._at, self._total = "", 0, here
+
+    def rows(self) -> Iterator[tuple[int, Row | BadRow]]:
+        """The elements, numbered from 1. InputError where the array breaks off or is none."""
+        number = 0
+        mark = self._mark()
+        while mark != "]":
+            if number and mark != ",":
+                raise self._wrong("Expecting ',' delimiter" if mark else "the array is not closed", self._at)
+            if number:
+                self._at += 1
+            number += 1
+            yield number, _object(self._value(number))
+            mark = self._mark()
+        self._at += 1
+        if self._mark():
+            raise self._wrong("Extra data", self._at)
+
+    def _value(self, number: int) -> object:
+        """The next element."""
+        self._mark()
+        while True:
+            if (length := len(self._text) - self._at) > 2 * _CHUNK_BYTES:  # one element, then, and a chunk
+                self._check_size(length, number)
+            try:
+                value, end = self._decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                # What is wrong well before the end stays wrong, whatever comes; but for a string that is not closed yet.
+                cut = error.pos > len(self._text) - 100 or error.msg.startswith("Unterminated")
+                if not (cut and self._more()):
+                    raise self._wrong(error.msg, error.pos) from None
+            except (RecursionError, ValueError) as error:
+                what = "nested too deeply" if isinstance(error, RecursionError) else "a number in it is too long"
+                raise InputError(f"{self._source}:row {number}: not usable JSON: {what}. Correct the row.") from None
+            else:
+                if end < len(self._text) or not self._more():  # a number's next digits may still come
+                    self._at = end
+                    return value
+
+    def _check_size(self, length: int, number: int) -> None:
+        if length > lines.MAX_LINE_BYTES:
+            raise InputError(f"{self._source}:row {number}: {lines.too_long('row')}")
+        if _is_crowded(self._text[self._at :].encode()):
+            raise InputError(f"{self._source}:row {number}: {_CROWDED} Correct the row.")
+
+    def _mark(self) -> str:
+        """The next character that is no white space, and :attr:`_at` on it; "" at the end."""
+        while True:
+            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it matches nothing, too
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def _more(self) -> bool:
+        """Read on; False at the end of the file. An element that grows is read in ever larger steps."""
+        chunk = self._stream.read(max(_CHUNK_BYTES, len(self._text) - self._at))
+        text = self._decoded(chunk)
+        if not text:
+            return False
+        self._line += self._text.count("\n", 0, self._at)
+        self._text, self._at = self._text[self._at :] + text, 0
+        return True
+
+    def _decoded(self, chunk: bytes) -> str:
+        begins = self._total - len(self._utf8.getstate()[0])  # with the half of a character that was left
+        self._total += len(chunk)
+        if self._total > lines.MAX_FILE_BYTES:
+            raise lines.file_too_long(self._source)
+        try:
+            text = self._utf8.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            line = self._line + self._text.count("\n") + error.object.count(b"\n", 0, error.start)
+            raise InputError(f"{self._source}:{line}: {not_utf8(error.object, error, begins)}") from None
+        return text or (self._decoded(self._stream.read(_CHUNK_BYTES)) if chunk else "")
+
+    def _wrong(self, what: str, at: int) -> InputError:
+        column = at - self._text.rfind("\n", 0, at)
+        line = self._line + self._text.count("\n", 0, at)
+        return InputError(f"{self._source}:{line}: not valid JSON: {what} at column {column}.")
+
+
+def _line_rows(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]]:
+    for number, line in lines.numbered_lines(stream, source):
+        if isinstance(line, BadRow):
+            yield number, line
+        elif not line.isspace():
+            yield number, _line_row(line)
+
+
+def _line_row(line: bytes) -> Row | BadRow:
+    try:
+        return _object(_parse(line.rstrip()))  # or the line end would count as line 2
+    except _NotJSON as error:
+        said = f"{error} Correct the line, or leave such rows out with --skip-bad-rows."
+        return BadRow(said + _NAMED_JSON * (_first(line) == b"["), "not JSON")
+
+
+def _object(value: object) -> Row | BadRow:
+    if isinstance(value, dict):
+        return value
+    said = f'the row is {kind(value)}, not an object. Write it as {{"prompt": …, "response": …}}.'
+    return BadRow(said + _NAMED_JSON * isinstance(value, list), "not an object")
+
+
+def _parse(data: bytes | bytearray) -> object:
+    """The value of a JSON text, or _NotJSON.
+
+    orjson first, for its speed. What it refuses goes to the standard library, which also takes the NaN that pandas and
+    json.dumps write for a missing rating, and half surrogates, so that only the row that holds one is bad.
+    """
+    if len(data) > _CHUNK_BYTES and _is_crowded(data):
+        raise _NotJSON(_CROWDED)
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise _NotJSON(not_utf8(data, error), data.count(b"\n", 0, error.start) + 1) from None
+    except json.JSONDecodeError as error:
+        raise _NotJSON(f"not valid JSON: {error.msg} at column {error.colno}.", error.lineno) from None
+    except RecursionError:
+        raise _NotJSON("not usable JSON: nested too deeply.") from None
+    except ValueError:  # an integer of thousands of digits, which int() refuses
+        raise _NotJSON("not usable JSON: a number in it is too long.") from None
+
+
+_CROWDED = f"not usable JSON: more than {_MOST_CONTAINERS:,} lists and objects in one row."
+
+
+def _is_crowded(data: bytes | bytearray) -> bool:
+    return data.count(b"[") + data.count(b"{") > _MOST_CONTAINERS
+
+
+def _first(data: bytes) -> bytes:
+    """The first byte that is no white space; empty if there is none."""
+    found = re.search(rb"\S", data)
+    return found.group() if found else b""
+
+
+FORMATS = {
+    ".jsonl": Format(read_json_lines, (b"{",)),
+    ".ndjson": Format(read_json_lines),
+    ".json": Format(read_json_array, (b"[",)),
+}

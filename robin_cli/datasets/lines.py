@@ -1,0 +1,180 @@
+"""Text files as bytes, with a cap on each line and on the whole, so that no file can fill the memory unannounced."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+from robin_cli.datasets.rows import BadRow
+from robin_cli.files import compression
+from robin_cli.model.errors import InputError, shown, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _typeshed import WriteableBuffer
+
+MAX_LINE_BYTES = 32 * 2**20
+"""The longest line, in bytes after decompression, its line end included."""
+
+MAX_FILE_BYTES = 16 * 2**30
+"""The longest file, in bytes after decompression."""
+
+MOST_UNPACKED = 2**29
+"""How much a compressed file may unpack to, in bytes, where that is more than MOST_TIMES its size."""
+
+MOST_TIMES = 100
+"""Text that people and models write is packed to a tenth; what unpacks a hundredfold is made to fill the memory."""
+
+LIMIT_ENV = "ROBIN_MAX_UNPACKED_GB"
+"""The environment variable that raises the limits on what is unpacked; not a setting, for a folder's robin.toml to raise."""
+
+BOM = b"\xef\xbb\xbf"
+
+_CHUNK_BYTES = 2**20
+
+_FOREIGN = {
+    **{
+        magic: f"is {compression.NAMES[end]}-compressed. Let its name end in {end}."
+        for magic, end in compression.MAGIC.items()
+    },
+    b"PAR1\x15": "is Parquet. Let its name end in .parquet.",
+    b"PK\x03\x04": "is a zip or Excel file. Save it as CSV (UTF-8).",
+    b"\xff\xfe": "is UTF-16. Save it as UTF-8.",
+    b"\xfe\xff": "is UTF-16. Save it as UTF-8.",
+}
+
+
+def at_most(limit: int) -> int:
+    """``limit`` bytes, or what the environment raises it to. InputError if that is no number."""
+    wanted = os.environ.get(LIMIT_ENV, "0")
+    try:
+        return max(limit, int(float(wanted) * 2**30))
+    except (ValueError, OverflowError):
+        raise InputError(f"{LIMIT_ENV}={wanted[:40]}: must be a number of GiB, for example 4") from None
+
+
+def check_unpacked(unpacked: int, packed: int, source: str) -> None:
+    """InputError if ``packed`` bytes of a file have become more than it may."""
+    if unpacked > MOST_UNPACKED and unpacked > MOST_TIMES * packed and unpacked > at_most(MOST_UNPACKED):
+        raise InputError(
+            f"{source}: unpacks to more than {size(unpacked)}, over {MOST_TIMES} times its size, as files "
+            f"made to fill the memory do. If you trust it, allow more: {LIMIT_ENV}=4 (GiB) in the environment"
+        )
+
+
+class Unpacked(io.RawIOBase):
+    """A compressed file, unpacked as it is read, up to where it has become far more than a text would."""
+
+    def __init__(self, stream: BinaryIO, source: str, suffix: str) -> None:
+        self._packed, self._size = stream, stream.seek(0, io.SEEK_END)
+        self._source, self._suffix = source, suffix
+        self._begin()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to an offset from the beginning, or from here; back by unpacking again."""
+        wanted = offset + (self._at if whence == io.SEEK_CUR else 0)
+        if wanted < self._at:
+            self._begin()
+        while self._at < wanted and self.read(min(_CHUNK_BYTES, wanted - self._at)):
+            pass
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """As of any stream. InputError for data that is damaged, or that unpacks to a giant."""
+        with self._heard():
+            count: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]  # each of them has it
+        self._at += count
+        check_unpacked(self._at, self._size, self._source)
+        return count
+
+    def _begin(self) -> None:
+        self._packed.seek(0)
+        self._at = 0
+        with self._heard():
+            self._stream = compression.decompressing(self._packed, self._suffix)
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        try:
+            yield
+        except compression.DAMAGED as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise InputError(
+                f"{self._source}: the {compression.NAMES[self._suffix]} data is cut short or damaged ({shown(error, 80)}). "
+                "Write or download it again."
+            ) from None
+
+
+def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes | BadRow]]:
+    r"""The lines of a file, from 1, each with its ``\n``; a line that is too long comes as a BadRow, unread.
+
+    Raises InputError for a file that is not text at all, or too long.
+    """
+    number = total = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        total += len(line)
+        if number == 1:
+            refuse_foreign(line, source)
+            line = line.removeprefix(BOM)  # Excel and Notepad write one
+        if len(line) > MAX_LINE_BYTES:
+            yield number, BadRow(too_long("line"), "too long")
+            total += _skip_line(stream, line, MAX_FILE_BYTES - total)
+        else:
+            yield number, line
+        if total > MAX_FILE_BYTES:
+            raise file_too_long(source)
+
+
+def read_piped(stream: BinaryIO, source: str) -> io.BytesIO:
+    """All of a stream as it is, from its beginning, or InputError past MAX_FILE_BYTES."""
+    data = io.BytesIO()
+    while chunk := stream.read(_CHUNK_BYTES):
+        data.write(chunk)
+        if data.tell() > MAX_FILE_BYTES:
+            raise file_too_long(source)
+    data.seek(0)
+    return data
+
+
+def refuse_foreign(head: bytes | bytearray, source: str) -> None:
+    """InputError if the first bytes are those of another kind of file than its name says."""
+    for magic, step in _FOREIGN.items():
+        if head.startswith(magic):
+            raise InputError(f"{source}: the name says text, but the file {step}")
+
+
+def file_too_long(source: str) -> InputError:
+    """The error for a file past MAX_FILE_BYTES."""
+    return InputError(
+        f"{source}: more than {size(MAX_FILE_BYTES)} of data, decompressed. "
+        "Split it, or read its first pairs with --limit."
+    )
+
+
+def _skip_line(stream: BinaryIO, line: bytes, most: int) -> int:
+    """Read on to the end of a line that is too long, in chunks; how many bytes that took, ``most`` or a little more."""
+    skipped = 0
+    while line and not line.endswith(b"\n") and skipped <= most:
+        line = stream.readline(_CHUNK_BYTES)
+        skipped += len(line)
+    return skipped
+
+
+def too_long(unit: str) -> str:
+    """What to say of a line or a row past MAX_LINE_BYTES."""
+    ends = "check that the file has line ends, " if unit == "line" else ""
+    return (
+        f"the {unit} is longer than {size(MAX_LINE_BYTES)}. "
+        f"Shorten the row, {ends}or leave such rows out with --skip-bad-rows."
+    )

@@ -1,0 +1,230 @@
+"""Prompts and responses as pairs, checked row by row; every complaint names its place and a next step."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robin_cli.datasets.checking import mean, pair_id_of, pair_of
+from robin_cli.datasets.fields import Fields, fields_of, is_in, is_of_one_worker, names_in, no_such_fields, only_among
+from robin_cli.datasets.rows import BadRow, Row, no_collector, place
+from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
+from robin_cli.model.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from robin_cli.model.records import Pair
+
+__all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
+
+_NAMED = 3
+AGAIN = "the same pair or id again"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The pairs of one or more files in their order, and what the files were.
+
+    ``skipped`` bad rows were left out, ``left_out`` counts them by reason, and ``first_left_out`` names a few; ``merged``
+    rows were further workers' ratings of a pair. ``sha256`` is of all bytes of the file as it lies there, also where
+    ``limit`` ended the reading early; of a data set of the hub, of the rows that were read; of several files, of their
+    hashes. ``files`` are those that were read, each with its own.
+    """
+
+    pairs: list[Pair]
+    skipped: int
+    sha256: str
+    source: str
+    merged: int = 0
+    files: tuple[tuple[str, str], ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    first_left_out: tuple[str, ...] = ()
+
+
+def load_pairs(
+    names: str | Path | BytesIO | Sequence[str | Path],
+    *,
+    called: str = "",
+    columns: Mapping[str, str] | None = None,
+    ratings: Iterable[str] = (),
+    skip_bad_rows: bool = False,
+    limit: int | None = None,
+) -> Dataset:
+    """The pairs of one or more files, in their order, as one data set.
+
+    Each of ``names`` is a file, whose format the end of its name says; a glob, for the files that match it, sorted;
+    ``-`` for standard input, read by what it begins with; or an address: https, s3, gs, hf (a data set of the Hugging Face
+    hub), or one that an installed package reads. Bytes in memory are read by what they begin with; ``called`` names them.
+
+    ``columns`` maps our names to the data's: prompt, response, id, and any other name for a human rating; dots lead
+    into objects, a name that holds dots itself comes first. A dash means not to look for it: ``{"id": "-"}``
+    makes every id from the text. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
+
+    A prompt must hold more than white space. A response may be empty, in every format, for that is an answer a model can
+    give and a judge can rate; a null is a missing one, and an error. CSV and TSV have no null. An id is text or a
+    whole number; where ``id`` is not mapped, a row without one gets ``pair_id_of`` its text. Ratings are finite
+    numbers, also written as text, or a list of them, whose mean counts; null, NaN, an empty text and NA are absent.
+    Rows of Summarize From Feedback's axis files with the same texts are workers who rated the same pair: their mean
+    counts.
+
+    ``ratings`` names further attributes whose human ratings are taken from fields of their names, where there are any.
+    ``skip_bad_rows`` leaves out rows that cannot be used and later rows with the id of an earlier one. ``limit`` is the
+    number of (good) pairs to read at most, in all; the later files are not read then.
+
+    Raises InputError for a file or a row that cannot be used, for a file of which no row can be used, and for a mapped
+    field that no row has.
+    """
+    gathering = _Gathering(fields_of(columns or {}, ratings), skip_bad_rows=skip_bad_rows, limit=limit)
+    with no_collector():
+        if isinstance(names, BytesIO):
+            gathering.take(in_memory(names, called, gathering.wanted))
+            return gathering.dataset()
+        for name in expanded([names] if isinstance(names, (str, Path)) else names):
+            with opened(name, gathering.wanted) as source:
+                gathering.take(source)
+            if gathering.done:
+                break
+    return gathering.dataset()
+
+
+class _Gathering:
+    """Rows of one source after the other made into pairs: ids are unique over all of them, ratings of a worker each merge."""
+
+    def __init__(self, fields: Fields, *, skip_bad_rows: bool, limit: int | None) -> None:
+        if limit is not None and limit < 1:
+            raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
+        self.wanted = fields.paths
+        self._fields, self._skip_bad_rows, self._limit = fields, skip_bad_rows, limit
+        self._pairs: list[Pair] = []  # each with its first row's human ratings until the end
+        self._reasons: Counter[str] = Counter()
+        self._first_bad: list[str] = []
+        self._merged = 0
+        self._index_of: dict[str, int] = {}
+        self._numbers = array("Q")  # of the row that each pair is from, in its source
+        self._sources: list[Source] = []
+        self._starts: list[int] = []  # the first pair of each source
+        self._later: dict[int, list[Mapping[str, float]]] = {}
+        self._rated_by_workers = False
+
+    @property
+    def done(self) -> bool:
+        """Whether no further row can matter: the limit is reached, and no worker's rating may still come."""
+        return len(self._pairs) == self._limit and not self._rated_by_workers
+
+    def take(self, source: Source) -> None:
+        """Add the rows of a source, until :attr:`done`.
+
+        Raises InputError for a bad row, where they are not skipped, for a source of which no row can be used, and if no
+        row has a field that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
+        """
+        table, fields = source.table, self._fields
+        if table.names is not None:
+            fields = _checked(fields, table.names, source.name)
+        self._sources.append(source)
+        self._starts.append(len(self._pairs))
+        taken, skipped, first_bad = len(self._pairs) + self._merged, self._reasons.total(), ""
+        unseen = [field for field in fields.ratings if field.mapped and table.names is None]
+        names: list[str] = []
+        for number, row in table.rows:  # a million times: a call or a property less is a second less
+            if unseen and isinstance(row, dict):
+                names = list(names_in(row))
+                unseen = [field for field in unseen if not is_in(row, field)]
+            try:
+                self._add(number, row, fields)
+            except BadRow as bad:
+                bad.__traceback__ = None  # with the frame that it names it would outlive its row: no collector runs
+                if len(self._pairs) == self._limit:
+                    continue
+                said = f"{place(source.name, table.unit, number)}: {bad}"
+                self._leave_out(bad, said)
+                first_bad = first_bad or said
+            if len(self._pairs) == self._limit and not self._rated_by_workers:
+                break
+        if taken == len(self._pairs) + self._merged and len(self._pairs) != self._limit:
+            if not first_bad:
+                raise InputError(
+                    f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
+                )
+            read = self._reasons.total() - skipped
+            raise InputError(f"{source.name}: not one row can be used ({read} read). The first: {first_bad}")
+        if unseen:
+            raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
+
+    def dataset(self) -> Dataset:
+        """The pairs, the human ratings of those with several workers' being their means, of those who gave one."""
+        for at, later in self._later.items():
+            rated = [self._pairs[at].human, *later]
+            names = dict.fromkeys(name for each in rated for name in each)
+            means = {name: mean([each[name] for each in rated if name in each]) for name in names}
+            self._pairs[at] = replace(self._pairs[at], human=means)
+        files = tuple((source.name, source.sha256()) for source in self._sources)
+        names_read, hashes = zip(*files, strict=True)
+        return Dataset(
+            self._pairs,
+            self._reasons.total(),
+            hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest(),
+            ", ".join(names_read[:3]) + (f" and {len(names_read) - 3} more" if len(names_read) > 3 else ""),
+            self._merged,
+            files,
+            dict(self._reasons.most_common()),
+            tuple(self._first_bad),
+        )
+
+    def _leave_out(self, bad: BadRow, said: str) -> None:
+        if not self._skip_bad_rows:
+            raise InputError(said) from None
+        self._reasons[bad.reason] += 1
+        if len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
+            self._first_bad.append(said.partition(". ")[0])
+
+    def _add(self, number: int, row: Row | BadRow, fields: Fields) -> None:
+        if isinstance(row, BadRow):
+            raise row
+        pair, made = pair_of(row, fields)
+        at = self._index_of.get(pair.pair_id)
+        if at is not None:
+            self._merge(at, pair, row, fields, made=made)
+        elif len(self._pairs) != self._limit:
+            self._index_of[pair.pair_id] = len(self._pairs)
+            self._pairs.append(pair)
+            self._numbers.append(number)
+            if len(self._pairs) == self._limit:
+                self._rated_by_workers = is_of_one_worker(row, fields)
+
+    def _merge(self, at: int, pair: Pair, row: Row, fields: Fields, *, made: bool) -> None:
+        first = self._pairs[at]
+        if (first.prompt, first.response) == (pair.prompt, pair.response) and is_of_one_worker(row, fields):
+            self._later.setdefault(at, []).append(pair.human)
+            self._merged += 1
+            return
+        source = self._sources[bisect_right(self._starts, at) - 1]
+        unit, number = source.table.unit, self._numbers[at]
+        before = f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
+        if made:
+            raise BadRow(
+                f"the same prompt and response as {before}. Remove one of them, name a field with ids of their own "
+                "(--columns id=NAME), or keep the first of each with --skip-bad-rows.",
+                AGAIN,
+            )
+        raise BadRow(
+            f'the id "{shown(pair.pair_id)}" is that of {before}, too. Give each row an id of its own, make ids from '
+            "the text (--columns id=-), or keep the first of each with --skip-bad-rows.",
+            AGAIN,
+        )
+
+
+def _checked(fields: Fields, names: list[str], source: str) -> Fields:
+    """The fields these columns have; InputError where a required or a mapped one is missing."""
+    needed = dict.fromkeys([*fields.required(), *(field for field in fields.ratings if field.mapped)])
+    told = (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
+    missing = [field for field in needed if not field.is_among(names) and (field.mapped or field not in told)]
+    if missing:
+        raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")
+    return only_among(fields, names)

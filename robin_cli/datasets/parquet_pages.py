@@ -1,0 +1,277 @@
+"""How much memory a Parquet file takes to decode, by the headers of its pages, before any page is decompressed.
+
+A megabyte of Parquet can hold hundreds of gigabytes: pages compress a thousandfold, and one entry of a dictionary may be the
+value of every row. The footer's own sums cannot be trusted, but a page is decompressed into exactly as many bytes as its header
+says, so the headers are read: see parquet.thrift, struct PageHeader, in Thrift's compact protocol.
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from robin_cli.datasets.lines import LIMIT_ENV, at_most
+from robin_cli.model.errors import InputError, size
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import pyarrow.parquet as pq
+
+MOST_BYTES = 320 * 2**20
+"""The most that the open pages of all columns may take together, and again the rows that are decoded at a time."""
+
+_USUAL_BYTES = 64 * 2**20
+_BATCH_ROWS = (1024, 256, 64, 16, 4, 1)
+"""How many rows to decode at a time: the first of these that keeps below _USUAL_BYTES, or else below MOST_BYTES."""
+
+_MOST_DELTAS = 2**24
+"""The most values of a page whose lengths are all decoded at once."""
+
+_HEADER_BYTES = 2**13
+_LONGEST_HEADER = 2**24  # of Arrow's own
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+_BY_DICTIONARY = frozenset({2, 8})  # PLAIN_DICTIONARY, RLE_DICTIONARY
+_DELTA_LENGTHS, _DELTA_BYTES = 6, 7
+_SMALL_DICTIONARY = 2**16
+_MANY_ENTRIES = 2**20
+
+
+class _Page(NamedTuple):
+    kind: int
+    values: int
+    size: int
+    """Bytes after decompression."""
+    encoding: int
+    body: tuple[int, int]
+    """Where its bytes are in the file: from, and how many."""
+
+
+class _Chunk(NamedTuple):
+    """A column in a row group: what a run of its rows can take at most."""
+
+    name: str
+    width: int
+    """Bytes that a value takes beside its text."""
+    longest: int
+    """Bytes of the longest text that a few bytes of the page can stand for."""
+    pages: list[_Page]
+    repeated: bool
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest page."""
+        return max((page.size for page in self.pages), default=0)
+
+    def taken_by(self, rows: int) -> int:
+        """The most bytes of any ``rows`` rows in a row; of a list, of all of the chunk, since a row may hold any number."""
+        data = [page for page in self.pages if page.kind != _DICTIONARY]
+        values = sum(page.values for page in data)
+        if self.repeated:
+            coded = sum(page.values for page in data if page.encoding not in {0, _DELTA_LENGTHS})
+            return sum(page.size for page in data) + values * (8 + self.width) + coded * self.longest
+        # Row groups as short as this one may follow, in the same batch.
+        again = -(-rows // max(1, values))
+        return again * _most_in_a_window(data, rows) + rows * (self.width + self.longest)
+
+
+def batch_rows(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> list[int]:
+    """How many rows of each row group to decode at a time, so that the named leaf columns stay below MOST_BYTES.
+
+    Raises:
+        InputError: even one row at a time may take more, or a header cannot be read.
+    """
+    return [_rows_of(chunks, group, source) for group, chunks in enumerate(_chunks(file, stream, columns, source))]
+
+
+def most_unpacked(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> int:
+    """The most bytes that the named leaf columns can take, decoded. Raises InputError as :func:`batch_rows`."""
+    rows = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    found = _chunks(file, stream, columns, source)
+    return sum(chunk.taken_by(count) for count, chunks in zip(rows, found, strict=True) for chunk in chunks)
+
+
+def _chunks(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> Iterator[list[_Chunk]]:
+    wanted = [at for at in range(len(file.schema)) if file.schema.column(at).path in columns]
+    for group in range(file.metadata.num_row_groups):
+        yield [_chunk(file, stream, group, at, source) for at in wanted]
+
+
+def _rows_of(chunks: Sequence[_Chunk], group: int, source: str) -> int:
+    most = at_most(MOST_BYTES)
+    if sum(chunk.largest for chunk in chunks) > most:
+        worst = max(chunks, key=lambda chunk: chunk.largest)
+        raise _too_large(source, group, worst.name, f"a page of {size(worst.largest)}")
+    taken = {rows: [chunk.taken_by(rows) for chunk in chunks] for rows in _BATCH_ROWS}
+    for limit in (min(_USUAL_BYTES, most), most):
+        for rows, each in taken.items():
+            if sum(each) <= limit:
+                return rows
+    least = taken[_BATCH_ROWS[-1]]
+    at = max(range(len(chunks)), key=least.__getitem__)
+    what = "lists that may take" if chunks[at].repeated else "a row that may take"
+    raise _too_large(source, group, chunks[at].name, f"{what} {size(least[at])}")
+
+
+def _too_large(source: str, group: int, name: str, what: str) -> InputError:
+    limit = size(at_most(MOST_BYTES))
+    return InputError(
+        f'{source}: row group {group + 1}, column "{name[:80]}": {what} when it is unpacked; {limit} is the most. '
+        "Write it with smaller row groups and pages, or as JSON lines; or, if you trust it, allow more: "
+        f"{LIMIT_ENV}=4 (GiB) in the environment"
+    )
+
+
+def _most_in_a_window(pages: Sequence[_Page], rows: int) -> int:
+    """The most bytes of the pages that any ``rows`` rows in a row are spread over."""
+    most = begin = size = inner = 0  # ``inner``: the values of the window's pages but the first
+    for end, page in enumerate(pages):
+        size += page.size
+        inner += page.values if end > begin else 0
+        while begin < end and inner - page.values + 2 > rows:
+            size -= pages[begin].size
+            begin += 1
+            inner -= pages[begin].values
+        most = max(most, size)
+    return most
+
+
+def _chunk(file: pq.ParquetFile, stream: IO[bytes], group: int, at: int, source: str) -> _Chunk:
+    column, meta = file.schema.column(at), file.metadata.row_group(group).column(at)
+    start = meta.data_page_offset
+    if meta.has_dictionary_page and 0 < meta.dictionary_page_offset < start:
+        start = meta.dictionary_page_offset
+    name, is_text = str(column.path), column.physical_type == "BYTE_ARRAY"
+    try:
+        pages = list(_pages(stream, start, start + meta.total_compressed_size, meta.num_values))
+    except (IndexError, OverflowError, ValueError, OSError):
+        raise InputError(
+            f'{source}: row group {group + 1}, column "{name[:80]}": damaged: a page has no header that can be read. '
+            "Write or download it again."
+        ) from None
+    for page in pages:
+        if is_text and page.encoding in {_DELTA_LENGTHS, _DELTA_BYTES} and page.values > _MOST_DELTAS:
+            raise _too_large(source, group, name, f"a page of {page.values:,} values")
+    width = column.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else 12
+    longest = _longest(stream, pages, str(meta.compression)) if is_text else 0
+    return _Chunk(name, width, longest, pages, repeated=column.max_repetition_level > 0)
+
+
+def _longest(stream: IO[bytes], pages: Sequence[_Page], compression: str) -> int:
+    """Bytes of the longest text that the pages may repeat: by a dictionary, or as the beginning of the value before."""
+    longest = max((page.size for page in pages if page.encoding == _DELTA_BYTES), default=0)
+    if any(page.encoding in _BY_DICTIONARY for page in pages if page.kind != _DICTIONARY):
+        dictionaries = [page for page in pages if page.kind == _DICTIONARY]
+        longest = max([longest, *(_longest_entry(stream, page, compression) for page in dictionaries)])
+    return longest
+
+
+def _longest_entry(stream: IO[bytes], page: _Page, compression: str) -> int:
+    if page.size <= _SMALL_DICTIONARY or page.values > _MANY_ENTRIES or page.size > at_most(MOST_BYTES):
+        return page.size
+    import pyarrow as pa
+
+    stream.seek(page.body[0])
+    data = stream.read(page.body[1])
+    try:
+        if compression != "UNCOMPRESSED":
+            codec = "lz4_raw" if compression == "LZ4" else compression.lower()
+            data = pa.Codec(codec).decompress(data, decompressed_size=page.size, asbytes=True)
+        longest = at = 0
+        for _ in range(page.values):
+            length = int.from_bytes(data[at : at + 4], "little")
+            longest = max(longest, length)
+            at += 4 + length
+    except (pa.ArrowException, OSError, ValueError):
+        return page.size  # whatever reads it next says why
+    return min(longest, page.size)
+
+
+def _pages(stream: IO[bytes], start: int, end: int, values: int) -> Iterator[_Page]:
+    """The pages of a column chunk, as far as Arrow reads them. IndexError or ValueError where no header can be read."""
+    seen = 0
+    while start < end and seen < values:
+        header, length = _header(stream, start, end)
+        size, packed = _number(header, 2), _number(header, 3)
+        of_kind = header.get({_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}.get(kind := _number(header, 1), 0), {})
+        if not isinstance(of_kind, dict) or size < 0 or packed < 0:
+            raise ValueError("no page")
+        count = _number(of_kind, 1) if of_kind else 0
+        if count < 0:
+            raise ValueError("no page")
+        encoding = _number(of_kind, 4 if kind == _DATA_V2 else 2) if of_kind else 0
+        if of_kind:
+            yield _Page(kind, count, size, encoding, (start + length, packed))
+        seen += 0 if kind == _DICTIONARY else count
+        start += length + packed
+
+
+def _number(fields: dict[int, Any], name: int) -> int:
+    value = fields.get(name)
+    if not isinstance(value, int):
+        raise ValueError(f"field {name} is missing")  # noqa: TRY004  # the file is wrong, not the caller
+    return value
+
+
+def _header(stream: IO[bytes], start: int, end: int) -> tuple[dict[int, Any], int]:
+    """The fields of a page's header, by number, and its length."""
+    size = _HEADER_BYTES
+    while True:
+        stream.seek(start)
+        data = stream.read(min(size, end - start))
+        try:
+            return _struct(data, 0, 0)
+        except IndexError:  # statistics may make it long
+            if size > _LONGEST_HEADER or len(data) < size:
+                raise
+            size *= 8
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    found: dict[int, Any] = {}
+    name = 0
+    if depth > 8:
+        raise ValueError("nested too deeply")
+    while kind := data[at] & 15:
+        step = data[at] >> 4
+        at += 1
+        if step:
+            name += step
+        else:
+            name, at = _integer(data, at)
+        found[name], at = _value(data, at, kind, depth)
+    return found, at + 1
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[object, int]:
+    """A value of one of Thrift's compact types; only numbers and structs are of use here."""
+    if kind in {1, 2}:
+        return kind == 1, at
+    if kind == 3:
+        return data[at], at + 1
+    if kind in {4, 5, 6}:
+        return _integer(data, at)
+    if kind == 7:
+        return None, at + 8
+    if kind == 8:
+        length, at = _varint(data, at)
+        return None, at + length
+    if kind == 12:
+        return _struct(data, at, depth + 1)
+    raise ValueError("a list in a page's header")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number without end")
+
+
+def _integer(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(data, at)
+    return value >> 1 ^ -(value & 1), at

@@ -1,0 +1,128 @@
+"""Parquet as tables, a batch at a time and only the columns that are needed, in a memory that no file decides."""
+
+from __future__ import annotations
+
+import io
+from contextlib import contextmanager
+from itertools import groupby
+from typing import IO, TYPE_CHECKING
+
+from robin_cli.datasets import lines
+from robin_cli.datasets.parquet_pages import batch_rows, most_unpacked
+from robin_cli.model.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+_BUFFER_BYTES = 2**20
+_AT_ONCE_BYTES = 2**28
+
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError, MemoryError)
+"""What pyarrow raises for damaged files and values it has no Python type for: its own errors are subclasses of these,
+but for ArrowException itself, and its converters add Python's."""
+
+
+def read_table(stream: IO[bytes], source: str, columns: Sequence[str]) -> pa.Table:
+    """The columns of a Parquet file, of those that it has.
+
+    Raises InputError for a damaged file, and for one that takes too much memory to decode.
+    """
+    import pyarrow as pa
+
+    file, schema = opened_file(stream, source)
+    names = [name for name in schema.names if name in columns]
+    with readable(source):
+        plain = pa.schema([field.with_type(_plain_type(field.type)) for field in map(schema.field, names)])
+    return pa.Table.from_batches(list(batches(file, stream, source, names)), plain)
+
+
+def table_batches(stream: IO[bytes], source: str, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of a Parquet file, some rows at a time. Raises InputError as :func:`read_table`."""
+    file, schema = opened_file(stream, source)
+    yield from batches(file, stream, source, list(filter(wanted, schema.names)))
+
+
+def check_table(stream: IO[bytes], source: str, columns: Collection[str]) -> None:
+    """Look whether columns of a Parquet file can be read at once; back to its beginning. InputError as :func:`read_table`."""
+    file, schema = opened_file(stream, source)
+    names = [name for name in schema.names if name in columns]
+    with readable(source):
+        if most_unpacked(file, stream, _leaves(file, names), source) > _AT_ONCE_BYTES:
+            for _ in batches(file, stream, source, names):
+                pass  # they are counted, one at a time
+    stream.seek(0)
+
+
+def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Schema]:
+    """A Parquet file whose row groups are not held whole, and its schema. InputError for a damaged one."""
+    import pyarrow.parquet as pq
+
+    with readable(source):
+        # Without a buffer size, or with pre_buffer, pyarrow holds whole row groups: 930 MB where this takes 110.
+        file = pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        return file, file.schema_arrow
+
+
+def batches(file: pq.ParquetFile, stream: IO[bytes], source: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The columns' batches, each of so few rows that it fits into memory; InputError as :func:`read_table`."""
+    leaves = _leaves(file, columns)
+    packed = stream.seek(0, io.SEEK_END)
+    total = 0
+    with readable(source):
+        at_a_time = batch_rows(file, stream, leaves, source)
+        for rows, groups in groupby(range(len(at_a_time)), key=at_a_time.__getitem__):
+            # One thread: the work is in making Python strings, and more threads only hold more batches in memory.
+            for packed_batch in file.iter_batches(rows, row_groups=list(groups), columns=leaves, use_threads=False):
+                batch = _expanded(packed_batch)
+                total += batch.nbytes
+                lines.check_unpacked(total, packed, source)
+                if total > lines.MAX_FILE_BYTES:
+                    raise lines.file_too_long(source)
+                yield batch
+
+
+def _leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[str]:
+    paths = [file.schema.column(at).path for at in range(len(file.schema))]
+    return [path for path in paths if any(path == name or path.startswith(f"{name}.") for name in columns)]
+
+
+def _expanded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with every text written out, as its rows will hold it: categories of pandas hide how large it is."""
+    import pyarrow as pa
+
+    types = [_plain_type(each) for each in batch.schema.types]
+    if types == batch.schema.types:
+        return batch
+    return pa.record_batch(list(map(pa.Array.cast, batch.columns, types)), names=batch.schema.names)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without dictionaries, at any depth."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        listed = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return listed(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        inner = [kind.field(at) for at in range(kind.num_fields)]
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in inner])
+    return kind
+
+
+@contextmanager
+def readable(source: str) -> Iterator[None]:
+    """What pyarrow raises, as InputError."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (*_UNREADABLE, pa.ArrowException) as error:
+        reason = shown((str(error).splitlines() or [type(error).__name__])[0], 160)
+        raise InputError(
+            f"{source}: not a Parquet file that can be read: {reason.rstrip('.')}. Write or download it again."
+        ) from None

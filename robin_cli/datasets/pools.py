@@ -1,0 +1,240 @@
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from robin_cli.datasets.checking import as_number, pair_of
+from robin_cli.datasets.fields import MISSING, Fields, fields_of, found_at, is_in, names_in
+from robin_cli.datasets.lines import check_unpacked
+from robin_cli.datasets.parquet_tables import read_table
+from robin_cli.datasets.rows import BadRow, Row, place
+from robin_cli.datasets.sources import Source, expanded, opened
+from robin_cli.files import remote
+from robin_cli.files.local import reading
+from robin_cli.model.errors import InputError, shown
+
+_WANTED = (
+    "A pool of people's ratings has prompt, response, and their ratings: a list of whole numbers, or a row a worker."
+)
+
+_LARGEST = 2**31
+_COLUMNS = ("pair_id", "attribute", "rating")
+_Rating = tuple[str | None, str | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Recorded ratings of one judge and attribute, pair by pair.
+
+    Attributes:
+        name: the judge and attribute, as in the file's ``attribute`` column; the file's name without one.
+        pair_ids: K of them, in the order they first appear.
+        ratings: for each pair its ratings, int64, shape (at least 1,).
+        human: human ratings of the pairs, shape (K,), nan where there is none; None where the source has no such thing.
+    """
+
+    name: str
+    pair_ids: tuple[str, ...]
+    ratings: tuple[NDArray[np.int64], ...]
+    human: NDArray[np.float64] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many ratings there are in all."""
+        return sum(len(each) for each in self.ratings)
+
+    @property
+    def constant(self) -> int:
+        """How many pairs have a single rating: whatever is drawn from them, it never varies."""
+        return sum(len(each) == 1 for each in self.ratings)
+
+
+def load_pools(name: str | Path) -> Mapping[str, Pool]:
+    """The pools of ``name``, by name, in order.
+
+    A run directory; or files in any format that :func:`robin_cli.datasets.pairs.load_pairs` reads, also several by a glob: a
+    long table ``pair_id, rating``, which an optional ``attribute`` column splits; or a data set in which several people rated a
+    pair, as HelpSteer2's disagreements or Summarize From Feedback's axis files, where each attribute is a pool. Rows without a
+    rating are left out.
+
+    Raises:
+        InputError: no such file, an unknown format, a missing column, ratings that are not whole numbers, or none at all; or
+            a data set in which no pair has two ratings.
+    """
+    names = expanded([name])
+    path = Path(names[0])
+    if len(names) == 1 and not remote.scheme_of(names[0]) and path.is_dir():
+        try:
+            return {pool: _with_human(each, path) for pool, each in _pools(_judgments(path), path).items()}
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{path}: cannot be read ({error})") from None
+    fields = fields_of({})
+    ratings: list[_Rating] = []
+    of_people = False
+    for each in names:
+        with opened(each, fields.paths | {*_COLUMNS}) as source:
+            first = next(source.table.rows, None)
+            columns = source.table.names or (_names_of(first[1]) if first else [])
+            rows = chain([first] if first else [], source.table.rows)
+            if _is_long(columns, fields, source.name):
+                ratings += _in_table(source, rows, None if "attribute" in columns else path.stem)
+            else:
+                ratings += _of_people(source, rows, fields)
+                of_people = True
+    pools = _pools(pa.table([pa.array(each) for each in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS), path)
+    if of_people and all(pool.constant == len(pool.pair_ids) for pool in pools.values()):
+        raise InputError(
+            f"{', '.join(names[:3])}: no pair has two ratings, so there is nothing to draw from. {_WANTED} HelpSteer2's "
+            "is disagreements.jsonl.gz"
+        )
+    if not pools:
+        raise InputError(f"{path}: holds no ratings")
+    return pools
+
+
+def panel_pool(judge: str, attribute: str) -> str:
+    """What the pool of one judge and attribute is called, where a run has several judges."""
+    return f"{judge}/{attribute}"
+
+
+def _pools(table: pa.Table, path: Path) -> dict[str, Pool]:
+    """The pools of a table of pair_id, attribute and rating."""
+    names = table["attribute"]
+    if names.null_count:
+        raise InputError(f"{path}: {names.null_count} ratings have no attribute; name one, or leave the column out")
+    return {name: _pool(name, table.filter(pc.equal(names, name)), path) for name in pc.unique(names).to_pylist()}
+
+
+def _pool(name: str, table: pa.Table, path: Path) -> Pool:
+    try:
+        values = pc.cast(table["rating"], pa.float64()).to_numpy()
+        whole = pc.cast(table["rating"], pa.int64()).to_numpy()
+    except pa.ArrowException:
+        values, whole = np.empty(0), np.ones(1)
+    if not np.array_equal(values, whole):
+        raise InputError(f"{path}: ratings must be whole numbers")
+    keys = pc.cast(table["pair_id"], pa.string()).combine_chunks().dictionary_encode()
+    if keys.null_count:
+        raise InputError(f"{path}: {keys.null_count} rows have no pair_id")
+    codes = keys.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes))[:-1]
+    return Pool(name, tuple(keys.dictionary.to_pylist()), tuple(np.split(whole[order].astype(np.int64), ends)))
+
+
+def _judgments(run: Path) -> pa.Table:
+    folder = run / "judgments"
+    segments = [] if folder.is_symlink() else sorted(folder.glob("*.parquet"))
+    if not segments:
+        raise InputError(f"{run}: a folder, but no run with finished judgments in it")
+    tables, unpacked, packed = [], 0, 0
+    for segment in segments:
+        with reading(segment) as file:
+            tables.append(read_table(file, str(segment), (*_COLUMNS, "judge")))
+            unpacked, packed = unpacked + tables[-1].nbytes, packed + file.seek(0, io.SEEK_END)
+        check_unpacked(unpacked, packed, str(run))
+    table = pa.concat_tables(tables, promote_options="default")
+    if wrong := [name for name in _COLUMNS if table.column_names.count(name) != 1]:
+        raise InputError(f'{run}: its judgments must have one column "{wrong[0]}"; restore judgments/ from a copy')
+    table = table.filter(pc.is_valid(table["rating"]))
+    if not table.num_rows:
+        raise InputError(f"{run}: holds no ratings")
+    # Judgments without the judge's name are from before there could be several.
+    if "judge" not in table.column_names or table["judge"].null_count or len(table["judge"].unique()) < 2:
+        return table
+    names = pc.binary_join_element_wise(table["judge"], table["attribute"], "/")
+    return table.set_column(table.column_names.index("attribute"), "attribute", names)
+
+
+def _with_human(pool: Pool, run: Path) -> Pool:
+    """The pool of a run with the human ratings of its pairs, where they have any of this attribute."""
+    names = (pool.name, pool.name.rpartition("/")[2])
+    path = run / "pairs.parquet"
+    with reading(path) as file:
+        pairs = read_table(file, str(path), ("pair_id", *names))
+    attribute = next((name for name in names if name in pairs.column_names), None)
+    if attribute is None:
+        return pool
+    known = dict(zip(pairs["pair_id"].to_pylist(), pairs[attribute].to_pylist(), strict=True))
+    human = [known.get(pair_id) for pair_id in pool.pair_ids]
+    return replace(pool, human=np.array([np.nan if value is None else value for value in human], dtype=np.float64))
+
+
+def _names_of(row: Row | BadRow) -> list[str]:
+    return [] if isinstance(row, BadRow) else [*row, *names_in(row)]
+
+
+def _is_long(columns: Sequence[str], fields: Fields, source: str) -> bool:
+    """Whether these are the columns of a long table of ratings. InputError where one of them is missing."""
+    missing = [each for each in ("pair_id", "rating") if each not in columns]
+    if len(missing) == 1 and not (fields.prompt.is_among(columns) and fields.response.is_among(columns)):
+        found = ", ".join(map(shown, columns[:12]))
+        raise InputError(f'{source}: no column "{missing[0]}"; found {found}. A pool has pair_id, rating')
+    return not missing
+
+
+def _in_table(source: Source, rows: Iterable[tuple[int, Row | BadRow]], name: str | None) -> Iterator[_Rating]:
+    """The ratings of a long table; ``name`` stands for the attribute where the table has none."""
+    for number, row in rows:
+        here = place(source.name, source.table.unit, number)
+        if isinstance(row, BadRow):
+            _raise_bad(here, row)
+        rating = _whole(row.get("rating"), "rating", here)
+        if rating is not None:
+            # Where some rows have an attribute, all need one.
+            attribute = row.get("attribute", name) if ("attribute" in row) == (name is None) else None
+            yield _text(row.get("pair_id")), _text(attribute), rating
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _of_people(source: Source, rows: Iterable[tuple[int, Row | BadRow]], fields: Fields) -> Iterator[_Rating]:
+    """The ratings of a data set: a list is those of that many people, a number that of one; rows with the same id add theirs.
+
+    Raises InputError for a row that cannot be used, and for ratings that are not whole numbers.
+    """
+    texts: dict[str, tuple[str, str]] = {}
+    for number, row in rows:
+        here = place(source.name, source.table.unit, number)
+        if isinstance(row, BadRow):
+            _raise_bad(here, row)
+        if missing := [each.path for each in fields.required() if not is_in(row, each)]:
+            there = ", ".join(shown(name) for name in list(names_in(row))[:12])
+            raise InputError(f'{here}: no field "{missing[0]}"; found {there or "none"}. {_WANTED}')
+        try:
+            pair, _ = pair_of(row, fields)
+        except BadRow as bad:
+            _raise_bad(here, bad)
+        if texts.setdefault(pair.pair_id, (pair.prompt, pair.response)) != (pair.prompt, pair.response):
+            raise InputError(
+                f'{here}: the id "{shown(pair.pair_id)}" is that of another text, too. Give each text an id of its own'
+            )
+        for field in fields.ratings:
+            path, value = found_at(row, field)
+            for each in value if isinstance(value, list) else [] if value is MISSING else [value]:
+                if (rating := _whole(each, path, here)) is not None:
+                    yield pair.pair_id, field.name, rating
+
+
+def _whole(value: object, field: str, here: str) -> int | None:
+    """The rating that a value is, None where it says that there is none."""
+    number = as_number(value)
+    if number is None or number != number:
+        return None
+    if not number.is_integer() or abs(number) > _LARGEST:
+        raise InputError(f'{here}: the rating in field "{field}" is {shown(value)}. Pools hold whole numbers')
+    return int(number)
+
+
+def _raise_bad(here: str, bad: BadRow) -> NoReturn:
+    """The fact alone: its own next step is for robin judge, whose flags are not known here."""
+    raise InputError(f"{here}: {str(bad).partition('. ')[0]}. Correct or remove the row. {_WANTED}") from None

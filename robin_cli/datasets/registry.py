@@ -1,0 +1,133 @@
+"""What DATA may name: robin's own formats, a file each in formats/, and those that installed packages add.
+
+A package adds one by an entry point of the group ``robin.datasets``, called by the end of a file's name, with the dot
+(``.db``), or the scheme of an address (``notion``): a function from the path or the address to its rows, dicts or Pairs.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+from robin_cli.datasets import formats, lines
+from robin_cli.datasets.rows import BadRow, Format, Reader, Row, Scheme, Table, kind
+from robin_cli.files import compression, remote
+from robin_cli.model import plugins
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.records import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+GROUP = "robin.datasets"
+_HEAD_BYTES = 2**16
+_BUFFER_BYTES = 2**20
+
+_Found = TypeVar("_Found")
+
+
+class Plugin(plugins.Plugin):
+    """What installed packages say they read under one name."""
+
+    def table(self, address: str, source: str) -> Table:
+        """The rows that the package has for a path or an address. InputError, naming it, for whatever goes wrong."""
+        return Table(None, "row", self._rows(address, source))
+
+    def _rows(self, address: str, source: str) -> Iterator[tuple[int, Row | BadRow]]:
+        with self.loaded(source, "read") as read:
+            found = read(address)
+            if not isinstance(found, Iterable):
+                raise TypeError(f"it gives {kind(found)}, not rows")
+            for number, row in enumerate(found, 1):
+                yield number, _plain_row(row)
+
+
+def _plain_row(row: object) -> Row | BadRow:
+    if isinstance(row, Pair):
+        own: Row = {"pair_id": row.pair_id, "prompt": row.prompt, "response": row.response, **row.human}
+        return own if row.reference is None else {**own, "reference": row.reference}
+    if isinstance(row, dict):
+        return row
+    return BadRow(f"the row is {kind(row)}, not a dict or a Pair", "not an object")
+
+
+def format_of(name: str) -> Reader | Plugin | None:
+    """What reads a file of this name, or None: the longest end that is known counts."""
+    whole, packed = compression.split_suffix(name.lower())
+    if packed and (found := _longest(whole, _own()[0])):
+        return _unpacking(found.read, packed) if found.packable else None
+    known: dict[str, Format | Plugin] = {**_plugins(), **_own()[0]}
+    each = _longest(name.lower(), known)
+    return each.read if isinstance(each, Format) else each
+
+
+def scheme_reader(scheme: str) -> Scheme | Plugin:
+    """What reads addresses of this scheme, of robin's or of a package. InputError where nothing does."""
+    found: dict[str, Scheme | Plugin] = {**_plugins(), **_own()[1]}
+    if scheme in found:
+        return found[scheme]
+    others = ", ".join(f"{each}://" for each in (*_own()[1], *_plugins()) if not each.startswith("."))
+    raise InputError(
+        f"{shown(scheme)}://…: nothing reads such addresses. Name a file, or an address by {remote.KNOWN}, or {others}."
+    )
+
+
+def reader_by_content(stream: BinaryIO, source: str) -> Reader:
+    """What reads a stream, by what it begins with; back to its beginning. InputError where it is compressed twice."""
+    head = stream.read(_HEAD_BYTES)
+    packed = _packed(head)
+    if packed:
+        stream.seek(0)
+        head = lines.Unpacked(stream, source, packed).read(_HEAD_BYTES)
+        if again := _packed(head):
+            raise InputError(f"{source}: is compressed twice; unpack it once, as {compression.NAMES[again]}.")
+    stream.seek(0)
+    text = head.removeprefix(lines.BOM).lstrip()
+    begins = {begin: each.read for each in _own()[0].values() for begin in each.begins}
+    reader = begins[max((begin for begin in begins if text.startswith(begin)), key=len)]
+    return _unpacking(reader, packed) if packed else reader
+
+
+def known() -> str:
+    """The ends of names that are known, for an error's next step."""
+    text = [name for name, each in _own()[0].items() if each.packable]
+    others = [name for name in (*_own()[0], *_plugins()) if name not in text and name.startswith(".")]
+    return f"{', '.join(text)} (each also with {', '.join(compression.NAMES)}) and {', '.join(others)}"
+
+
+def _packed(head: bytes) -> str:
+    return next((suffix for magic, suffix in compression.MAGIC.items() if head.startswith(magic)), "")
+
+
+def _unpacking(reader: Reader, suffix: str) -> Reader:
+    def read(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:
+        return reader(io.BufferedReader(lines.Unpacked(stream, source, suffix), _BUFFER_BYTES), source, wanted)
+
+    return read
+
+
+def _longest(name: str, known: Mapping[str, _Found]) -> _Found | None:
+    ends = [each for each in known if each.startswith(".") and name.endswith(each)]
+    return known[max(ends, key=len)] if ends else None
+
+
+@cache
+def _own() -> tuple[dict[str, Format], dict[str, Scheme]]:
+    """The formats and the schemes of the modules in formats/."""
+    modules = [import_module(each.name) for each in iter_modules(formats.__path__, f"{formats.__name__}.")]
+    return (
+        {name: each for module in modules for name, each in getattr(module, "FORMATS", {}).items()},
+        {name: each for module in modules for name, each in getattr(module, "SCHEMES", {}).items()},
+    )
+
+
+def _plugins() -> dict[str, Plugin]:
+    found: dict[str, Plugin] = {}
+    for each in plugins.plugins(GROUP).values():
+        name = each.name.lower().removesuffix("://")
+        found[name] = Plugin(name, (*(found[name].entries if name in found else ()), *each.entries))
+    return found

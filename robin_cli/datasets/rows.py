@@ -1,0 +1,102 @@
+"""What the readers of every format hand on: rows, each a dict or the reason it cannot be used."""
+
+from __future__ import annotations
+
+import gc
+import math
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Literal, NamedTuple
+
+Row = dict[str, object]
+
+Unit = Literal["line", "row"]
+
+
+def place(source: str, unit: Unit, number: int) -> str:
+    """Where a row stands, for an error."""
+    return f"{source}:{number}" if unit == "line" else f"{source}:row {number}"
+
+
+class BadRow(Exception):
+    """One row that cannot be used: the fact and the next step. The place is put before it where the file is known.
+
+    ``reason`` is the fact in a few words, without what is particular to the row, for counting.
+    """
+
+    def __init__(self, said: str = "", reason: str = "cannot be read") -> None:
+        super().__init__(said)
+        self.reason = reason
+
+
+class Table(NamedTuple):
+    """An open file as rows.
+
+    ``names`` are the columns where the format states them before the first row, else None. ``unit`` says what the
+    numbers before the rows count, from 1: physical lines of the file, or rows of data.
+    """
+
+    names: list[str] | None
+    unit: Unit
+    rows: Iterator[tuple[int, Row | BadRow]]
+
+
+Reader = Callable[[BinaryIO, str, Collection[str]], Table]
+"""``reader(stream, source, wanted)``: the rows of an open file. ``source`` names it in errors; of the columns, those in
+``wanted`` are enough. Raises InputError, at once or while the rows are read, for what spoils the whole file."""
+
+Scheme = Callable[[str, Collection[str]], Table]
+"""``scheme(address, wanted)``: the rows at an address. Raises as a Reader."""
+
+
+class Format(NamedTuple):
+    """A kind of file: what reads it, how its bytes begin where they come without a name, and whether it may be compressed."""
+
+    read: Reader
+    begins: tuple[bytes, ...] = ()
+    packable: bool = True
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """No cyclic garbage collection: it would go through millions of new pairs, and take a quarter of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+_INDEX = re.compile(r"-?\d{1,9}")
+
+
+def is_index(step: str) -> bool:
+    """Whether a step of a path is the place of an item in a list: from 0, or from the end with a minus."""
+    return _INDEX.fullmatch(step) is not None
+
+
+def leads_into(path: str, name: str) -> bool:
+    """Whether a path goes on into the list that is called so, as choices.0.text into choices."""
+    return path.startswith(f"{name}.") and is_index(path[len(name) + 1 :].partition(".")[0])
+
+
+def kind(value: object) -> str:
+    """What a value is, in a user's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    words = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+    words[bytes] = "binary data"
+    return words.get(type(value), f"a {type(value).__name__}")
+
+
+def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError, before: int = 0) -> str:
+    """What to say of bytes that are not UTF-8; the offset counts from 0, ``before`` bytes before ``data``."""
+    return (
+        f"byte 0x{data[error.start]:02X} at offset {before + error.start} is not UTF-8. "
+        "Save the file as UTF-8 (iconv -f latin1 -t utf-8, if that is what it is)."
+    )

@@ -1,0 +1,201 @@
+"""What DATA may name, opened as rows: files, quoted globs, standard input, addresses, and what packages add."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import hashlib
+import os
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
+
+import orjson
+
+from robin_cli.datasets import lines
+from robin_cli.datasets.registry import Plugin, format_of, known, reader_by_content, scheme_reader
+from robin_cli.datasets.rows import BadRow, Reader, Row, Table
+from robin_cli.files import remote
+from robin_cli.model.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+STDIN = "-"
+"""The name that means standard input."""
+
+
+class Source(NamedTuple):
+    """One place of rows, open: what errors call it, its rows, and the SHA-256 of it, to be asked for after the rows."""
+
+    name: str
+    table: Table
+    sha256: Callable[[], str]
+
+
+def expanded(names: Iterable[str | Path]) -> list[str]:
+    """The names with each glob replaced by the files it matches, sorted; every file once, where it comes first.
+
+    A name under which there is a file is that file, also with brackets in it. InputError for a glob without a match.
+    """
+    found: dict[object, str] = {}
+    for name in map(str, names):
+        if remote.is_remote(name):
+            with _readable(remote.public_name(name)):
+                found.update((each, each) for each in remote.matches(name) if each not in found)
+        elif name == STDIN or remote.scheme_of(name):
+            found.setdefault(name, name)
+        else:
+            pattern = glob.has_magic(name) and not os.path.lexists(name)
+            for each in _matches(name) if pattern else [name]:
+                found.setdefault(Path(each).absolute(), each)
+    return list(found.values())
+
+
+def _matches(pattern: str) -> list[str]:
+    found = glob.glob(pattern, recursive=True)  # noqa: PTH207  # Path.glob takes no absolute pattern
+    matches = sorted(each for each in found if not Path(each).is_dir())
+    if not matches:
+        raise InputError(f"{shown(pattern, 200)}: matches no file. Check the pattern: ls {shown(pattern, 200)}")
+    return matches
+
+
+@contextmanager
+def opened(name: str, wanted: Collection[str]) -> Iterator[Source]:
+    """The source of this name, of whose columns those in ``wanted`` are enough.
+
+    Raises InputError where there is no such thing, for what cannot be read (also while the body reads the rows), and
+    for an empty file.
+    """
+    if remote.is_remote(name):
+        with _downloaded(name, wanted) as source:
+            yield source
+    elif remote.scheme_of(name):
+        yield _at(name, wanted)
+    elif name == STDIN:
+        with _readable("standard input"):  # into memory: prompts are not to lie on disks that they pass through
+            if sys.stdin is None:
+                raise InputError("standard input: is closed; pipe the pairs into it, or name a file")
+            yield in_memory(lines.read_piped(sys.stdin.buffer, "standard input"), "standard input", wanted)
+    else:
+        source_name = name.encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
+        with _readable(source_name):
+            reader = _reader(Path(name), source_name)
+            with Path(name).open("rb") as raw:
+                yield _source(raw, source_name, reader, wanted, name)
+
+
+def in_memory(stream: BinaryIO, source: str, wanted: Collection[str]) -> Source:
+    """What lies in memory, in the format that it begins with. Raises InputError as :func:`opened`."""
+    with _readable(source):
+        stream.seek(0)
+        return _source(stream, source, reader_by_content(stream, source), wanted)
+
+
+def _source(
+    stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Collection[str], path: str | Path = ""
+) -> Source:
+    stream.seek(0)
+    sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
+    stream.seek(0)
+    if not stream.read(1):
+        raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
+    stream.seek(0)
+    if isinstance(reader, Plugin):
+        return Source(source, reader.table(str(path), source), lambda: sha256)
+    return Source(source, reader(stream, source, wanted), lambda: sha256)
+
+
+@contextmanager
+def _downloaded(name: str, wanted: Collection[str]) -> Iterator[Source]:
+    """The source at an address, out of a copy that is for this user only and gone afterwards."""
+    source = remote.public_name(name)
+    own_name = source.removesuffix("?…").rpartition("/")[2]
+    reader = format_of(own_name)
+    with _readable(source), tempfile.TemporaryDirectory() as folder:
+        # A plug-in wants a name to open; what has none is not left behind by a process that is killed.
+        path = Path(folder) / "".join(Path(own_name).suffixes)
+        with path.open("x+b") if isinstance(reader, Plugin) else tempfile.TemporaryFile() as copy:
+            if not remote.download(name, copy, lines.MAX_FILE_BYTES):
+                raise lines.file_too_long(source)
+            copy.seek(0)
+            yield _source(copy, source, reader or reader_by_content(copy, source), wanted, path)
+
+
+def _at(address: str, wanted: Collection[str]) -> Source:
+    """The rows that a scheme of robin's or of a package has, and the SHA-256 of those that were read."""
+    reader = scheme_reader(remote.scheme_of(address))
+    if isinstance(reader, Plugin):
+        source = remote.public_name(address)
+        table = reader.table(address, source)
+    else:
+        source, table = address, reader(address, wanted)
+    digest = hashlib.sha256()
+
+    def rows() -> Iterator[tuple[int, Row | BadRow]]:
+        for number, row in table.rows:
+            try:
+                digest.update(orjson.dumps(row, default=str))
+            except TypeError:  # half a surrogate pair, or a number past 64 bits
+                digest.update(repr(row).encode())
+            yield number, row
+
+    return Source(source, table._replace(rows=rows()), digest.hexdigest)
+
+
+def _reader(path: Path, source: str) -> Reader | Plugin:
+    """What reads the file; InputError if it is none, or of no known format."""
+    if path.is_dir():
+        inside = sorted(each.name for each in islice(path.iterdir(), 10_000) if format_of(each.name))
+        found = f" It holds {', '.join(shown(name) for name in inside[:3])}." if inside else ""
+        raise InputError(f"{source}: a folder, not a file.{found} Name a file, or several by a glob in quotes.")
+    if not path.exists():
+        _raise_missing(path, source)
+    if not path.is_file():
+        raise InputError(f"{source}: not a regular file, and it is read twice. Save the data to a file first.")
+    reader = format_of(path.name)
+    if reader is None:
+        raise InputError(
+            f"{source}: the format is not known by this name. Rename or convert the file: robin reads {known()}."
+        )
+    return reader
+
+
+def _raise_missing(path: Path, source: str) -> NoReturn:
+    if path.is_symlink():
+        raise InputError(f"{source}: a link to a file that is not there. Name the file itself, or make the link anew.")
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{source}: no such file, and no folder {shown(str(folder), 200)}. Check the path.")
+    names: list[str] = []
+    with suppress(OSError):  # a folder may be entered without the right to list it
+        names = [each.name for each in islice(folder.iterdir(), 10_000)]
+    close = difflib.get_close_matches(path.name, names)
+    readable = sorted(name for name in names if format_of(name))[:3]
+    if close:
+        step = f"Did you mean {' or '.join(shown(name, 200) for name in close)}?"
+    elif readable:
+        step = f"The folder has {', '.join(shown(name, 200) for name in readable)}."
+    else:
+        step = "Check the path."
+    raise InputError(f"{source}: no such file. {step}")
+
+
+@contextmanager
+def _readable(source: str) -> Iterator[None]:
+    """What the system and the network raise while a file is found and read, as InputError."""
+    try:
+        yield
+    except remote.RemoteError as error:
+        raise InputError(f"{source}: {error.strerror}. {error.step}.") from None
+    except PermissionError:
+        raise InputError(
+            f"{source}: you may not read it. Ask for the right to, or copy it (ls -l shows whose it is)."
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"{source}: cannot be read: {error.strerror or shown(error, 80)}. Check the path and the disk."
+        ) from None

@@ -1,0 +1,150 @@
+"""One judge at several addresses: each call goes where there is most room, and away from what fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from robin_cli.dispatch.limited import Dispatched
+from robin_cli.dispatch.limiter import UNTIL_ONE_ENDS, Line, Permit
+from robin_cli.dispatch.retrying import Retrying
+from robin_cli.model.errors import EndpointError
+from robin_cli.model.exchange import Failure, Question, Reply
+
+_FAILURES = 3
+_OPEN_S = 5.0
+_LONGEST_OPEN_S = 120.0
+
+
+class CircuitBreaker:
+    """Whether an endpoint is asked: closed, it is; open, it is not; half-open, by one call at a time.
+
+    It opens after three failures in a row, for 5 s, then 10, up to two minutes, and closes with the first success.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._open_until = float("-inf")
+
+    @property
+    def closed(self) -> bool:
+        """Whether the endpoint is asked without restraint."""
+        return self._failures < _FAILURES
+
+    @property
+    def open_s(self) -> float:
+        """Seconds until one call may look whether the endpoint is back; 0 where it is closed or half-open."""
+        return max(0.0, self._open_until - self._clock())
+
+    def failed(self, *, for_good: bool = False) -> bool:
+        """A call failed, or the endpoint cannot be used (``for_good``); True where this opened a closed circuit."""
+        if self.open_s:
+            return False  # one of many that were under way as it opened: it says nothing new
+        was_closed = self.closed
+        self._failures = max(self._failures + 1, _FAILURES if for_good else 0)
+        if not self.closed:
+            open_s = min(_LONGEST_OPEN_S, _OPEN_S * 2.0 ** min(10, self._failures - _FAILURES))
+            self._open_until = self._clock() + open_s
+        return was_closed and not self.closed
+
+    def succeeded(self) -> bool:
+        """A call was answered; True where this closed the circuit."""
+        was_open = not self.closed
+        self._failures, self._open_until = 0, float("-inf")
+        return was_open
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Endpoint:
+    name: str
+    judge: Retrying
+    breaker: CircuitBreaker
+
+    @property
+    def bears(self) -> int:
+        return self.judge.bears if self.breaker.closed else 1
+
+    @property
+    def load(self) -> float:
+        """Requests under way over those it bears; 1 or more: there is no room."""
+        limiter = self.judge.limiter
+        return limiter.under_way / (limiter.limit if self.breaker.closed else 1)
+
+
+class Failover(Dispatched):
+    """Asks one of ``judges``, by the room they have; where that fails and another is at work, that.
+
+    An endpoint that fails, or that cannot be used (a key refused, a model unknown), has its circuit opened; its calls move to
+    the others. Where all are open, whoever asks last sees what was said.
+
+    Args:
+        judges: by the name of the endpoint, at least two.
+        clock: seconds, monotonic.
+        notify: called with one line when a circuit opens and when it is closed again.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[tuple[str, Retrying]],
+        *,
+        clock: Callable[[], float],
+        notify: Callable[[str], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.judges = [judge for _, judge in judges]
+        self._endpoints = [_Endpoint(name, judge, CircuitBreaker(clock)) for name, judge in judges]
+        self._notify = notify
+        self.line = Line(self._take, sleep)
+        for endpoint in self._endpoints:
+            endpoint.judge.limiter.watch(self.line.look_again)
+
+    @property
+    def bears(self) -> int:
+        """Requests that may be under way now, at all endpoints whose circuit is not open; at least 1."""
+        return max(1, sum(endpoint.bears for endpoint in self._endpoints if not endpoint.breaker.open_s))
+
+    @property
+    def ceiling(self) -> int:
+        return sum(endpoint.judge.ceiling for endpoint in self._endpoints)
+
+    async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
+        """Ask an endpoint, and another where that fails; EndpointError where none can be used."""
+        while True:
+            permit = permit or await self.acquire()
+            endpoint = next(each for each in self._endpoints if each.judge.limiter is permit.limiter)
+            try:
+                outcome = await endpoint.judge.ask(question, permit)
+            except EndpointError as error:
+                if not self._others(endpoint):
+                    raise
+                self._failed(endpoint, str(error), for_good=True)
+            else:
+                if isinstance(outcome, Reply) or outcome.permanent:
+                    if endpoint.breaker.succeeded():
+                        self._notify(f"{endpoint.name}: answers again")
+                    return outcome
+                if not self._others(endpoint):
+                    return outcome
+                self._failed(endpoint, outcome.detail, for_good=False)
+            permit = None
+
+    def _failed(self, endpoint: _Endpoint, why: str, *, for_good: bool) -> None:
+        if endpoint.breaker.failed(for_good=for_good):
+            self._notify(f"{endpoint.name}: circuit open, tried again now and then ({why})")
+
+    def _others(self, endpoint: _Endpoint) -> bool:
+        return any(each is not endpoint and not each.breaker.open_s for each in self._endpoints)
+
+    def _take(self) -> Permit | float:
+        wait_s = UNTIL_ONE_ENDS
+        for endpoint in sorted(self._endpoints, key=lambda each: each.load):
+            if endpoint.breaker.open_s:
+                wait_s = min(wait_s, endpoint.breaker.open_s)
+            elif endpoint.load < 1:
+                taken = endpoint.judge.take()
+                if isinstance(taken, Permit):
+                    return taken
+                wait_s = min(wait_s, taken)
+        return wait_s

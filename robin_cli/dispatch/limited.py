@@ -1,0 +1,107 @@
+"""A judge behind a limiter; and what every judge is for the loop of a run."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from robin_cli.dispatch.limiter import MAX_HOLD_S, Limiter, Line, Permit
+from robin_cli.judges.judge import Judge, Notices
+from robin_cli.model.exchange import Failure, Question, Reply
+
+_SHOWN_HOLD_S = 30.0
+
+
+class Dispatched(Judge):
+    """A judge around judges that is asked with a permit: taken before the call is chosen, so that the choice is not an old one.
+
+    Attributes:
+        judges: what is inside, at least one.
+        line: of those who wait for a permit to begin a call.
+    """
+
+    judges: Sequence[Judge]
+    line: Line
+
+    @property
+    @abstractmethod
+    def bears(self) -> int:
+        """Requests that may be under way now; at least 1."""
+
+    @property
+    @abstractmethod
+    def ceiling(self) -> int:
+        """The most requests that can ever be under way."""
+
+    async def acquire(self) -> Permit:
+        """Wait for a permit to begin a call; FIFO."""
+        return await self.line.acquire()
+
+    @abstractmethod
+    async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
+        """Ask with ``permit``, which is given back, or wait for one. EndpointError as :meth:`Judge.ask`."""
+
+    @property
+    def most_samples(self) -> int:
+        """Ratings that one request brings at most, whichever judge it goes to."""
+        return min(judge.most_samples for judge in self.judges)
+
+    def tokens(self, question: Question) -> int:
+        """Tokens that asking takes in all, about."""
+        return max(judge.tokens(question) for judge in self.judges)
+
+    def most_cost(self, question: Question) -> float:
+        """What asking costs at most, in US dollars, whichever judge it ends at."""
+        return max(judge.most_cost(question) for judge in self.judges)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for judge in self.judges:
+            await judge.aclose()
+
+
+class Limited(Dispatched):
+    """Asks ``judge`` with a permit of ``limiter`` for every request; the limiter learns from what comes of it."""
+
+    def __init__(self, judge: Judge, limiter: Limiter, notices: Notices) -> None:
+        self.judges = (judge,)
+        self.limiter = limiter
+        self.line = limiter.line
+        self._judge = judge
+        self._notices = notices
+
+    @property
+    def bears(self) -> int:
+        return self.limiter.limit
+
+    @property
+    def ceiling(self) -> int:
+        return self.limiter.ceiling
+
+    async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
+        """Make one request, and another, with a permit of its own, where the judge learnt from it what not to send."""
+        outcome = await self._request(question, permit or await self.acquire())
+        while isinstance(outcome, Failure) and outcome.adapted:
+            outcome = await self._request(question, await self.acquire())
+        return outcome
+
+    async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
+        try:
+            self.limiter.charge(permit, self._judge.tokens(question))
+            outcome = await self._judge.ask(question)
+        finally:
+            permit.release()
+        if isinstance(outcome, Reply):
+            usage = outcome.usage
+            self.limiter.succeeded(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+        elif outcome.overloaded:
+            self.limiter.throttled(permit, retry_after_s=outcome.retry_after_s)
+            if outcome.throttled:
+                self._tell(outcome.retry_after_s)
+        return outcome
+
+    def _tell(self, wait_s: float | None) -> None:
+        self._notices.once("too many requests: waiting as it asks, and going on with fewer at a time", key="throttled")
+        if wait_s is not None and wait_s > _SHOWN_HOLD_S:
+            capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
+            self._notices.once(f"the endpoint asks to wait {wait_s:g} s before the next request{capped}")

@@ -1,0 +1,160 @@
+"""What may pass is asked again: at once, later, or when the endpoint says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_delay, wait_random_exponential
+from tenacity.stop import stop_base
+
+from robin_cli.dispatch.limited import Dispatched, Limited
+from robin_cli.dispatch.limiter import MAX_HOLD_S, UNTIL_ONE_ENDS, Line, Permit
+from robin_cli.judges.judge import Notices
+from robin_cli.model.exchange import Failure, Question, Reply
+
+_PATIENCE_S = 600.0
+"""How long one call may be told "too many requests" before it is given up."""
+
+_EXPONENTIAL = wait_random_exponential(multiplier=0.5, max=60.0)
+_LONGEST_PACED_BACKOFF_S = 4.0
+"""Where the limiter spreads the requests, a call that was one too many need not stay away for long."""
+
+_LOOKS_EVERY_S = 2.0
+_NEWEST = 1 / 16
+_ANSWERS_ENOUGH = 0.25
+"""Where one in four of the latest requests was answered, the endpoint is there, and no call stays away for long."""
+
+
+class Retrying(Dispatched):
+    """Asks ``judge`` again after transient failures: exponential back-off with full jitter.
+
+    A call in back-off has no permit: another is made meanwhile. As many may be in back-off as may be under way. Calls that are
+    made again wait in the limiter's own line, which is served first.
+
+    Args:
+        max_retries: retries after errors; "too many requests" is no error, and waited out.
+        sleep: for tests; seconds.
+    """
+
+    def __init__(
+        self,
+        judge: Limited,
+        *,
+        max_retries: int,
+        notices: Notices,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.judges = (judge,)
+        self.limiter = judge.limiter
+        self._judge = judge
+        self._max_retries = max_retries
+        self._notices = notices
+        self._sleep = sleep
+        self._answered_part = 0.0  # of the latest requests; an average that forgets
+        self._in_backoff = 0
+        self.line = Line(self.take, sleep)
+        self.limiter.watch(self.line.look_again)
+
+    @property
+    def bears(self) -> int:
+        return self._judge.bears
+
+    @property
+    def ceiling(self) -> int:
+        return self._judge.ceiling
+
+    def take(self) -> Permit | float:
+        """A permit to begin a call, or how long to wait, see :class:`Line`."""
+        return UNTIL_ONE_ENDS if self._in_backoff >= self.bears else self.limiter.take()
+
+    async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
+        """Ask until there is an answer, a failure for good, or no patience left; EndpointError as :meth:`Judge.ask`."""
+        started = time.monotonic()
+        outcome = await self._attempt(question, permit)
+        if not _may_pass(outcome):
+            return outcome
+        first: Reply | Failure | None = outcome
+
+        async def attempt() -> Reply | Failure:
+            # tenacity costs a tenth of a call's CPU, so it is set up for calls that failed: its first attempt is that failure.
+            nonlocal first, outcome
+            if first is not None:
+                first = None
+            else:
+                outcome = await self._attempt(question, None)
+            return outcome
+
+        async def sleep(seconds: float) -> None:
+            told = isinstance(outcome, Failure) and outcome.retry_after_s is not None
+            self._in_backoff += 1
+            try:
+                await (self._sleep(seconds) if told else self._back_off(seconds))
+            finally:
+                self._in_backoff -= 1
+                self.limiter.look_again()  # a call may be begun in its place
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(_may_pass),
+            stop=_Errors(self._max_retries) | stop_after_delay(_PATIENCE_S),
+            wait=self._wait,
+            sleep=sleep,
+            retry_error_callback=_failure_of,
+        )
+        outcome = await retrying(attempt)
+        return replace(outcome, latency_s=time.monotonic() - started) if isinstance(outcome, Failure) else outcome
+
+    async def _attempt(self, question: Question, permit: Permit | None) -> Reply | Failure:
+        outcome = await self._judge.ask(question, permit)
+        self._answered_part += _NEWEST * (isinstance(outcome, Reply) - self._answered_part)
+        if isinstance(outcome, Failure) and outcome.transient and not outcome.throttled:
+            self._notices.once(f"{outcome.detail}; trying again", key=outcome.reason)
+        return outcome
+
+    def _wait(self, state: RetryCallState) -> float:
+        failure, backoff_s = _failure_of(state), _EXPONENTIAL(state)
+        if failure.throttled and self.limiter.adapts:
+            backoff_s = min(backoff_s, _LONGEST_PACED_BACKOFF_S)
+        if failure.retry_after_s is None:
+            return backoff_s
+        # Spread the return of callers that were all told the same second.
+        return min(failure.retry_after_s, MAX_HOLD_S) + min(backoff_s, 1.0)
+
+    async def _back_off(self, seconds: float) -> None:
+        """Wait so long, or, looking now and then, until the endpoint is seen to answer what it is asked.
+
+        Long back-offs are for endpoints that are away. Where only some requests fail, the last calls of a run would wait them
+        out alone.
+        """
+        await self._sleep(seconds % _LOOKS_EVERY_S)
+        for _ in range(int(seconds // _LOOKS_EVERY_S)):
+            if self._answered_part >= _ANSWERS_ENOUGH:
+                return
+            await self._sleep(_LOOKS_EVERY_S)
+
+
+class _Errors(stop_base):
+    """Stop a call after ``most`` retries of errors, or after as many tries as its failure allows."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._errors = self._bounded = 0
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        failure = _failure_of(retry_state)
+        self._errors += not failure.throttled
+        self._bounded += failure.tries is not None
+        return self._errors > self._most or self._bounded == failure.tries
+
+
+def _may_pass(outcome: Reply | Failure) -> bool:
+    return isinstance(outcome, Failure) and outcome.transient
+
+
+def _failure_of(state: RetryCallState) -> Failure:
+    outcome = state.outcome.result() if state.outcome else None
+    if not isinstance(outcome, Failure):
+        raise TypeError("only failures are retried")
+    return outcome

@@ -1,0 +1,172 @@
+"""Writing what a user named: a path, a device, a pipe, an open descriptor or an address; never over a run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePath, PurePosixPath
+from typing import IO
+
+from robin_cli.files import remote
+from robin_cli.files.local import FLAGS, NAME_KEPT, check_whole_file, remove_leftovers, whole_file
+
+if sys.platform != "win32":
+    import fcntl
+
+_STALE_S = 3600.0
+"""A temporary file beside an output that nothing was written to for so long is of a process that was killed."""
+
+_OF_A_RUN = frozenset(
+    {"journal.jsonl", "lock", "manifest.json", "pairs.parquet", "rescued.jsonl", "state.parquet", "variances.parquet"}
+)
+
+_DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>\d+)(/task/\d+)?/fd")
+
+
+@contextmanager
+def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """Open what a user named to be written to; it may not be able to seek.
+
+    A device, a pipe or a descriptor (/dev/stdout, /dev/fd/3) is written through, a link is followed. A regular file appears
+    whole or not at all, with the permissions of the one before it; a file at an address whole or not at all, too.
+
+    Args:
+        mode: the permissions of a new file, of which the umask is taken.
+
+    Raises:
+        OSError: it cannot be written; ``strerror`` says why.
+    """
+    if remote.is_remote(str(name)):
+        _refuse_remote_runs(str(name))
+        with remote.upload(str(name)) as file:
+            yield file
+        return
+    stream = _stream(Path(name))
+    if stream is not None:
+        with stream:
+            yield stream
+        return
+    path = _real(name)
+    remove_leftovers(path.parent, of=lambda found: found == path.name[:NAME_KEPT], older_than_s=_STALE_S)
+    try:
+        before = path.stat()
+    except FileNotFoundError:
+        before = None
+    with whole_file(path, mode=mode if before is None else 0o600) as file:
+        yield file
+        if before is not None:
+            _become_like(file.fileno(), before)
+
+
+def check_output_file(name: str | Path) -> None:
+    """Raise what :func:`output_file` would, as far as can be known without writing; OSError."""
+    if remote.is_remote(str(name)):
+        remote.check_upload(str(name))
+        _refuse_remote_runs(str(name))
+        return
+    path = Path(name)
+    descriptor = _descriptor(path)
+    if descriptor is not None and sys.platform != "win32":
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise PermissionError(errno.EACCES, "it is open for reading only", str(name))
+        return
+    kind = _kind(path)
+    if kind is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(name))
+    if kind in {None, stat.S_IFREG}:
+        check_whole_file(_real(name))
+
+
+def added_to(name: str | Path) -> IO[bytes]:
+    """Open what a user named to be added to, unbuffered; new, it is for its owner only. A pipe that nobody reads is no such.
+
+    Raises:
+        OSError: it cannot be written, or a run is kept in it.
+    """
+    path = _real(name) if _kind(Path(name)) in {None, stat.S_IFREG} else Path(name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | FLAGS
+    descriptor = os.open(path, flags, 0o600)
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "ab", 0)
+
+
+def _become_like(descriptor: int, before: os.stat_result) -> None:
+    """Give an open file owner and permissions of the one that it replaces, as far as this user may."""
+    if os.name == "nt":
+        return
+    now = os.fstat(descriptor)
+    with suppress(OSError):
+        if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+            os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, before.st_mode & 0o777)
+
+
+def _real(name: str | Path) -> Path:
+    """Where a regular file of this name is or will be. OSError where a run is kept in it."""
+    path = Path(os.path.realpath(name))
+    _refuse_runs(str(path), path, lambda each: Path(each).exists())
+    return path
+
+
+def _refuse_remote_runs(address: str) -> None:
+    scheme, _, place = address.partition("://")
+    _refuse_runs(address, PurePosixPath(place), lambda each: remote.exists(f"{scheme}://{each}"))
+
+
+def _refuse_runs(name: str, path: PurePath, exists: Callable[[PurePath], bool]) -> None:
+    """OSError where ``path`` is one of a run's own files: written over, answers that were paid for would be lost."""
+    run = path.parent.parent if path.parent.name == "judgments" else path.parent
+    own = path.name in _OF_A_RUN or path.name.endswith(("rescued.jsonl", "rescued-rejected.jsonl"))
+    if (own or run != path.parent) and all(exists(run / each) for each in ("manifest.json", "pairs.parquet")):
+        raise OSError(errno.EEXIST, "a run is kept in it", name)
+
+
+def _kind(path: Path) -> int | None:
+    """What stands at ``path`` or where it leads, as stat.S_IFMT says; None for nothing. OSError for what can hold no output."""
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)  # also where the system lets nobody follow a link, as others' in /tmp
+    except FileNotFoundError:
+        return None
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    if kind == stat.S_IFSOCK:
+        raise OSError(errno.ENXIO, "it is a socket", str(path))
+    return kind
+
+
+def _stream(path: Path) -> IO[bytes] | None:
+    """What ``path`` names, to be written through; None for a regular file and for nothing."""
+    descriptor = _descriptor(path)
+    if descriptor is not None:
+        sys.stdout.flush()  # it may be the same
+        return os.fdopen(os.dup(descriptor), "wb")
+    if _kind(path) in {None, stat.S_IFREG}:
+        return None
+    return os.fdopen(os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0)), "wb")
+
+
+def _descriptor(path: Path) -> int | None:
+    """The open file of this process that ``path`` names, as /dev/stdout and /dev/fd/3 do; None for any other path.
+
+    A shell's >(…) is such a path too. To open it by name would begin a redirected file anew, or put another in its place.
+
+    Raises:
+        OSError: no such file was open when this process was started: what has the number now is robin's own.
+    """
+    for _ in range(40):  # as many links as a system follows
+        folder = _DESCRIPTORS.fullmatch(os.path.realpath(path.parent))
+        if folder and path.name.isdecimal() and folder["process"] in {None, str(os.getpid())}:
+            descriptor = int(path.name)
+            if descriptor > 2 and not os.get_inheritable(descriptor):
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(path))
+            os.fstat(descriptor)
+            return descriptor
+        if not path.is_symlink():
+            return None
+        path = path.parent / os.readlink(path)  # noqa: PTH115  # Path.readlink would do, but for the type of its error
+    return None

@@ -1,0 +1,198 @@
+"""Files at addresses, s3://, gs://, https://; the only file that knows fsspec.
+
+Both ways go through a whole copy on this machine: what is read is one state of the file, whatever happens to it meanwhile,
+and what is written appears there when it is complete. Credentials are those of the user's other tools (AWS_PROFILE, gcloud,
+~/.netrc): an address that holds some is refused, and the query of a signed one stands in nothing that robin shows or writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import re
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from robin_cli.model.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LIBRARIES = {
+    "s3": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "https": "fsspec",
+    "http": "fsspec",
+    "memory": "fsspec",
+}
+"""The schemes, and the library that opens each. memory:// is within this process, for tests."""
+
+KNOWN = "https://, s3:// and gs://"
+_WEB = ("http", "https")
+_CHUNK_BYTES = 2**20
+_BLOCK_BYTES = 2**24
+_WAIT_S = 60.0
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_REFUSED = frozenset(
+    {"PermissionError", "NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "RefreshError"}
+)
+
+
+class RemoteError(OSError):
+    """A file at an address cannot be read or written: ``strerror`` is the fact, ``step`` what to do."""
+
+    def __init__(self, fact: str, step: str) -> None:
+        super().__init__(errno.EREMOTEIO if hasattr(errno, "EREMOTEIO") else errno.EIO, fact)
+        self.step = step
+
+
+def scheme_of(name: str) -> str:
+    """The scheme of an address, in small letters; "" for a path."""
+    found = _SCHEME.match(name)
+    return found[1].lower() if found else ""
+
+
+def is_remote(name: str) -> bool:
+    """Whether a name is an address that this module opens."""
+    return scheme_of(name) in _LIBRARIES
+
+
+def public_name(name: str) -> str:
+    """An address as it may be shown and recorded: without its query, which may be a signature.
+
+    Raises:
+        InputError: it names no host, or holds a user or a password.
+    """
+    scheme = scheme_of(name)
+    try:
+        _, host, path, query, _ = urlsplit(name)
+    except ValueError:
+        host = path = query = ""
+    if not host or not name.isprintable():
+        raise InputError(f"{scheme}://…: names no file. Write it as {scheme}://HOST/FILE.")
+    if "@" in host:
+        raise InputError(
+            f"{scheme}://…: holds a user or a password, which would be written to disk. Leave it out: credentials are those of "
+            "your other tools (~/.netrc, AWS_PROFILE, gcloud auth application-default login)."
+        )
+    if scheme not in _WEB:
+        return name  # a ? is part of a name there, or of a pattern
+    return f"{scheme}://{host}{path}{'?…' if query else ''}"
+
+
+def matches(pattern: str) -> list[str]:
+    """The files that a pattern at an address matches, sorted, or the address itself where it is none.
+
+    Raises:
+        InputError: as :func:`public_name`; or it matches none. RemoteError: it cannot be looked at.
+    """
+    shown = public_name(pattern)
+    if scheme_of(pattern) in _WEB or not glob.has_magic(pattern):
+        return [pattern]
+    with _heard(pattern):
+        files = _filesystem(pattern)
+        if files.exists(pattern):
+            return [pattern]
+        found = sorted(files.unstrip_protocol(each) for each in files.glob(pattern) if files.isfile(each))
+    if not found:
+        raise InputError(f"{shown}: matches no file. Check the pattern.")
+    return found
+
+
+def download(name: str, file: IO[bytes], most: int) -> bool:
+    """Copy the file at an address into ``file``; False where it has more than ``most`` bytes. Raises RemoteError."""
+    # Of the web in one request: asked for its size first, a server refuses a signature, or says nothing of its errors.
+    how = {"block_size": 0, "size": 1} if scheme_of(name) in _WEB else {"block_size": _BLOCK_BYTES}
+    with _heard(name), _filesystem(name).open(name, "rb", **how) as there:
+        while chunk := there.read(_CHUNK_BYTES):
+            file.write(chunk)
+            if file.tell() > most:
+                return False
+    return True
+
+
+@contextmanager
+def upload(name: str) -> Iterator[IO[bytes]]:
+    """Open a file that is put at an address once it is complete, or not at all. Raises RemoteError, and InputError."""
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole"
+        with whole.open("xb") as file:
+            yield file
+        with _heard(name):
+            _filesystem(name).put_file(str(whole), name)
+
+
+def check_upload(name: str) -> None:
+    """Raise what :func:`upload` would, as far as can be known without writing; it is not known who may only write."""
+    public_name(name)
+    if scheme_of(name) in _WEB:
+        raise RemoteError("nothing is written there", "Write to s3:// or gs://, or to a file")
+    if name.endswith("/"):
+        raise RemoteError("it is a folder", "Name a file in it")
+    with _heard(name):
+        files, bucket = _filesystem(name), name.split("/", 3)[2]
+        try:
+            there = files.exists(name) or scheme_of(name) == "memory" or files.exists(bucket)
+        except PermissionError:
+            return
+        if not there:
+            raise RemoteError(f"there is no bucket {bucket}", "Make it, or name another")
+
+
+def exists(name: str) -> bool:
+    """Whether there is a file at an address. Raises RemoteError."""
+    with _heard(name):
+        return bool(_filesystem(name).exists(name))
+
+
+def _filesystem(name: str) -> Any:
+    import fsspec
+
+    scheme = scheme_of(name)
+    options: dict[str, Any] = {"use_listings_cache": False}
+    if scheme in _WEB:
+        import aiohttp
+
+        # Bytes as they lie there: unpacked on the way, they would be another file than the name says, of any size.
+        options["client_kwargs"] = {
+            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=_WAIT_S, sock_read=_WAIT_S),
+            "headers": {"Accept-Encoding": "identity"},
+            "auto_decompress": False,
+            "trust_env": True,
+        }
+    return fsspec.filesystem(scheme, **options)
+
+
+@contextmanager
+def _heard(name: str) -> Iterator[None]:
+    """What the libraries and the network raise, as RemoteError without their words, which may hold what was signed."""
+    try:
+        yield
+    except (InputError, RemoteError):
+        raise
+    except Exception as error:  # noqa: BLE001  # botocore, aiohttp and google.auth have no class in common
+        raise RemoteError(*_reason(error, name)) from None
+
+
+def _reason(error: Exception, name: str) -> tuple[str, str]:
+    kinds = {each.__name__ for each in type(error).__mro__}
+    if isinstance(error, ImportError):
+        library = _LIBRARIES[scheme_of(name)]
+        return f"needs {library}, which is not installed", 'Install it: pip install "robin-judge[remote]"'
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file", "Check the address"
+    status = next((getattr(error, each) for each in ("status", "code") if hasattr(error, each)), None)
+    if kinds & _REFUSED or status in {401, 403}:
+        return (
+            "access is refused",
+            "Credentials are those of your other tools (AWS_PROFILE, gcloud, ~/.netrc); check them",
+        )
+    if isinstance(status, int):
+        return f"the server answers with HTTP {status}", "Check the address, or try again later"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "there is no space left for a copy of it", "Free some, or set TMPDIR to a larger disk"
+    return f"it cannot be reached or read ({type(error).__name__})", "Check the address and the network"

@@ -1,0 +1,117 @@
+"""What an endpoint supports, found out by asking it one judgment in a few ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from robin_cli.judges.judge import Judge
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.replies import Completion, Problem
+from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
+from robin_cli.model.records import Rating, Scale
+from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation, expected_rating
+from robin_cli.parsing.ratings import parse_rating
+from robin_cli.parsing.structured import place_of_rating
+
+_SEVERAL = 4
+_SEED = 20
+_FEW_LOGPROBS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What was seen; one entry None: it could not be found out.
+
+    Attributes:
+        reply, rating: the first judgment, and what was read out of it.
+        choices: answers that one request for 4 brought, 1 to 4.
+        logprobs: whether log probabilities of tokens come with an answer.
+        expectation: what an answer with them would be rated by them, or why by its text; None where none came, or no rating.
+        seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
+        usage, usage_of_several: whether the endpoint counts tokens itself, of one choice and of several.
+        repeats: whether all answers without a seed, of the first request and of the one for 4, were the same to the letter.
+        system_role: whether a system message is taken.
+        sent: the parameters of a request after what was refused was learnt.
+        requests: how many answers all this took.
+    """
+
+    reply: Reply
+    rating: Rating
+    choices: int
+    logprobs: bool | None
+    expectation: Expectation | None
+    seed: str
+    usage: bool
+    usage_of_several: bool
+    repeats: bool
+    system_role: bool
+    sent: tuple[str, ...]
+    requests: int
+
+
+async def capabilities_of(
+    judge: OpenAIJudge, patient: Judge, messages: Sequence[Message], scale: Scale
+) -> Capabilities | Failure:
+    """Ask for one judgment: plainly, four at once, with log probabilities, and twice with one seed.
+
+    Args:
+        judge: what is asked.
+        patient: the same with retries around it.
+        messages, scale: of the judgment.
+
+    Returns:
+        What was seen; the failure where not even the plain question is answered.
+
+    Raises:
+        EndpointError: the endpoint cannot be used.
+    """
+    first = await patient.ask(Question(messages))
+    if isinstance(first, Failure):
+        return first
+    several = await patient.ask(Question(messages, samples=_SEVERAL))
+    logprobs = await _with_logprobs(judge, messages)
+    seeded = [await patient.ask(Question(messages, seed=_SEED)) for _ in range(2)]
+    answer = first.answers[0]
+    others = [each.text for each in several.answers] if isinstance(several, Reply) else []
+    return Capabilities(
+        reply=first,
+        rating=parse_rating(answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal),
+        choices=len(several.answers) if isinstance(several, Reply) else 1,
+        logprobs=logprobs.logprobs if isinstance(logprobs, Completion) else None if _may_pass(logprobs) else False,
+        expectation=_expectation(logprobs.answers[0], scale) if isinstance(logprobs, Completion) else None,
+        seed=_seed(judge, seeded),
+        usage=not first.usage.estimated,
+        usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
+        repeats=bool(others) and set(others) == {answer.text},
+        system_role=judge.takes_system,
+        sent=tuple(sorted(judge.parameters())),
+        requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded)),
+    )
+
+
+async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Completion | Problem:
+    """An answer with as many log probabilities a token as a run asks for, or with the fewer that it is content with."""
+    outcome = await judge.probe(messages, {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
+    if isinstance(outcome, Completion) or _may_pass(outcome):
+        return outcome
+    return await judge.probe(messages, {"logprobs": True, "top_logprobs": _FEW_LOGPROBS})
+
+
+def _may_pass(problem: Problem) -> bool:
+    return isinstance(problem, Failure) and problem.transient
+
+
+def _expectation(answer: Answer, scale: Scale) -> Expectation | None:
+    at = place_of_rating(answer.text, answer_format="text")
+    return None if at is None or not answer.tokens else expected_rating(answer.tokens, answer.text, at, scale)
+
+
+def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:
+    if "seed" not in judge.parameters():
+        return "refused"
+    texts: list[Any] = [each.answers[0].text for each in seeded if isinstance(each, Reply)]
+    if len(texts) < len(seeded):
+        return "unknown"
+    return "honoured" if texts[0] == texts[1] else "accepted"

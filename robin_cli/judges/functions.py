@@ -1,0 +1,213 @@
+"""Judges that others wrote: a function from messages to text, or a Judge of a package; checked, so that neither harms a run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from functools import partial
+from queue import SimpleQueue
+from threading import Semaphore, Thread
+from typing import Any
+
+from robin_cli.judges.judge import Judge, Options
+from robin_cli.judges.metering import Meter
+from robin_cli.judges.redaction import Redactor
+from robin_cli.judges.replies import MOST_IN_TEXT, clean_text, too_long
+from robin_cli.model.errors import EndpointError, RobinError
+from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
+from robin_cli.model.records import Usage
+
+_EXCERPT = 300
+_MOST = 2.0**53
+_REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
+"""A judge from Python, ``async`` or not: chat messages in, the text of an answer out."""
+
+
+def name_of(function: Function) -> str:
+    """What a function is called in a run: by its module and its name in there."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return re.sub(r"[^\w.-]+", "", f"{named.__module__}.{named.__qualname__}", flags=re.ASCII)
+
+
+class _DaemonThreads(Executor):
+    """Makes calls by at most so many threads. Unlike a ThreadPoolExecutor's, the process waits for none of them as it ends."""
+
+    def __init__(self, most: int) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._most = most
+        self._threads = 0
+        self._idle = Semaphore(0)
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._calls.put((future, partial(call, *args, **named)))
+        if not self._idle.acquire(blocking=False) and self._threads < self._most:
+            self._threads += 1
+            Thread(target=self._work, name="robin-judge", daemon=True).start()
+        return future
+
+    def end(self) -> None:
+        """Let the threads go, each once it has done what it is at."""
+        for _ in range(self._threads):
+            self._calls.put(None)
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            future, function = call
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function())
+                except BaseException as error:  # noqa: BLE001  # whoever waits for it is told
+                    future.set_exception(error)
+            self._idle.release()
+
+
+class FunctionJudge(Judge):
+    """Asks a function; one that is not ``async`` is called in threads."""
+
+    def __init__(self, function: Function, options: Options) -> None:
+        self._function = function
+        self._model = options.model
+        self._awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004  # whether calling it gives a coroutine, not whether it can be called
+        )
+        self._threads = None if self._awaited else _DaemonThreads(options.at_a_time)
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        """Call the function with messages of its own; what it raises is raised."""
+        started = time.monotonic()
+        messages: list[Message] = [dict(message) for message in question.messages]
+        if self._threads is None:
+            said: Any = self._function(messages)
+        else:
+            said = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, messages)
+        if inspect.isawaitable(said):
+            said = await said
+        if isinstance(said, str):
+            return Reply((Answer(said),), self._model, Usage(), None, time.monotonic() - started)
+        if isinstance(said, Reply | Failure):
+            return said
+        raise EndpointError(f"{self._model}: gave {type(said).__name__}, not text; return the answer as a str")
+
+    async def aclose(self) -> None:
+        """Let the threads go; one that is still at work is not waited for."""
+        if self._threads is not None:
+            self._threads.end()
+
+
+class Checked(Judge):
+    """A judge of somebody else's: what it raises is a failure that may pass, what it answers is made fit to be kept.
+
+    Args:
+        meter: completes the usage of replies.
+    """
+
+    def __init__(self, judge: Judge, options: Options, meter: Meter) -> None:
+        self._judge = judge
+        self._options = options
+        self._meter = meter
+        self._redactor = Redactor("none")
+
+    @property
+    def most_samples(self) -> int:
+        return max(1, self._judge.most_samples)
+
+    def tokens(self, question: Question) -> int:
+        """Tokens of the prompt, estimated, and the most that its answers should have."""
+        characters = sum(len(message["content"]) for message in question.messages)
+        return self._meter.tokens(characters) + self._options.max_tokens * question.samples
+
+    def most_cost(self, question: Question) -> float:
+        """What asking costs at most, in US dollars, by the price that was given or by the judge's own word."""
+        given = self._meter.most(question.messages, self._options.max_tokens, question.samples)
+        return max(given, self._judge.most_cost(question))
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        """Ask within the time there is; EndpointError where the judge itself says that it cannot be used."""
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._options.timeout_s):
+                outcome = await self._judge.ask(question)
+            if isinstance(outcome, Failure):
+                return self._failure(outcome)
+            return self._reply(question, outcome)
+        except RobinError:
+            raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            reason, detail = "judge_error", "the judge's own work was cancelled"
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # loose in the loop, these would hang the run
+            raise EndpointError(f"{self._options.model}: ended with {type(error).__name__}; mend the judge") from error
+        except TimeoutError:
+            reason, detail = "timeout", f"no answer within {self._options.timeout_s:g} s (--timeout)"
+        except Exception as error:  # noqa: BLE001  # a stranger's code may raise anything
+            reason, detail = "judge_error", self._shown(f"{type(error).__name__}: {error}")
+        return Failure(reason, detail, time.monotonic() - started)
+
+    async def aclose(self) -> None:
+        await self._judge.aclose()
+
+    def _reply(self, question: Question, reply: Reply) -> Reply | Failure:
+        answers = tuple(
+            replace(each, text=clean_text(each.text), finish_reason=_short(each.finish_reason))
+            for each in reply.answers
+        )
+        if not answers:
+            return Failure("judge_error", "a reply without answers", reply.latency_s)
+        characters = sum(len(answer.text) for answer in answers)
+        if characters > self._options.max_reply_bytes * MOST_IN_TEXT:
+            return too_long(f"answers of {characters:,} characters")
+        usage = self._meter.measured(question.messages, answers, _counted(reply.usage))
+        return Reply(
+            answers[: question.samples],
+            _short(reply.model) or "",
+            usage,
+            _short(reply.request_id),
+            _number(reply.latency_s) or 0.0,
+        )
+
+    def _failure(self, failure: Failure) -> Failure:
+        return replace(
+            failure,
+            reason=failure.reason if _REASON.fullmatch(str(failure.reason)) else "judge_error",
+            detail=self._shown(failure.detail),
+            latency_s=_number(failure.latency_s) or 0.0,
+            retry_after_s=_number(failure.retry_after_s),
+            adapted=False,
+        )
+
+    def _shown(self, text: str) -> str:
+        return " ".join(self._redactor.error(clean_text(text)).split())[:_EXCERPT]
+
+
+def _counted(usage: Usage) -> Usage:
+    """Usage whose numbers are numbers: what is none, or negative, was not said."""
+    prompt, completion, cached = (
+        None if (value := _number(each)) is None else int(value)
+        for each in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
+    )
+    return replace(
+        usage,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cached_tokens=cached or 0,
+        cost_usd=_number(usage.cost_usd),
+    )
+
+
+def _number(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST
+    return float(value) if is_number else None  # type: ignore[arg-type]  # it is a number
+
+
+def _short(value: object) -> str | None:
+    return None if value is None else clean_text(value)[:_EXCERPT]

@@ -1,0 +1,81 @@
+"""``--debug-http FILE``: every request and what came of it, a JSON object a line, for bug reports; without the key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from robin_cli.files.outputs import added_to
+from robin_cli.model.errors import InputError
+
+_SECRET_NAMES = re.compile(r"auth|cookie|key|token|secret|session|openai-(organization|project)", re.IGNORECASE)
+
+_MOST_SHOWN = 64 * 1024
+"""Bytes of a body, or characters of anything else, that are written."""
+
+
+class HttpLog:
+    """A file that only its owner can read, added to.
+
+    Args:
+        path: the file.
+        redact: takes secrets out of the beginning of a text, so many characters of it.
+        notify: called with one line when the file can be written no more; the run goes on without it.
+
+    Raises:
+        InputError: the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[str, int], str], notify: Callable[[str], None]) -> None:
+        self._path = path
+        self._redact = redact
+        self._notify = notify
+        try:
+            self._file: IO[bytes] | None = added_to(path)
+        except OSError as error:
+            raise InputError(f"--debug-http {path}: cannot be written ({error.strerror}); name another file") from error
+
+    def write(self, url: str, request: Mapping[str, str], sent: bytes, took_s: float, **outcome: Any) -> None:
+        """Add one exchange: ``request`` headers, what was ``sent``; then ``status``, ``headers`` and ``body``, or ``error``."""
+        if self._file is None:
+            return
+        line = {
+            "url": url,
+            "request_headers": self._without_secrets(request),
+            "request_body": self._text(sent),
+            "took_s": round(took_s, 4),
+            **{name: self._shown(value) for name, value in outcome.items()},
+        }
+        try:
+            self._file.write(orjson.dumps(line) + b"\n")
+        except OSError as error:
+            self._notify(f"--debug-http {self._path}: could not be written ({error.strerror}); going on without it")
+            self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _shown(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return self._without_secrets(value)
+        if isinstance(value, bytes | bytearray | str):
+            return self._text(value)
+        return value
+
+    def _without_secrets(self, headers: Mapping[str, str]) -> dict[str, str]:
+        return {
+            name: "[left out]" if _SECRET_NAMES.search(name) else self._text(value) for name, value in headers.items()
+        }
+
+    def _text(self, value: bytes | bytearray | str) -> str:
+        beginning = value[:_MOST_SHOWN]
+        text = beginning if isinstance(beginning, str) else beginning.decode("utf-8", "replace")
+        shown = self._redact(text, _MOST_SHOWN).encode("utf-8", "replace").decode("utf-8")
+        return f"{shown}[and so on, {len(value):,} in all]" if len(value) > _MOST_SHOWN else shown

@@ -1,0 +1,241 @@
+"""A judge behind an OpenAI-compatible endpoint: what is sent, what is learnt of its parameters, and how replies are read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from robin_cli.judges.bodies import TooLong, Unreadable, decoded
+from robin_cli.judges.http_log import HttpLog
+from robin_cli.judges.judge import Judge, Notices
+from robin_cli.judges.metering import Meter, most_tokens
+from robin_cli.judges.redaction import Redactor
+from robin_cli.judges.replies import Completion, Problem, Stop, Unsupported, classify, read_completion, too_long
+from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
+from robin_cli.model.errors import EndpointError
+from robin_cli.model.exchange import Failure, Message, Question, Reply
+from robin_cli.parsing.expectation import TOP_LOGPROBS
+from robin_cli.parsing.structured import STRUCTURES
+
+_FEW_LOGPROBS = 5
+"""Some endpoints give no more for each token."""
+
+_AT_ONCE_BYTES = 16 * 1024
+"""Longer replies are read one after another, each in a turn of the event loop of its own: reading them takes its time."""
+
+
+class OpenAIJudge(Judge):
+    """Asks an endpoint, and learns which parameters it takes.
+
+    Args:
+        endpoint: where and how.
+        meter: completes the usage of replies.
+        notify: called with one line, once each, for what a user should know of this endpoint.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, meter: Meter | None = None, notify: Callable[[str], None]) -> None:
+        self._endpoint = endpoint
+        self._meter = meter or Meter(None)
+        self._redactor = Redactor(endpoint.api_key)
+        self._notices = Notices(endpoint.base_url, notify)
+        self._max_tokens = most_tokens(endpoint.extra_body, endpoint.max_tokens)
+        self._most_samples = 2**31
+        self._top_logprobs = TOP_LOGPROBS
+        self._without: set[str] = set()
+        self._renamed: dict[str, str] = {}
+        self._reading = asyncio.Lock()
+        log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
+        self._transport = Transport(endpoint, log)
+
+    @property
+    def most_samples(self) -> int:
+        return self._most_samples
+
+    def tokens(self, question: Question) -> int:
+        """Tokens of the prompt, estimated, and the most that its answers may have."""
+        characters = sum(len(message["content"]) for message in question.messages)
+        return self._meter.tokens(characters) + self._max_tokens * question.samples
+
+    def most_cost(self, question: Question) -> float:
+        return self._meter.most(question.messages, self._max_tokens, question.samples)
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        """Make one request; a failure is ``adapted``, at most once for each parameter, where the endpoint refuses a parameter.
+
+        Raises:
+            EndpointError: an error after which every call would fail.
+        """
+        body = self._body(question)
+        started = time.monotonic()
+        outcome = await self._send(body)
+        latency_s = time.monotonic() - started
+        match outcome:
+            case Completion():
+                return self._reply(question, body, outcome, latency_s)
+            case Unsupported(_, detail):
+                adapted = self._adapt(outcome, body)
+                return Failure("bad_request", self._redact(detail), latency_s, adapted=adapted)
+            case Failure():
+                return replace(outcome, detail=self._redact(outcome.detail), latency_s=latency_s)
+            case Stop(detail, unkeyed):
+                said = unkeyed if unkeyed and self._endpoint.api_key == "none" else detail
+                raise EndpointError(f"{self._endpoint.base_url}: {self._redact(said)}")
+
+    async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Completion | Problem:
+        """What comes of one request with ``extra`` parameters, after all that was learnt; not retried."""
+        return await self._send({**self._body(Question(messages)), **extra})
+
+    @property
+    def takes_system(self) -> bool:
+        """Whether a system message is taken, as far as is known by now."""
+        return "system" not in self._without
+
+    def parameters(self) -> set[str]:
+        """Names of what is sent along with the messages, after all that was learnt."""
+        return set(self._body(Question([], seed=0))) - {"messages", "model"}
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    def _reply(self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float) -> Reply:
+        usage = self._meter.measured(question.messages, outcome.answers, outcome.usage)
+        came, wanted = len(outcome.answers), body.get("n", 1)
+        if came < wanted and came < self._most_samples:
+            self._most_samples = came
+            self._notices.once(
+                f"asked for {wanted} answers in one request, it gives {came}; asking for {came} at a time"
+            )
+        if usage.estimated:
+            self._notices.once("does not count all tokens: those missing are estimated, and marked so", key="estimated")
+        model = outcome.model or self._endpoint.model
+        reply = Reply(outcome.answers[: question.samples], model, usage, outcome.request_id, latency_s)
+        return self._redactor.reply(reply)
+
+    async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
+        try:
+            response = await self._transport.post(orjson.dumps(body))
+        except Unreachable as error:
+            if error.timed_out:
+                return Failure("timeout", f"no answer within {self._endpoint.timeout_s:g} s (--timeout)")
+            return Failure("connection", f"no connection ({error})")
+        except TooLong as error:
+            return too_long(error)
+        try:
+            if len(response.body) <= _AT_ONCE_BYTES and not response.encoding:
+                return _read(response, self._endpoint.max_reply_bytes)
+            async with self._reading:
+                await asyncio.sleep(0)  # what else waits goes first; and so does what follows the answer before
+                return _read(response, self._endpoint.max_reply_bytes)
+        finally:
+            response.done()
+
+    def _body(self, question: Question) -> dict[str, Any]:
+        endpoint = self._endpoint
+        wanted: dict[str, Any] = {
+            "max_tokens": endpoint.max_tokens,
+            "temperature": endpoint.temperature,
+            "top_p": endpoint.top_p,
+            "seed": question.seed,
+            "n": samples if (samples := min(question.samples, self._most_samples)) > 1 else None,
+            "logprobs": endpoint.logprobs or None,
+            "top_logprobs": self._top_logprobs if endpoint.logprobs and "logprobs" not in self._without else None,
+            **question.structure,
+        }
+        parameters = {
+            self._renamed.get(name, name): value
+            for name, value in wanted.items()
+            if value is not None and name not in self._without
+        }
+        messages = _without_system(question.messages) if not self.takes_system else question.messages
+        return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
+
+    def _adapt(self, refused: Unsupported, body: Mapping[str, Any]) -> bool:
+        """Change what is sent from now on; False if that parameter was not sent or was changed already."""
+        # In all cases another call may have learnt it meanwhile: then this body is just an old one, the next will do.
+        name = refused.parameter
+        if name == "system":
+            if not any(message["role"] == "system" for message in body["messages"]):
+                return False
+            self._without.add("system")
+            self._notices.once("takes no system message; its text goes to the front of the user's")
+            return True
+        sent = name if name in body else self._renamed.get(name, name)
+        if sent not in body or name in self._endpoint.extra_body or sent in self._endpoint.extra_body:
+            return False
+        match name:
+            case "n":
+                self._ask_for_fewer(refused, body["n"])
+            case "max_tokens" if sent == name:
+                self._renamed[name] = "max_completion_tokens"
+                self._notices.once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
+            case "top_logprobs" if body[name] > _FEW_LOGPROBS:
+                self._top_logprobs = _FEW_LOGPROBS
+                self._notices.once(
+                    f"gives fewer log probabilities a token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}"
+                )
+            case "top_logprobs":
+                self._leave_out("logprobs", refused)
+            case _ if name in STRUCTURES:
+                self._leave_out_structure(name, refused, body)
+            case _:
+                self._leave_out(name, refused)
+        return True
+
+    def _ask_for_fewer(self, refused: Unsupported, asked: int) -> None:
+        fewer = max(1, asked // 2)
+        if fewer < self._most_samples:
+            self._most_samples = fewer
+            told = self._redact(refused.detail)
+            self._notices.once(f"refuses {asked} answers in one request ({told}); asking for {fewer} at a time")
+
+    def _leave_out_structure(self, name: str, refused: Unsupported, body: Mapping[str, Any]) -> None:
+        self._without.add(name)
+        if STRUCTURES & body.keys() <= self._without:
+            raise EndpointError(
+                f"{self._endpoint.base_url}: does not enforce this --answer-format ({self._redact(refused.detail)}); another "
+                "may do, text does everywhere: start a new run with it"
+            )
+
+    def _leave_out(self, name: str, refused: Unsupported) -> None:
+        if name in self._without:
+            return
+        self._without.add(name)
+        told = self._redact(refused.detail)
+        if name == "max_tokens" and self._endpoint.bounded:
+            raise EndpointError(
+                f"{self._endpoint.base_url}: takes no longest length for answers ({told}), so --max-cost cannot be held; leave "
+                "--max-cost out"
+            )
+        consequence = ", rating by the text alone" if name == "logprobs" else ""
+        self._notices.once(f'the endpoint refuses "{name}" ({told}); going on without it{consequence}')
+
+    def _redact(self, text: str) -> str:
+        return self._redactor.error(text)[:500]
+
+
+def _read(response: Response, limit: int) -> Completion | Problem:
+    if not 200 <= response.status < 300:
+        with suppress(TooLong, Unreadable):
+            return classify(response.status, decoded(response.body, response.encoding, limit), response.headers)
+        return classify(response.status, b"", response.headers)
+    try:
+        return read_completion(decoded(response.body, response.encoding, limit), response.headers, limit)
+    except TooLong as error:
+        return too_long(error)
+    except Unreadable as error:
+        return Failure("malformed", f"a 200 {error}")
+
+
+def _without_system(messages: Sequence[Message]) -> Sequence[Message]:
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    others = [dict(message) for message in messages if message["role"] != "system"]
+    if system and others:
+        others[0]["content"] = f"{system}\n\n{others[0]['content']}"
+    return others

@@ -1,0 +1,164 @@
+"""``robin serve``: an OpenAI-compatible judge on loopback that answers with recorded ratings.
+
+A real HTTP server with real answers, except that no model reads anything: which recorded pair answers for a prompt is
+decided by a hash of the prompt. So it is good for demos, tests and load trials, and says so in every answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+from aiohttp import web
+
+from robin_cli.datasets.pools import Pool
+from robin_cli.model.records import MODEL_PREFIX
+
+_MAX_BODY = 64 * 2**20
+_MAX_SAMPLES = 128
+_CHARACTERS_PER_TOKEN = 4
+
+
+def _refusal(message: str, code: str, kind: type[web.HTTPException] = web.HTTPBadRequest) -> web.HTTPException:
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+    return kind(text=orjson.dumps({"error": error}).decode(), content_type="application/json")
+
+
+class Replay:
+    """Answers for a set of pools; each pool is a model, ``replay:`` and the name of the pool.
+
+    Args:
+        pools: by name.
+        source: where the ratings come from, told in every answer.
+        latency_s: how long every answer takes, at least 0.
+        seed: of the draws for requests that bring no seed of their own.
+    """
+
+    def __init__(
+        self, pools: Mapping[str, Pool], *, source: str, latency_s: float = 0.0, seed: int | None = None
+    ) -> None:
+        self._pools = {MODEL_PREFIX + name: pool for name, pool in pools.items()}
+        self._source = source
+        self._latency_s = latency_s
+        self._rng = np.random.default_rng(seed)
+        self._number = itertools.count(1)
+        self._started = int(time.time())
+
+    def app(self) -> web.Application:
+        """The server as an aiohttp application."""
+        app = web.Application(client_max_size=_MAX_BODY)
+        app.add_routes(
+            [
+                web.get("/health", self._health),
+                web.get("/v1/models", self._models),
+                web.post("/v1/chat/completions", self._complete),
+            ]
+        )
+        return app
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        return _json({"status": "ok"})
+
+    async def _models(self, _request: web.Request) -> web.Response:
+        entries = [
+            {"id": name, "object": "model", "created": self._started, "owned_by": "robin-replay"}
+            for name in self._pools
+        ]
+        return _json({"object": "list", "data": entries})
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        body = _body(await request.read())
+        pool = self._pools.get(str(body.get("model")))
+        if pool is None:
+            known = ", ".join(self._pools)
+            raise _refusal(f"The model does not exist here; there are: {known}", "model_not_found", web.HTTPNotFound)
+        if body.get("stream"):
+            raise _refusal("'stream' is not supported here", "unsupported_value")
+        samples = 1 if body.get("n") is None else body["n"]
+        if type(samples) is not int or not 1 <= samples <= _MAX_SAMPLES:
+            raise _refusal(f"'n' must be a whole number from 1 to {_MAX_SAMPLES}", "invalid_value")
+        seed = body.get("seed")
+        if seed is not None and (type(seed) is not int or seed < 0):
+            raise _refusal("'seed' must be a whole number, at least 0", "invalid_value")
+        prompt = orjson.dumps(body["messages"])
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+        return _json(self._completion(pool, prompt, samples, seed))
+
+    def _completion(self, pool: Pool, prompt: bytes, samples: int, seed: int | None) -> dict[str, Any]:
+        pair = int.from_bytes(hashlib.sha256(prompt).digest()[:8], "big") % len(pool.pair_ids)
+        rng = self._rng if seed is None else np.random.default_rng([seed, pair])
+        number = next(self._number)
+        # No two answers are alike to the letter, as with a judge that thinks; with a seed, they are what the seed makes them.
+        label = f"{number}." if seed is None else f"of seed {seed}."
+        texts = [
+            f"Feedback: Replay {label}{letter} of a recorded rating of {pool.pair_ids[pair]} in {self._source}; no model read "
+            f"this response.\nRating: {rating}"
+            for letter, rating in enumerate(rng.choice(pool.ratings[pair], size=samples).tolist(), start=1)
+        ]
+        prompt_tokens = len(prompt) // _CHARACTERS_PER_TOKEN
+        completion_tokens = sum(map(len, texts)) // _CHARACTERS_PER_TOKEN
+        return {
+            "id": f"replay-{number}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": MODEL_PREFIX + pool.name,
+            "system_fingerprint": "robin-replay",
+            "choices": [
+                {
+                    "index": index,
+                    "message": {"role": "assistant", "content": text},
+                    "finish_reason": "stop",
+                    "logprobs": None,
+                }
+                for index, text in enumerate(texts)
+            ],
+            "usage": {
+                "prompt_tokens": prompt_tokens,
+                "completion_tokens": completion_tokens,
+                "total_tokens": prompt_tokens + completion_tokens,
+            },
+        }
+
+
+async def serve(replay: Replay, port: int, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+    """Serve on 127.0.0.1 until ``stop`` is set.
+
+    Args:
+        replay: what to answer with.
+        port: 0 for one that is free.
+        ready: called once with the base URL when requests are taken.
+        stop: ends the server, after the requests under way.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    runner = web.AppRunner(replay.app(), access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", port)
+        await site.start()
+        ready(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _body(data: bytes) -> dict[str, Any]:
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise _refusal(f"The body is not JSON: {error}", "invalid_json") from None
+    if not isinstance(body, dict) or not isinstance(body.get("messages"), list) or not body["messages"]:
+        raise _refusal("The body needs a list 'messages'", "missing_required_parameter")
+    return body
+
+
+def _json(content: object) -> web.Response:
+    return web.Response(body=orjson.dumps(content), content_type="application/json")

@@ -1,0 +1,396 @@
+"""What endpoints send back, read without trusting any of it: answers, errors, and how long to wait.
+
+Pure functions of status, headers and body; the many dialects of "OpenAI-compatible" end here.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+from robin_cli.judges.bodies import Body, TooLong
+from robin_cli.model.exchange import Answer, Failure
+from robin_cli.model.records import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """The endpoint refuses one parameter of the request: ask without it, or with another name for it.
+
+    ``parameter`` "system" is the role: its text goes to the front of the user's message.
+    """
+
+    parameter: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Every call would fail like this one; ``unkeyed``: what to say instead where no key was sent."""
+
+    detail: str
+    unkeyed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A well-formed chat completion."""
+
+    answers: tuple[Answer, ...]
+    model: str
+    usage: Usage
+    request_id: str | None
+
+    @property
+    def logprobs(self) -> bool:
+        """Whether log probabilities came with it."""
+        return any(answer.tokens for answer in self.answers)
+
+
+Problem = Failure | Unsupported | Stop
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_QUOTA = _words(r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit")
+_DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only there does Gemini tell a daily quota from one a minute
+_BROKE = _words(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)")
+_KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
+_BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
+_WINDOW = _words(r"context.{0,20}(length|window|size)|exceed_context")
+_TOO_LONG = _words(r"too (long|many tokens)|maximum.{0,20}tokens|`inputs`|request too large")
+_FILTER = _words(r"content.?(filter|policy|management)|responsible.?ai|safety|flagged|requires moderation")
+_MODEL = _words(
+    r"model.{0,80}(not.?found|not exist|unknown|not available|no access)|(unknown|invalid|no such).?model|"
+    r"not a valid model|access to.{0,20}model"
+)
+_TOO_MANY = _words(r"too (large|high|big)|at most|exceed|greater|less than|maximum")
+_REFUSES = _words(
+    r"unsupported|not supported|(does|do) not support|unknown|unrecognized|unexpected|extra input|not permitted|not allowed|"
+    r"must be|only|at most|exceed|greater|invalid|cannot|number of"
+)
+_PARAMETERS = {
+    "max_tokens": re.compile(r"\bmax_tokens\b"),
+    "temperature": re.compile(r"\btemperature\b"),
+    "top_p": re.compile(r"\btop_p\b"),
+    "seed": re.compile(r"\bseed\b"),
+    "top_logprobs": re.compile(r"\btop_logprobs\b"),
+    "logprobs": _words(r"\blog_?probs\b|log probabilit"),
+    "response_format": _words(r"\bresponse_format\b|\bjson_schema\b|structured output"),
+    "structured_outputs": re.compile(r"\bstructured_outputs\b"),
+    "grammar": _words(r"\bgrammar\b"),
+    "n": _words(r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)"""),
+}
+_NO_SYSTEM = _words(
+    r"system.{0,20}(role|message|prompt)s?.{0,30}not (supported|allowed)|"
+    r"(not|n.t) support.{0,20}system.{0,10}(role|message|prompt)|only user and assistant roles"
+)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+_MIB = 1024 * 1024
+MOST_IN_TEXT = 1 / 32
+"""Of the longest reply, the part that may be the text of its answers, in characters: reading ratings takes its time."""
+
+_MOST_LISTS_A_MIB = 50_000
+_MOST_NAMES_A_MIB = 60_000
+"""What makes JSON slow to read. Log probabilities of 20 tokens at each place have 33,000 and 50,000."""
+
+_MOST_CHOICES = 128
+_MOST_TOKENS = 1 << 15
+_MESSAGE = 2000
+"""Characters of an error that are looked at."""
+
+_NAME = 200
+"""Characters that a name has at most: a model's, a request's, that of the reason why an answer ended."""
+
+
+def read_completion(body: Body, headers: Mapping[str, str], limit: int = 4 * _MIB) -> Completion | Problem:
+    """The completion in the body of a 200, or what is wrong with it: an error inside, no choices, HTML, half a body.
+
+    Args:
+        body: of a reply, decompressed.
+        headers: names in lower case.
+        limit: the longest reply that is read, in bytes. Reading one takes no more than some 20 ms for each MiB of it.
+
+    Raises:
+        TooLong: the text of its answers is too long, or it holds so much that reading it would take too long.
+    """
+    lists, names = body.count(b"[") + body.count(b"{"), body.count(b":")
+    if lists > limit / _MIB * _MOST_LISTS_A_MIB or names > limit / _MIB * _MOST_NAMES_A_MIB:
+        raise TooLong(f"a reply of too many parts, in {len(body):,} bytes")
+    content = _json(body)
+    if not isinstance(content, dict):
+        return Failure("malformed", f"a 200 that is no JSON object: {_excerpt(body)}")
+    if content.get("error") or content.get("object") == "error":
+        return _error_in_200(content, headers)
+    choices = content.get("choices")
+    choices = choices[:_MOST_CHOICES] if isinstance(choices, list) else None
+    if not choices or not all(isinstance(choice, dict) for choice in choices):
+        return Failure("malformed", f"a 200 without choices: {_excerpt(body)}")
+    answered = [choice for choice in choices if not choice.get("error")]
+    if not answered:  # OpenRouter's, when the model fails half-way
+        return _error_in_200(choices[0], headers)
+    answers = tuple(_answer(choice) for choice in answered)
+    characters = sum(len(each.text) + len(each.refusal or "") for each in answers)
+    if characters > limit * MOST_IN_TEXT:
+        raise TooLong(f"answers of {characters:,} characters")
+    request_id = headers.get("x-request-id") or content.get("id")
+    return Completion(
+        answers=answers,
+        model=_name(content.get("model")),
+        usage=_usage(content.get("usage"), one_choice="timings" in content),
+        request_id=_name(request_id) or None,
+    )
+
+
+def classify(status: int, body: Body, headers: Mapping[str, str]) -> Problem:
+    """What an HTTP error status with this body means for the run."""
+    if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
+        return Stop(f"the quota of this key for the day is used up ({status}: {_excerpt(body)})")
+    if 300 <= status < 400:
+        return Stop(
+            f"the endpoint redirects ({status}) to {_excerpt(headers.get('location', '?').encode())}; give that address"
+        )
+    error = _error_object(_json(body))
+    return _problem(status, error, _message(error) or _excerpt(body), headers)
+
+
+def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mapping[str, str]) -> Problem:
+    told = message if message.startswith(str(status)) else f"{status}: {message}"
+    code = " ".join(_name(error.get(name)) for name in ("code", "type"))
+    if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
+        return Failure("filtered", told)
+    if status == 429 and _QUOTA.search(f"{code} {message}"):
+        return Stop(f"the quota or credit of this key is used up ({told})")
+    if status == 429 and "request too large" in message.lower():  # more tokens than a whole minute allows
+        return Failure("context_length", told)
+    by_status = {
+        401: f"the key was refused ({told}); set a good one in the variable that --api-key-env names",
+        402: f"the account is out of credit ({told}); add some, then robin resume",
+        403: f"the key may not use this model or endpoint ({told}); check --model, or take another key",
+        404: f"no such model or address ({told}); check --model, and --base-url, which often ends in /v1",
+        405: f"nothing answers chat completions there ({told}); check --base-url",
+    }
+    if status in by_status:
+        return Stop(by_status[status], unkeyed=_unkeyed(told) if status == 401 else "")
+    if status in {408, 409, 425, 429} or status >= 500:
+        after_s = retry_after_s(headers)
+        throttled = status == 429 or (status == 503 and after_s is not None)
+        return Failure(
+            "rate_limited" if throttled else f"http_{status}",
+            told,
+            retry_after_s=after_s,
+            throttled=throttled,
+            overloaded=throttled or status in {503, 529},
+        )
+    return _bad_request(status, code, _name(error.get("param")), message, told)
+
+
+def _unkeyed(told: str) -> str:
+    return (
+        f"it wants a key, and none was sent ({told}); set one in OPENAI_API_KEY, or name the variable that holds it with "
+        "--api-key-env"
+    )
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Seconds that the endpoint asks to wait, at least 0; None if it does not say.
+
+    Reads ``retry-after-ms``, ``retry-after`` (seconds, or an HTTP date, for which ``now`` is the time, seconds since 1970;
+    by default the response's own Date header), then the longest ``x-ratelimit-reset-*`` (``6m0s``, ``500ms``) of a limit
+    that has nothing left.
+    """
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return max(0.0, milliseconds / 1000)
+    value = headers.get("retry-after", "").strip()
+    if (seconds := _number(value)) is not None:
+        return max(0.0, seconds)
+    if value and (at := _http_date(value)) is not None:
+        since = now if now is not None else _http_date(headers.get("date", ""))
+        return max(0.0, at - since) if since is not None else None
+    resets = [
+        seconds
+        for name in headers
+        if name.startswith("x-ratelimit-remaining-")
+        and _number(headers[name]) == 0
+        and (seconds := duration_s(headers.get(name.replace("remaining", "reset"), ""))) is not None
+    ]
+    return max(resets, default=None)
+
+
+def duration_s(text: str) -> float | None:
+    """``6m0s``, ``1m30s``, ``500ms`` or a plain number of seconds; None if it is none of these."""
+    if (seconds := _number(text)) is not None:
+        return max(0.0, seconds)
+    text = text.strip()
+    if not text or _DURATION.sub("", text):
+        return None
+    return sum(float(amount) * _SECONDS[unit] for amount, unit in _DURATION.findall(text))
+
+
+def clean_text(value: object) -> str:
+    """Text that can be stored: '' for anything that is no string, lone surrogates replaced."""
+    if not isinstance(value, str):
+        return "" if value is None or isinstance(value, dict | list) else str(value)
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def too_long(what: object) -> Failure:
+    """The failure of a reply that is ``what`` and so read no further."""
+    return Failure("reply_too_long", f"{what}; --max-reply raises the limit", tries=2)
+
+
+def _bad_request(status: int, code: str, param: str, message: str, told: str) -> Problem:
+    said = f"{code} {message}"
+    for pattern, fact in (
+        (_KEY, f"the key was refused ({told})"),
+        (_BROKE, f"the quota or credit of this key is used up ({told})"),
+        (_MODEL, f"the model is not known there ({told}); check --model"),
+    ):
+        if pattern.search(said):
+            return Stop(fact)
+    if _FILTER.search(said):
+        return Failure("filtered", told)
+    if status == 413 or _WINDOW.search(said) or (param not in _PARAMETERS and _TOO_LONG.search(said)):
+        return Failure("context_length", told)
+    if _NO_SYSTEM.search(message):
+        return Unsupported("system", told)
+    refused = _refused_parameter(said, param, message)
+    if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
+        return Failure("bad_request", f"{told}; lower --max-tokens")
+    return Unsupported(refused, told) if refused else Failure("bad_request", told)
+
+
+def _refused_parameter(said: str, param: str, message: str) -> str | None:
+    if param in _PARAMETERS:
+        return param
+    if not _REFUSES.search(said):
+        return None
+    return next((parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)), None)
+
+
+def _error_in_200(content: dict[str, Any], headers: Mapping[str, str]) -> Problem:
+    error = _error_object(content)
+    message = _message(error) or "no message"
+    code = _number(error.get("code"))
+    if code is not None and 400 <= code < 600:
+        return _problem(int(code), error, message, headers)
+    said = f"{_name(error.get('code'))} {_name(error.get('type'))} {message}"
+    problem = _problem(429 if _BUSY.search(said) else 400, error, message, headers)
+    if isinstance(problem, Failure) and problem.reason == "bad_request":
+        return Failure("malformed", f"a 200 with an error inside: {message}")
+    return problem
+
+
+def _error_object(content: object) -> dict[str, Any]:
+    if isinstance(content, list):  # Gemini wraps its error in a list
+        content = content[0] if content else None
+    if not isinstance(content, dict):
+        return {}
+    error = content.get("error", content)  # old vLLM and litellm send the error flat
+    return error if isinstance(error, dict) else {"message": error}
+
+
+def _answer(choice: dict[str, Any]) -> Answer:
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    content = message.get("content")
+    if isinstance(content, list):  # content parts
+        content = "".join(clean_text(part.get("text")) for part in content if isinstance(part, dict))
+    return Answer(
+        text=clean_text(content),
+        finish_reason=_name(choice.get("finish_reason")) or None,
+        refusal=clean_text(message.get("refusal")) or None,
+        tokens=_tokens_of(choice),
+    )
+
+
+def _usage(usage: object, *, one_choice: bool) -> Usage:
+    """What the endpoint counted. ``one_choice``: it is llama.cpp's server, which counts one choice of several."""
+    if not isinstance(usage, dict):
+        return Usage()
+    details = usage.get("prompt_tokens_details")
+    cost = _number(usage.get("cost"))  # OpenRouter's own, in dollars
+    return Usage(
+        prompt_tokens=_tokens(usage.get("prompt_tokens")),
+        completion_tokens=_tokens(usage.get("completion_tokens")),
+        cost_usd=cost if cost is not None and cost >= 0 else None,
+        cached_tokens=(_tokens(details.get("cached_tokens")) or 0) if isinstance(details, dict) else 0,
+        counts_one_choice=one_choice,
+    )
+
+
+def _tokens_of(choice: dict[str, Any]) -> Sequence[Mapping[str, Any]] | None:
+    logprobs = choice.get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    return content if isinstance(content, list) and 0 < len(content) <= _MOST_TOKENS else None
+
+
+def _tokens(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None or number < 0 else int(number)
+
+
+def _json(body: Body) -> object:
+    collects = gc.isenabled()
+    gc.disable()  # else it would look again and again through all that is being made
+    try:
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(body)
+        with suppress(ValueError, RecursionError):
+            return json.loads(body)  # lone surrogates and other things that orjson does not take
+        return None
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and len(value) > _NAME:
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if abs(number) < 1e15 else None
+
+
+def _http_date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    message = error.get("message")
+    return _one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
+
+
+def _name(value: object) -> str:
+    """A short text; '' for a long one."""
+    return "" if isinstance(value, str) and len(value) > _NAME else clean_text(value)
+
+
+def _excerpt(body: Body) -> str:
+    # More than is shown: whoever shows it takes keys out first, and must see them whole.
+    return _one_line(body[:_MESSAGE].decode("utf-8", "replace")) or "nothing"
+
+
+def _one_line(text: str) -> str:
+    """Without line ends, and without anything that would steer a terminal."""
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())

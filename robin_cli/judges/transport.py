@@ -1,0 +1,255 @@
+"""One POST to an OpenAI-compatible endpoint, by the openai SDK's client. The only file that knows openai and what is below.
+
+The SDK makes the client (key, headers, proxies, TLS); the request itself goes to its HTTP client as it stands. Building
+each request anew in the SDK costs more than sending it (docs/performance.md), and what the SDK would add, retries and errors
+by class, is decided by robin, which knows the budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import time
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import httpx2
+from aiohttp.connector import Connection
+from openai import AsyncOpenAI, DefaultAioHttpClient
+
+from robin_cli.judges.bodies import Body, TooLong, Turns, beginning
+from robin_cli.judges.http_log import HttpLog
+from robin_cli.judges.judge import Options
+
+_CONNECT_TIMEOUT_S = 10.0
+_PLAIN = frozenset(
+    {
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTUNREACH,
+        errno.EMFILE,
+        errno.ENETUNREACH,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+    }
+)
+"""Errors of the system whose own words say all there is; the number alone does not tell TLS's from others."""
+
+_OPENAI_HOST = "api.openai.com"
+_ERROR_BYTES = 64 * 1024
+"""What is read of the body of an error: more says no more."""
+
+_NEXT_ANSWER = b"\nHTTP/1."
+_MOST_AT_ONCE = 16
+_HUNG_UP = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint(Options):
+    """Where a judge is, and how it is asked.
+
+    Attributes:
+        api_key: sent as a bearer token, to this address only; never part of a representation.
+        bounded: answers must have a longest length, because money was promised not to run out.
+        debug_http: a file for all requests and answers.
+        logprobs: ask for them.
+    """
+
+    base_url: str
+    api_key: str = field(repr=False)
+    bounded: bool = False
+    debug_http: str | None = None
+    logprobs: bool = False
+
+
+class Unreachable(Exception):
+    """No answer came: the connection failed or broke, or (``timed_out``) the time was over."""
+
+    def __init__(self, why: str, *, timed_out: bool) -> None:
+        super().__init__(why)
+        self.timed_out = timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back, of any status; names of headers are in lower case. Of an error's body, the beginning.
+
+    ``encoding``: how the body is compressed after all; see :func:`robin_cli.judges.bodies.decoded`. ``turn``: where a large
+    body is held in one, to be given back by :meth:`done`.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: Body
+    encoding: str = ""
+    turn: Turns | None = None
+
+    def done(self) -> None:
+        """The body is needed no more: another large one may come."""
+        if self.turn is not None:
+            self.turn.end()
+
+
+class _Response(aiohttp.ClientResponse):
+    """A response whose beginning is no flood of interim answers (100 Continue), which aiohttp reads through without end."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        handler = connection.protocol
+        if handler is not None and "data_received" not in vars(handler):
+            receive = handler.data_received
+
+            def data_received(data: bytes) -> None:
+                if data.count(_NEXT_ANSWER) <= _MOST_AT_ONCE:  # JSON holds no line ends of its own
+                    receive(data)
+                    return
+                handler.set_exception(aiohttp.ClientPayloadError("a flood of interim answers"))
+                if handler.transport is not None:
+                    handler.transport.abort()
+
+            vars(handler)["data_received"] = data_received
+        return await super().start(connection)
+
+
+class _Client(DefaultAioHttpClient):
+    """The SDK's HTTP client, on aiohttp sessions that keep no cookies: an endpoint could fill the memory with them."""
+
+    def _init_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
+        return _on_a_session_of_ours(super()._init_transport(*args, **named))
+
+    def _init_proxy_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
+        return _on_a_session_of_ours(super()._init_proxy_transport(*args, **named))
+
+
+def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
+    limits = transport.limits
+
+    def session() -> aiohttp.ClientSession:  # made within the event loop
+        connector = aiohttp.TCPConnector(
+            limit=limits.max_connections, keepalive_timeout=limits.keepalive_expiry, ssl=transport.ssl_context
+        )
+        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), response_class=_Response)
+
+    transport.client = session
+    made: httpx2.AsyncBaseTransport = transport
+    return made
+
+
+class Transport:
+    """Connections to one endpoint; ``log`` is told of every exchange."""
+
+    def __init__(self, endpoint: Endpoint, log: HttpLog | None) -> None:
+        for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self._log = log
+        self._timeout_s = endpoint.timeout_s
+        self._large = Turns(endpoint.max_reply_bytes)
+        self._kept_open = 0  # connections that another request may find, at most
+        timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
+        self._http = _Client(
+            timeout=timeout,
+            # without numbers it would be aiohttp's own limit of 100
+            limits=httpx2.Limits(max_connections=endpoint.at_a_time, max_keepalive_connections=endpoint.at_a_time),
+            follow_redirects=False,  # a redirect to another host must not get the key
+        )
+        client = AsyncOpenAI(
+            base_url=endpoint.base_url, api_key=endpoint.api_key, max_retries=0, http_client=self._http
+        )
+        if client.base_url.host != _OPENAI_HOST:
+            # The SDK would tell any address the account that OPENAI_ORG_ID and OPENAI_PROJECT_ID name.
+            client.organization = client.project = None
+        self._client = client
+        self._url = client.base_url.join("chat/completions")
+        stated = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
+        # What is compressed may expand a thousandfold, and answers are short.
+        stated = {**stated, "Accept-Encoding": "identity", "Authorization": f"Bearer {endpoint.api_key}"}
+        self._headers = httpx2.Headers(stated)
+        self._extensions = {"timeout": timeout.as_dict()}
+
+    async def post(self, body: bytes) -> Response:
+        """Send ``body`` to the chat completions of the endpoint.
+
+        A connection that was kept open may be closed by the endpoint just as the request is sent. Then nothing was wrong with
+        either, and it is sent once more at once.
+
+        Raises:
+            Unreachable: no answer, or only a part of one.
+            TooLong: an answer, longer than is read.
+        """
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._exchanged(body)
+        except TooLong as error:
+            self._write(body, started, error=str(error))
+            raise
+        except Exception as error:  # as in the SDK: whatever the layers below raise, there is no answer
+            # The aiohttp transport calls a failure to connect, a refusal as well, a ConnectTimeout.
+            timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
+            timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
+            self._write(body, started, error=repr(error))
+            raise Unreachable(_why(error), timed_out=timed_out) from error
+        self._write(body, started, status=response.status, headers=response.headers, body=response.body)
+        return response
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+        if self._log is not None:
+            self._log.close()
+
+    async def _exchanged(self, body: bytes) -> Response:
+        reuses = self._kept_open > 0
+        self._kept_open -= reuses
+        try:
+            return await self._exchange(body)
+        except httpx2.TransportError as error:
+            if not reuses or not _hung_up(error):
+                raise
+            return await self._exchange(body)
+
+    async def _exchange(self, body: bytes) -> Response:
+        request = httpx2.Request(
+            "POST", self._url, headers=self._headers, content=body, extensions=dict(self._extensions)
+        )
+        response = await self._http.send(request, stream=True)
+        status, headers = response.status_code, response.headers
+        if "set-cookie" in headers:
+            self._http.cookies.clear()
+        held = False
+        async with aclosing(response.aiter_raw()) as pieces:
+            if 200 <= status < 300:
+                content, held = await self._large.read(pieces)
+            else:
+                content = await beginning(pieces, _ERROR_BYTES)
+        self._kept_open += headers.get("connection", "").lower() != "close"
+        turn = self._large if held else None
+        return Response(status, headers, content, headers.get("content-encoding", ""), turn)
+
+    def _write(self, sent: bytes, started: float, **outcome: Any) -> None:
+        if self._log is not None:
+            self._log.write(str(self._url), self._headers, sent, time.monotonic() - started, **outcome)
+
+
+def _hung_up(error: Exception) -> bool:
+    """Whether the endpoint closed the connection before any byte of an answer came."""
+    cause = error.__cause__
+    if isinstance(cause, aiohttp.ClientConnectorError):
+        return False
+    if isinstance(cause, aiohttp.ServerDisconnectedError):
+        return True
+    return isinstance(cause, ConnectionError) or (isinstance(cause, aiohttp.ClientOSError) and cause.errno in _HUNG_UP)
+
+
+def _why(error: Exception) -> str:
+    """What went wrong below, in the system's words where it is the system's error, "Connection refused"; else as it is said."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _PLAIN:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return str(error).replace(" ssl:default", "") or type(error).__name__

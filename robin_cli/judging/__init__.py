@@ -1,1 +1,0 @@
-"""The judge: what it is asked, how, and what its answer says."""

@@ -1,0 +1,60 @@
+"""What can go wrong for a user, as a tree. An error is a fact, a place and a next step, and has an exit code.
+
+RobinError            1
+├── InputError        2  bad data, a bad flag, settings that do not fit together
+├── RunError          2  a run directory that cannot be used as asked
+│   └── StorageError  1  the disk would not take or give back what it should
+├── EndpointError     3  the endpoint cannot be used: key refused, model unknown, every call failing
+└── LimitReached      4  a limit other than the budget stopped the run
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RobinError(Exception):
+    """The root: one ``except RobinError`` in the CLI prints it and leaves with ``exit_code``."""
+
+    exit_code = 1
+
+
+class InputError(RobinError):
+    exit_code = 2
+
+
+class RunError(RobinError):
+    exit_code = 2
+
+
+class StorageError(RunError):
+    exit_code = 1
+
+
+class EndpointError(RobinError):
+    exit_code = 3
+
+
+class LimitReached(RobinError):
+    exit_code = 4
+
+
+def size(count: int) -> str:
+    """So many bytes, as an error tells them: 32 MiB, 1.5 GiB."""
+    from humanize import naturalsize
+
+    return naturalsize(count, binary=True, format="%.4g")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown ``name``: '; did you mean "x"?', or nothing if none of ``known`` is near."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def shown(value: object, limit: int = 40) -> str:
+    """The value as an error may show it: short, and with nothing in it that could steer a terminal."""
+    text = value if isinstance(value, str) else str(value)
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)

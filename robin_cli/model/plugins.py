@@ -1,0 +1,52 @@
+"""Plug-ins: what installed packages add by entry points, found by group and name, and loaded once one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from robin_cli.model.errors import InputError, RobinError, shown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+class Plugin(NamedTuple):
+    """What packages add under one name; more than one of them is an error once it is used."""
+
+    name: str
+    entries: tuple[EntryPoint, ...]
+
+    def package(self, place: str, verb: str = "add") -> str:
+        """The package that it is of; InputError, naming ``place``, where there are two."""
+        packages = sorted({each.dist.name if each.dist else each.module for each in self.entries})
+        if len(self.entries) > 1:
+            raise InputError(f"{place}: {' and '.join(packages)} both {verb} {self.name}. Uninstall one of them.")
+        return packages[0]
+
+    @contextmanager
+    def loaded(self, place: str, verb: str = "add") -> Iterator[Any]:
+        """What the package adds; what goes wrong while it is used is an InputError that names ``place`` and the package."""
+        package = self.package(place, verb)
+        try:
+            yield self.entries[0].load()
+        except RobinError:
+            raise
+        except (Exception, SystemExit) as error:  # a stranger's code may raise anything
+            raise InputError(
+                f"{place}: the package {package}, which {verb}s {self.name}, failed: {type(error).__name__}: "
+                f"{shown(error, 200)}. Update it, or uninstall it: pip uninstall {package}"
+            ) from error
+
+
+@cache
+def plugins(group: str) -> Mapping[str, Plugin]:
+    """The plug-ins of a group of entry points, by name in their order; none is imported."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, Plugin] = {}
+    for entry in sorted(entry_points(group=group), key=lambda each: each.name.lower()):
+        found[entry.name] = Plugin(entry.name, (*found[entry.name].entries, entry) if entry.name in found else (entry,))
+    return found

@@ -1,0 +1,119 @@
+"""Which arm is which pair, attribute and judge: the only place where arms are computed from coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale, shared_scale
+
+Coordinates = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class ArmSpace:
+    """The arms of a run: every pair × attribute × judge, pair by pair, and within a pair attribute by attribute.
+
+    ``pair``, ``attribute`` and ``judge`` are coordinate arrays, shape (K,): where each arm stands among ``pair_ids``,
+    ``attributes`` and ``judges``. ``scales`` has one an attribute.
+    """
+
+    pair_ids: Sequence[str]
+    attributes: Sequence[str]
+    judges: Sequence[str]
+    scales: Sequence[Scale]
+
+    def __len__(self) -> int:
+        return len(self.pair_ids) * self.arms_per_pair
+
+    @property
+    def arms_per_pair(self) -> int:
+        """How many arms each pair has."""
+        return len(self.attributes) * len(self.judges)
+
+    @cached_property
+    def pair(self) -> Coordinates:
+        """Position of each arm's pair in the data."""
+        return np.repeat(np.arange(len(self.pair_ids), dtype=np.int32), self.arms_per_pair)
+
+    @cached_property
+    def attribute(self) -> Coordinates:
+        """Which of the attributes each arm is rated on."""
+        of_a_pair = np.repeat(np.arange(len(self.attributes), dtype=np.int32), len(self.judges))
+        return np.tile(of_a_pair, len(self.pair_ids))
+
+    @cached_property
+    def judge(self) -> Coordinates:
+        """Which of the judges is asked for each arm."""
+        return np.tile(np.arange(len(self.judges), dtype=np.int32), len(self.pair_ids) * len(self.attributes))
+
+    def arm_at(self, pair: ArrayLike, attribute: ArrayLike = 0, judge: ArrayLike = 0) -> IntArray:
+        """The arm at these coordinates; of arrays, the arms, as numpy broadcasts them."""
+        row = np.asarray(pair, np.int64) * len(self.attributes) + np.asarray(attribute)
+        return np.asarray(row * len(self.judges) + np.asarray(judge))
+
+    def arms_of_pair(self, pair: int) -> range:
+        """The arms of one pair, attribute by attribute and judge by judge."""
+        return range(pair * self.arms_per_pair, (pair + 1) * self.arms_per_pair)
+
+    def by_judge(self, values: ArrayLike) -> NDArray[Any]:
+        """Values of all arms, shape (K,), as a row a pair and attribute and a column a judge."""
+        return np.asarray(values).reshape(-1, len(self.judges))
+
+    def by_pair(self, rows: ArrayLike) -> NDArray[Any]:
+        """Values pair by pair, of all arms or of equally many rows a pair, as a row a pair."""
+        return np.asarray(rows).reshape(len(self.pair_ids), -1)
+
+    def attribute_of(self, arm: int) -> str:
+        """The name of the attribute that the arm is rated on."""
+        return self.attributes[self.attribute.item(arm)]
+
+    def judge_of(self, arm: int) -> str:
+        """The name of the judge that is asked for the arm."""
+        return self.judges[self.judge.item(arm)]
+
+    def scale_of(self, arm: int) -> Scale:
+        """The scale that the arm is rated on."""
+        return self.scales[self.attribute.item(arm)]
+
+    def by_scale(self) -> list[tuple[Scale, IntArray]]:
+        """Each scale there is and the arms rated on it, rising; every arm once."""
+        of_scale = {scale: [each == scale for each in self.scales] for scale in self.scales}
+        return [(scale, np.flatnonzero(np.array(mine)[self.attribute])) for scale, mine in of_scale.items()]
+
+    @property
+    def has_several_scales(self) -> bool:
+        """Whether errors of all arms together are shares of their scales, and not points."""
+        return shared_scale(self.scales) is None
+
+    @property
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest rating of each arm, shape (K,) each."""
+        low, high = np.array([(scale.low, scale.high) for scale in self.scales], dtype=np.float64).T
+        return low[self.attribute], high[self.attribute]
+
+    @property
+    def units(self) -> FloatArray:
+        """What errors are counted in so that those of all arms compare, shape (K,).
+
+        One point where all arms have one scale; else the width of each arm's own.
+        """
+        low, high = self.ends
+        return high - low if self.has_several_scales else np.ones(len(self))
+
+    def label(self, arm: int) -> str:
+        """What the arm is of its pair, as far as there are several: its attribute, its judge, or both."""
+        attribute = [self.attribute_of(arm)] if len(self.attributes) > 1 or len(self.judges) == 1 else []
+        judge = [self.judge_of(arm)] if len(self.judges) > 1 else []
+        return " · ".join(attribute + judge)
+
+    def name(self, arm: int) -> str:
+        """The arm in words: its pair's id, and what it is of its pair where there are several."""
+        pair_id = self.pair_ids[self.pair.item(arm)]
+        return pair_id if self.arms_per_pair == 1 else f"{pair_id} · {self.label(arm)}"

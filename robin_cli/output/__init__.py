@@ -1,1 +1,0 @@
-"""Scores, exports and progress: what a run is turned into."""

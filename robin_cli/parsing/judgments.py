@@ -1,0 +1,112 @@
+"""From a reply to judgments: what each of its answers is read as, and what the request took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from robin_cli.model.exchange import Answer, Failure, Reply
+from robin_cli.model.records import Judgment, Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.parsing.expectation import Expectation, expected_rating
+from robin_cli.parsing.structured import follows, parse_answer, place_of_rating
+
+_BY_TEXT = Expectation(None, None, None)
+
+
+class AnswerReader:
+    """Makes judgments of replies, and says once of each judge whose answers do not have the format that was asked for.
+
+    Args:
+        answer_format: what was asked for, one of ANSWER_FORMATS.
+        by_logprobs: whether what counts is the rating to be expected, where log probabilities came.
+        notify: called with one line.
+    """
+
+    def __init__(
+        self, space: ArmSpace, *, answer_format: str, by_logprobs: bool, notify: Callable[[str], None]
+    ) -> None:
+        self._space = space
+        self._answer_format = answer_format
+        self._by_logprobs = by_logprobs
+        self._notify = notify
+        self._ignoring: set[str] = set()
+
+    def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
+        """The judgments in a reply, numbered from ``draw`` on, or the one that records a failure."""
+        space, judge = self._space, self._space.judge_of(arm)
+        blank = Judgment(
+            pair_id=space.pair_ids[space.pair.item(arm)],
+            attribute=space.attribute_of(arm),
+            judge=judge,
+            draw=draw,
+            rating=None,
+            status="failed",
+            reason=None,
+            feedback="",
+            text="",
+            model=judge,
+            finish_reason=None,
+            prompt_tokens=None,
+            completion_tokens=None,
+            cost_usd=None,
+            latency_s=outcome.latency_s,
+            request_id=None,
+            received_at=time.time(),
+        )
+        if isinstance(outcome, Failure):
+            return [replace(blank, reason=outcome.reason, text=outcome.detail)]
+        usage, scale = outcome.usage, space.scale_of(arm)
+        judgments = []
+        for position, answer in enumerate(outcome.answers):
+            rating = parse_answer(
+                answer.text,
+                scale,
+                answer_format=self._answer_format,
+                finish_reason=answer.finish_reason,
+                refusal=answer.refusal,
+            )
+            self._check_format(judge, answer)
+            expected = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
+            first = position == 0
+            judgments.append(
+                replace(
+                    blank,
+                    draw=draw + position,
+                    rating=rating.value,
+                    status="ok" if rating.value is not None else "unparsed",
+                    reason=rating.reason,
+                    feedback=rating.feedback,
+                    text=answer.text,
+                    model=outcome.model,
+                    finish_reason=answer.finish_reason,
+                    prompt_tokens=usage.prompt_tokens if first else 0,
+                    completion_tokens=usage.completion_tokens if first else 0,
+                    cost_usd=usage.cost_usd if first or usage.cost_usd is None else 0.0,
+                    request_id=outcome.request_id,
+                    usage_estimated=first and usage.estimated,
+                    scoring="text" if expected.value is None else "logprobs",
+                    expected_rating=expected.value,
+                    off_scale_mass=expected.off_scale,
+                    text_because=expected.why,
+                )
+            )
+        return judgments
+
+    def _check_format(self, judge: str, answer: Answer) -> None:
+        if judge in self._ignoring or answer.finish_reason not in {None, "stop"}:
+            return
+        if not follows(answer.text, self._answer_format):
+            self._ignoring.add(judge)
+            who = f"{judge}: " if len(self._space.judges) > 1 else ""
+            self._notify(
+                f"{who}answers are not held to --answer-format {self._answer_format}: the endpoint takes it and ignores it; "
+                "they are read as they are"
+            )
+
+    def _expected(self, answer: Answer, scale: Scale) -> Expectation:
+        at = place_of_rating(answer.text, answer_format=self._answer_format)
+        if at is None:
+            return Expectation(None, None, "unaligned")
+        return expected_rating(answer.tokens, answer.text, at, scale)

@@ -1,0 +1,164 @@
+"""Policies: from the numbers of an arm to the priority of its next call; pure numpy, no I/O, no clock, no await.
+
+A policy sees counts and sums, never the run. Each formula is written once and works on floats (the scheduler, one arm at
+a time) and on arrays (simulation, all arms at once).
+
+Symbols, as in the paper "LLM-as-Judge on a Budget": K arms, budget B, n_i ratings of arm i, σ̂_i² their 1/n variance, δ
+the failure probability.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar, cast
+
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale
+
+Number = TypeVar("Number", float, FloatArray)
+Arm = int | IntArray
+
+OBJECTIVES = ("worst-case", "mean-error")
+
+MODES = ("practice", "theory")
+
+_FLAT_MASS = 2.0
+
+DEFAULT_DELTA = 0.007
+"""The paper's δ, tuned by its authors on their own pools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a policy may need to know of a run.
+
+    Attributes:
+        arms: K.
+        budget: B, calls in all.
+        scale: the ratings there are.
+        delta, mode: ROBIN-HOOD's.
+        objective: one of OBJECTIVES.
+        variances: known ones, shape (K,), 1/n; None where nothing is known.
+        evidence: see :class:`TwoPriors`.
+    """
+
+    arms: int
+    budget: int
+    scale: Scale
+    delta: float = DEFAULT_DELTA
+    mode: str = "practice"
+    objective: str = "worst-case"
+    variances: FloatArray | None = None
+    evidence: float = 0.0
+
+
+class Policy:
+    """Which arm is worth a call most. A new one is a subclass, named in an entry point of the group ``robin.policies``.
+
+    Traits, which the rest of robin asks for instead of a policy's name:
+        evenly: it asks all arms equally often, whatever the ratings are.
+        refits: it learns from all arms together, see :meth:`fitted`.
+        needs_variances: it takes variances that are known beforehand (``setup.variances``) for the true ones.
+        takes_prior: variances of an earlier run may be its prior, see :mod:`robin_cli.policies.prior`.
+    """
+
+    __slots__ = ()
+    evenly: ClassVar[bool] = False
+    needs_variances: ClassVar[bool] = False
+    takes_prior: ClassVar[bool] = False
+
+    warm_up: int
+    """Ratings that every arm gets, in whole rounds, before ``priority`` is asked; at least 1."""
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """The policy, set up for a run; InputError for settings that it refuses."""
+        raise NotImplementedError
+
+    @classmethod
+    def theorem(cls, mode: str) -> int | None:  # noqa: ARG003
+        """Which theorem of the paper bounds its error in this mode: 1, 2, or None."""
+        return None
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
+        """The larger, the sooner asked; finite for n ≥ ``warm_up`` and strictly falling in ``pending`` where positive.
+
+        Args:
+            n: ratings received, at least ``warm_up``.
+            pending: calls under way, which count as made: their answers cannot be known, but their number is.
+            total: Σ x over the ratings.
+            total_sq: Σ x² over the ratings.
+            arm: which arm, or arms; for policies that know something of each beforehand.
+        """
+        raise NotImplementedError
+
+    @property
+    def refits(self) -> bool:
+        """Whether :meth:`fitted` is to be asked, now and then."""
+        return type(self).fitted is not Policy.fitted
+
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Policy:  # noqa: ARG002
+        """The policy after these ratings of all arms; shape (…, K), the leading axes being separate runs."""
+        return self
+
+
+class Estimating(Policy):
+    """A policy whose priority is :func:`urgency` of what it takes each arm's variance for."""
+
+    __slots__ = ()
+    takes_prior: ClassVar[bool] = True
+
+    objective: str
+    """One of OBJECTIVES."""
+
+    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+        """What stands for σ² after these ratings, n ≥ ``warm_up``; at least 0."""
+        raise NotImplementedError
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+        """The estimate over n + pending, see :func:`urgency`."""
+        return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
+
+    def prior_weight(self) -> float:
+        """Ratings of an arm that a prior variance counts as; docs/schedulers.md has what other weights do."""
+        return 8.0
+
+
+def root(x: Number) -> Number:
+    """√x; correctly rounded, so that one arm computed alone and all arms computed together get the same bits."""
+    value: Any = x
+    return cast("Number", math.sqrt(value) if isinstance(value, float) else np.sqrt(value))
+
+
+def urgency(variance: Number, calls: Number, objective: str) -> Number:
+    """What one more call would do for an arm of this variance.
+
+    ``worst-case`` (the paper's): σ²/n, the error variance that it would reduce; greedy choice makes the largest error small.
+    ``mean-error``: σ²/n − σ²/(n+1) = σ²/(n(n+1)), the gain in Σ σ_i²/n_i; greedy choice gives Neyman's allocation, n ∝ σ.
+    """
+    share = variance / calls
+    return share if objective == "worst-case" else share / (calls + 1.0)
+
+
+def empirical_variance(n: Number, total: Number, total_sq: Number) -> Number:
+    """σ̂² = Σx²/n − (Σx/n)², the 1/n variance of the paper's eq. (est_var); exact for integer ratings."""
+    return (n * total_sq - total * total) / (n * n)
+
+
+def flat_variance(n: Number, total: Number, total_sq: Number, low: int | FloatArray, high: int | FloatArray) -> Number:
+    """The posterior mean of the variance, under a flat Dirichlet prior; the ends of the scale may be those of each arm."""
+    levels = cast("Number", high - low + 1)
+    first = cast("Number", 0.5 * (low + high))  # means of x and of x² over the levels
+    second = first * first + (levels * levels - 1) / 12
+    weight = n + _FLAT_MASS
+    center = (total + _FLAT_MASS * first) / weight
+    return ((total_sq + _FLAT_MASS * second) / weight - center * center) * (weight / (weight + 1.0))
+
+
+def per_arm(value: float | FloatArray, like: Number) -> Number:
+    """A number of each run, laid along the arms of ``like``."""
+    found: Any = value
+    return cast("Number", found if np.ndim(found) in {0, np.ndim(like)} else found[:, None])

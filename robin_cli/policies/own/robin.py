@@ -1,0 +1,42 @@
+"""ROBIN, the paper's algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self, cast
+
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError
+from robin_cli.policies.base import Arm, Number, Policy, Setup, urgency
+
+
+@dataclass(frozen=True, slots=True)
+class Robin(Policy):
+    """Priority σ_i² / n_i with variances known beforehand; one call an arm first.
+
+    ``variances``, shape (K,), come from a pool of recorded ratings or from an earlier run.
+    """
+
+    needs_variances: ClassVar[bool] = True
+
+    variances: FloatArray
+    objective: str = "worst-case"
+    warm_up: int = 1
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """ROBIN, set up for a run; InputError if no variances are known."""
+        if setup.variances is None:
+            raise InputError(
+                "--scheduler robin: needs variances known beforehand; name an earlier run with --variances RUN"
+            )
+        return cls(setup.variances, setup.objective)
+
+    @classmethod
+    def theorem(cls, mode: str) -> int | None:  # noqa: ARG003
+        """Theorem 1, in every mode."""
+        return 1
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+        """σ² / (n + pending), whatever the ratings were."""
+        return urgency(cast("Number", self.variances[arm]), n + pending, self.objective)

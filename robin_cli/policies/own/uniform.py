@@ -1,0 +1,26 @@
+"""Round robin, the paper's baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from robin_cli.policies.base import Arm, Number, Policy, Setup
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(Policy):
+    """Round robin: the arm with the fewest calls comes next. The paper's baseline; a warm-up that never ends."""
+
+    evenly: ClassVar[bool] = True
+
+    warm_up: int = 2**40
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:  # noqa: ARG003
+        """The same for every run."""
+        return cls()
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+        """1 / (n + pending), whatever the ratings were."""
+        return 1.0 / (n + pending)

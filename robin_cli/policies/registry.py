@@ -1,0 +1,83 @@
+"""The policies there are, by name: robin's own, a file each in own/, and those of packages (entry points)."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, TypeGuard
+
+from robin_cli.model.errors import InputError, did_you_mean
+from robin_cli.model.plugins import plugins
+from robin_cli.policies import own
+
+if TYPE_CHECKING:
+    from robin_cli.policies.base import Policy, Setup
+
+GROUP = "robin.policies"
+
+BASELINE = "uniform"
+"""The policy that others are compared with: an even spread."""
+
+_OWN = {each.name.replace("_", "-"): f"{own.__name__}.{each.name}" for each in iter_modules(own.__path__)}
+POLICIES = tuple(_OWN)
+"""Robin's own."""
+
+
+def known_policies() -> tuple[str, ...]:
+    """All names, robin's own first; nothing is imported."""
+    return tuple(dict.fromkeys((*POLICIES, *plugins(GROUP))))
+
+
+def policy_named(name: str) -> type[Policy]:
+    """The policy called ``name``, whose traits say what it is; robin's own cannot be replaced.
+
+    Raises:
+        InputError: an unknown name, or a package whose policy cannot be loaded.
+    """
+    from robin_cli.policies.base import Policy
+
+    def is_policy(found: object) -> TypeGuard[type[Policy]]:
+        return isinstance(found, type) and issubclass(found, Policy)
+
+    if name in _OWN:
+        of_file = vars(import_module(_OWN[name])).values()
+        (policy,) = (each for each in of_file if is_policy(each) and each.__module__ == _OWN[name])
+        return policy
+    if name not in plugins(GROUP):
+        known = known_policies()
+        raise InputError(f'--scheduler "{name}": known schedulers are {", ".join(known)}{did_you_mean(name, known)}')
+    with plugins(GROUP)[name].loaded(f'--scheduler "{name}"') as found:
+        if not is_policy(found):
+            raise TypeError(f"it is {found!r}, and not a subclass of {Policy.__module__}.Policy")
+        return found
+
+
+def traits_of(name: str) -> type[Policy]:
+    """The traits of the policy that a run was made by; those of a plain one where its package is not there (any more)."""
+    from robin_cli.policies.base import Policy
+
+    try:
+        return policy_named(name)
+    except InputError:
+        return Policy
+
+
+def make_policy(name: str, setup: Setup) -> Policy:
+    """The policy called ``name``, set up for a run.
+
+    Raises:
+        InputError: as :func:`policy_named`; an unknown objective, or settings that the policy refuses.
+    """
+    from robin_cli.policies.base import OBJECTIVES
+
+    kind = policy_named(name)
+    if setup.objective not in OBJECTIVES:
+        raise InputError(f'--objective "{setup.objective}": known objectives are {", ".join(OBJECTIVES)}')
+    with nullcontext() if name in _OWN else plugins(GROUP)[name].loaded(f'--scheduler "{name}"'):
+        policy = kind.of(setup)
+    if not isinstance(getattr(policy, "warm_up", None), int) or policy.warm_up < 1:
+        raise InputError(
+            f'--scheduler "{name}": its warm_up is to be a whole number from 1 up; tell those who wrote it'
+        )
+    return policy

@@ -1,0 +1,1 @@
+"""From a pair to the messages that are sent: rubrics and templates."""

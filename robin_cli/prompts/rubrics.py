@@ -1,0 +1,274 @@
+"""Template + rubric + pair -> the messages a judge is asked with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jinja2 import DictLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from robin_cli.datasets.chats import named_turns
+from robin_cli.files.local import read_small_file, shipped
+from robin_cli.model.errors import InputError, did_you_mean
+from robin_cli.model.exchange import Message
+from robin_cli.model.records import Pair, Scale
+from robin_cli.parsing.structured import JSON_REQUEST
+from robin_cli.prompts.rubric_files import Rubric, read_rubric
+
+DEFAULT_TEMPLATE = "absolute-judge"
+_TURN = "<extra_id_1>"
+_VALUES = ("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference")
+_SUFFIX = ".jinja"
+_RENDERING = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+"""What expressions in a template raise."""
+
+
+def rubric_of(attribute: str) -> Rubric:
+    """The shipped rubric for ``attribute``.
+
+    Raises:
+        InputError: there is none; the message lists those there are.
+    """
+    known = known_attributes()
+    if attribute not in known:
+        near = did_you_mean(attribute, known)
+        raise InputError(
+            f'--attribute "{attribute}": no rubric for it; there are {", ".join(known)}{near or ", or your own: --rubric FILE"}'
+        )
+    return read_rubric(_rubrics() / f"{attribute}.toml")
+
+
+def known_attributes() -> list[str]:
+    """The attributes that a rubric is shipped for, sorted."""
+    return sorted(entry.stem for entry in _rubrics().glob("*.toml"))
+
+
+def known_templates() -> list[str]:
+    """The templates that are shipped, by name, sorted."""
+    return sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
+
+
+def prompt_source(name: str) -> str:
+    """The file of a shipped rubric or template, to copy from. InputError where there is none of that name."""
+    if name in known_templates():
+        return _template_text(name)
+    rubric_of(name)
+    return (_rubrics() / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def load_prompts(
+    attributes: Sequence[str] = (),
+    rubric_files: Sequence[str] = (),
+    template: str | None = None,
+    answer_format: str = "text",
+) -> PromptSet:
+    """The prompts of a run.
+
+    Args:
+        attributes: what to rate; empty for what the files are about.
+        rubric_files: rubrics of the user's own; each takes the place of a shipped one of its attribute.
+        template: a file, or the name of a shipped one; None for the paper's.
+        answer_format: one of ANSWER_FORMATS; for JSON the question says so at its end.
+
+    Raises:
+        InputError: no attribute, one without a rubric, or a file that is wrong.
+    """
+    own: dict[str, Rubric] = {}
+    for file in rubric_files:
+        rubric = read_rubric(Path(file))
+        if rubric.attribute in own:
+            raise InputError(f'--rubric {file}: "{rubric.attribute}" has a rubric already, from another file')
+        own[rubric.attribute] = rubric
+    if unused := [name for name in own if attributes and name not in attributes]:
+        raise InputError(
+            f'--rubric: there is one for "{unused[0]}", and --attribute asks for {", ".join(attributes)}; '
+            "add it there, or leave --attribute out"
+        )
+    wanted = tuple(attributes) or tuple(own)
+    if not wanted:
+        raise InputError("--attribute is missing: name what to rate, for example --attribute helpfulness")
+    request = JSON_REQUEST if answer_format == "json_schema" else ""
+    return PromptSet([own.get(name) or rubric_of(name) for name in wanted], _template_text(template), request)
+
+
+class PromptSet:
+    """The template and the rubrics of a run, ready to render.
+
+    What comes from the data is a value for the template, never a template: braces, Jinja marks and rating lines inside a
+    pair reach the judge as they are.
+
+    Args:
+        rubrics: one an attribute, in order.
+        template: the text of a Jinja template with a block ``user`` and perhaps a block ``system``.
+        request: what is added to the end of the question, for example how to answer.
+
+    Raises:
+        InputError: a template that is wrong, or asks for values that there are not.
+    """
+
+    def __init__(self, rubrics: Sequence[Rubric], template: str, request: str = "") -> None:
+        self._source = template
+        self._request = request
+        self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
+        self._variables = self._checked()
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> PromptSet:
+        """The prompts that :attr:`record` of a PromptSet holds."""
+        rubrics = msgspec.convert(record["rubrics"], list[Rubric])
+        return cls(rubrics, record["template"], record.get("request", ""))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All of it, as JSON values: a run keeps its prompts."""
+        request = {"request": self._request} if self._request else {}
+        return {"template": self._source, **request, "rubrics": msgspec.to_builtins(list(self.rubrics.values()))}
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """What is rated, in order."""
+        return tuple(self.rubrics)
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scale of each attribute, in order."""
+        return tuple(rubric.scale for rubric in self.rubrics.values())
+
+    @property
+    def human_ratings(self) -> tuple[str, ...]:
+        """The attributes of the data whose human ratings the scores are compared with."""
+        return tuple(rubric.human or rubric.attribute for rubric in self.rubrics.values())
+
+    @property
+    def wants_reference(self) -> bool:
+        """Whether the template shows a reference answer, which every pair must then have."""
+        return "reference" in self._variables
+
+    @property
+    def sha256(self) -> str:
+        """Of the template and the rubrics' texts: two runs with the same hash asked the same questions."""
+        digest = hashlib.sha256((self._source + self._request).encode())
+        for attribute in sorted(self.rubrics):
+            rubric = self.rubrics[attribute]
+            digest.update(f"\0{attribute}\0{rubric.scale}\0{rubric.text}".encode())
+        return digest.hexdigest()
+
+    def messages(self, pair: Pair, attribute: str) -> list[Message]:
+        """The messages that ask for ``attribute`` of ``pair``: a system message, if the template has one, and the user's."""
+        rubric = self.rubrics[attribute]
+        values: dict[str, Any] = {
+            "instruction": readable_turns(pair.prompt),
+            "response": pair.response,
+            "rubric": rubric.text,
+            "title": rubric.title,
+            "attribute": attribute,
+            "low": rubric.scale.low,
+            "high": rubric.scale.high,
+        }
+        if pair.reference is not None:
+            values["reference"] = pair.reference
+        context, blocks = self._template.new_context(values), self._template.blocks
+        try:
+            texts = {role: "".join(blocks[role](context)) for role in ("system", "user") if role in blocks}
+        except _RENDERING as error:
+            raise InputError(f"--template: cannot be rendered for pair {pair.pair_id} ({error})") from error
+        texts["user"] += self._request
+        return [{"role": role, "content": text} for role, text in texts.items()]
+
+    def with_human(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
+        """``pairs`` with human ratings under the names of these attributes, where a rubric says whose they are."""
+        renamed = {rubric.attribute: rubric.human for rubric in self.rubrics.values() if rubric.human}
+        if not renamed:
+            return pairs
+        return [
+            replace(
+                pair,
+                human={**pair.human, **{ours: pair.human[own] for ours, own in renamed.items() if own in pair.human}},
+            )
+            for pair in pairs
+        ]
+
+    def check_references(self, pairs: Sequence[Pair]) -> None:
+        """InputError if the template shows a reference answer and one of ``pairs`` has none."""
+        if not self.wants_reference:
+            return
+        lacking = [pair.pair_id for pair in pairs if pair.reference is None]
+        if lacking:
+            raise InputError(
+                f"--template: shows a reference answer, and {len(lacking)} of {len(pairs)} pairs have none, the first "
+                f'"{lacking[0]}"; say where it stands with --columns reference=NAME'
+            )
+
+    @cached_property
+    def _template(self) -> Template:
+        return _environment().from_string(self._source)
+
+    def _checked(self) -> frozenset[str]:
+        """The values that the template asks for."""
+        try:
+            tree = _environment().parse(self._source)
+            blocks = set(self._template.blocks)
+            asked = meta.find_undeclared_variables(tree)
+        except TemplateSyntaxError as error:
+            raise InputError(f"--template, line {error.lineno}: {error.message}") from None
+        except (RecursionError, MemoryError, SyntaxError):  # of Jinja's parser, or of Python's of what Jinja made of it
+            raise InputError("--template: its expressions or blocks are nested too deeply; write it flatter") from None
+        if "user" not in blocks:
+            raise InputError(
+                "--template: has no block user; write {% block user %} … {% endblock %} around the question"
+            )
+        for name in sorted(asked - set(_VALUES)):
+            line = next((at for at, text in enumerate(self._source.splitlines(), 1) if name in text), 0)
+            raise InputError(
+                f'--template, line {line}: there is no value "{name}"; there are {", ".join(_VALUES)}'
+                f"{did_you_mean(name, _VALUES)}"
+            )
+        return frozenset(asked)
+
+
+def readable_turns(prompt: str) -> str:
+    """HelpSteer2's multi-turn prompts with named turns, blank lines between; single-turn prompts as they are.
+
+    There a line ``<extra_id_1>Assistant`` or ``<extra_id_1>User`` begins a turn, and the first turn is the user's.
+    """
+    turns = prompt.split(f"\n{_TURN}")
+    if len(turns) == 1:
+        return prompt
+    named = [("User", turns[0])]
+    for turn in turns[1:]:
+        speaker, _, said = turn.partition("\n")
+        named.append((speaker.strip(), said))
+    return named_turns(named)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    return ImmutableSandboxedEnvironment(
+        loader=DictLoader({}),  # a template is one file: it includes nothing
+        undefined=StrictUndefined,
+        autoescape=False,  # the judge reads plain text
+        keep_trailing_newline=True,
+    )
+
+
+def _template_text(template: str | None) -> str:
+    name = template or DEFAULT_TEMPLATE
+    ready = shipped("prompts") / f"{name}{_SUFFIX}"
+    path = ready if "/" not in name and "\\" not in name and ready.is_file() else Path(name)
+    try:
+        return read_small_file(path, f"--template {name}")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        known = known_templates()
+        raise InputError(
+            f"--template {name}: cannot be read ({getattr(error, 'strerror', None) or error}); ready ones, by name, are "
+            f"{', '.join(known)}{did_you_mean(name, known)}"
+        ) from None
+
+
+def _rubrics() -> Path:
+    return shipped("prompts") / "rubrics"

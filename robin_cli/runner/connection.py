@@ -1,0 +1,137 @@
+"""From a session's settings to the judges that it asks: their addresses, keys, prices and limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from robin_cli.dispatch.failover import Failover
+from robin_cli.dispatch.limited import Dispatched, Limited
+from robin_cli.dispatch.limiter import Caps, Limiter
+from robin_cli.dispatch.retrying import Retrying
+from robin_cli.judges.functions import Checked, Function
+from robin_cli.judges.judge import Judge, Notices, Options
+from robin_cli.judges.metering import Meter, Price, prices_of
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.registry import check_known, judge_named, judge_of
+from robin_cli.judges.transport import Endpoint
+from robin_cli.runner.descriptors import most_connections
+from robin_cli.settings.addresses import JudgeAddress, api_keys, judges_of
+from robin_cli.settings.table import Settings
+
+AUTO_CEILING = 256
+
+
+def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
+    """The price of ``judge`` at each of its addresses; InputError if money is limited and one has none."""
+    prices = {"price_in": judge.price_in, "price_out": judge.price_out, "max_cost": settings.max_cost}
+    return prices_of(judge.name, judge.base_urls, **prices)
+
+
+def check_judges(settings: Settings, function: Function | None = None) -> None:
+    """InputError, before anything is read or paid for, if the judges cannot be asked.
+
+    No endpoint is configured, a host is in doubt (see :func:`api_keys`), a judge is not known, or money is limited and one
+    has no price.
+
+    Args:
+        function: the judge, where it is one that Python handed over.
+    """
+    api_keys(settings)
+    if function is None:
+        check_known(settings.judge)
+    for judge in judges_of(settings):
+        prices_at(judge, settings)
+
+
+def endpoints_of(
+    settings: Settings,
+    budget: int,
+    keys: Mapping[str, str],
+    notify: Callable[[str], None],
+    function: Function | None = None,
+) -> tuple[list[Dispatched], list[Price | None]]:
+    """Each judge that ``settings`` name behind one door, in that order, and the price of each at its first address.
+
+    Args:
+        keys: by the variable that holds it; goes to the addresses of the judges that name it.
+        function: the judge, where it is one that Python handed over.
+    """
+    judges, fixed = judges_of(settings), settings.workers
+    addresses = sum(len(judge.base_urls) for judge in judges)
+    wanted = min(fixed or AUTO_CEILING, budget)
+    most = max(1, most_connections(wanted * addresses, notify) // addresses)
+    calls = (None if fixed is None else min(fixed, most), min(AUTO_CEILING, most))
+    asked = [
+        _endpoints(settings, judge, keys[judge.api_key_env], calls, notify)
+        if settings.at_endpoints
+        else _elsewhere(settings, judge, calls, notify, function)
+        for judge in judges
+    ]
+    return asked, [prices_at(judge, settings)[0] for judge in judges]
+
+
+def _endpoints(
+    settings: Settings,
+    judge: JudgeAddress,
+    key: str,
+    calls: tuple[int | None, int],
+    notify: Callable[[str], None],
+) -> Dispatched:
+    several = len(judge.base_urls) > 1
+    reached = []
+    for base_url, price in zip(judge.base_urls, prices_at(judge, settings), strict=True):
+        endpoint = replace(
+            endpoint_at(base_url, judge.name, key, settings),
+            bounded=settings.max_cost is not None,
+            logprobs=settings.scoring == "logprobs",
+            at_a_time=calls[0] or calls[1],
+        )
+        # Where there are others, a call that fails goes to them rather than waiting here.
+        max_retries = min(1, settings.max_retries) if several else settings.max_retries
+        asked = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)
+        reached.append((base_url, _retrying(asked, settings, calls, max_retries, Notices(base_url, notify))))
+    if not several:
+        return reached[0][1]
+    return Failover(reached, clock=time.monotonic, notify=notify)
+
+
+def _elsewhere(
+    settings: Settings,
+    judge: JudgeAddress,
+    calls: tuple[int | None, int],
+    notify: Callable[[str], None],
+    function: Function | None,
+) -> Dispatched:
+    """A judge at no address: a package's, or a function of the caller's."""
+    options = Options(judge.name, at_a_time=calls[0] or calls[1], **_stated(settings))
+    found = judge_of(function, options) if function is not None else judge_named(settings.judge, options)
+    (price,) = prices_at(judge, settings)
+    checked = Checked(found, options, Meter(price))
+    return _retrying(checked, settings, calls, settings.max_retries, Notices(judge.name, notify))
+
+
+def _retrying(
+    judge: Judge, settings: Settings, calls: tuple[int | None, int], max_retries: int, notices: Notices
+) -> Retrying:
+    workers, ceiling = calls
+    limiter = Limiter(workers, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
+    return Retrying(Limited(judge, limiter, notices), max_retries=max_retries, notices=notices)
+
+
+def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:
+    """A judge at one of its addresses, and what every request to it says."""
+    return Endpoint(model=model, base_url=base_url, api_key=key, debug_http=settings.debug_http, **_stated(settings))
+
+
+def _stated(settings: Settings) -> dict[str, Any]:
+    return {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "max_tokens": settings.max_tokens,
+        "extra_body": settings.extra_body,
+        "timeout_s": settings.timeout,
+        "max_reply_bytes": round(settings.max_reply * 2**20),
+    }

@@ -1,0 +1,114 @@
+"""What in the answers looks wrong, said early: a cached judge, one that cannot follow the format, one that rates all alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from robin_cli.model.records import Judgment, counted
+
+_SAME_ANSWERS = 4
+_LOOKED_AT = 5
+_TELLING_LENGTH = 24
+"""Shorter answers, a bare "Rating: 4", are alike for good reasons."""
+
+_ENOUGH = 20
+_UNPARSED_SHARE = 0.05
+_ALIKE = 50
+_ALIKE_ARMS = 10
+
+_REMEDIES = {
+    "truncated": "they were cut off: raise --max-tokens in a new run, above all for a model that thinks",
+    "filtered": "the endpoint filters them: see which pairs with robin export RUN --what judgments",
+    "refused": "the judge declines to rate them: another judge may not",
+    "empty": "they hold no text: is the model made for chat?",
+}
+_READ_THEM = (
+    "read some with robin export RUN --what judgments; a judge that keeps to the format helps, or --answer-format "
+    "json_schema in a new run"
+)
+
+
+class Diagnostics:
+    """Is shown every judgment of a session and speaks up once about each kind of trouble.
+
+    Args:
+        temperature: of the run; at 0, equal answers are no surprise.
+        arms: how many the run has.
+        notify: called with one line.
+    """
+
+    def __init__(self, *, temperature: float, arms: int, notify: Callable[[str], None]) -> None:
+        self._temperature = temperature
+        self._looked_at = min(_LOOKED_AT, arms)
+        self._alike_arms = min(_ALIKE_ARMS, arms)
+        self._notify = notify
+        self._answers = 0
+        self._reasons: Counter[str] = Counter()
+        self._ratings: Counter[int] = Counter()
+        self._arms_seen: set[int] = set()
+        self._first_texts: dict[int, tuple[int, str]] = {}  # answers looked at, and the text that all of them had
+        self._varied = self._repeated = 0
+        self._open = {"repeats", "unparsed", "alike"}
+
+    def look(self, arm: int, judgment: Judgment) -> None:
+        """Look at one more judgment of ``arm``."""
+        if not self._open or not judgment.counts:
+            return
+        self._answers += 1
+        if judgment.reason is not None:
+            self._reasons[judgment.reason] += 1
+        if judgment.rating is not None:
+            self._ratings[judgment.rating] += 1
+        for name, check in (("repeats", self._repeats), ("unparsed", self._unparsed), ("alike", self._alike)):
+            if name in self._open and (line := check(arm, judgment)) is not None:
+                self._open.discard(name)
+                if line:
+                    self._notify(line)
+
+    def _repeats(self, arm: int, judgment: Judgment) -> str | None:
+        """A line, '' if there is nothing to look for any more, None to go on looking."""
+        if not self._temperature:
+            return ""
+        seen, text = self._first_texts.get(arm, (0, judgment.text))
+        if seen < 0 or len(judgment.text) < _TELLING_LENGTH:
+            return None
+        if text != judgment.text:
+            self._first_texts[arm] = (-1, "")
+            self._varied += 1
+        else:
+            self._first_texts[arm] = (seen + 1, text)
+            if seen + 1 == _SAME_ANSWERS:
+                self._first_texts[arm] = (-1, "")
+                self._repeated += 1
+        if self._varied + self._repeated < self._looked_at:
+            return None
+        if self._repeated <= self._varied:
+            return "" if self._varied > 4 * _LOOKED_AT else None
+        return (
+            f"{self._repeated} of {self._repeated + self._varied} pairs got the same answer, to the letter, "
+            f"{_SAME_ANSWERS} times at temperature {self._temperature:g}: is there a cache, or a fixed seed, between here and "
+            "the judge? Repeated calls tell nothing then; turn it off"
+        )
+
+    def _unparsed(self, _arm: int, _judgment: Judgment) -> str | None:
+        unparsed = sum(self._reasons.values())
+        if self._answers < _ENOUGH or unparsed <= _UNPARSED_SHARE * self._answers:
+            return None
+        reason = self._reasons.most_common(1)[0][0]
+        return (
+            f"{unparsed} of {self._answers} answers carry no rating ({counted(self._reasons)}); "
+            f"{_REMEDIES.get(reason, _READ_THEM)}. They are paid for and count"
+        )
+
+    def _alike(self, arm: int, _judgment: Judgment) -> str | None:
+        self._arms_seen.add(arm)
+        if len(self._ratings) > 1:
+            return ""
+        if sum(self._ratings.values()) < _ALIKE or len(self._arms_seen) < self._alike_arms:
+            return None
+        (rating,) = self._ratings
+        return (
+            f"the first {self._answers} answers, over {len(self._arms_seen)} pairs, all rate {rating}: does the judge read the "
+            "responses? Look at what it is asked (robin render) and at what it says (robin export RUN --what judgments)"
+        )

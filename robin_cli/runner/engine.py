@@ -1,0 +1,341 @@
+"""The loop of a run: ask -> judge -> append -> tell, as many calls at a time as the judges bear, until the budget is spent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from robin_cli.dispatch.limited import Dispatched
+from robin_cli.dispatch.limiter import Permit
+from robin_cli.model.errors import EndpointError, LimitReached
+from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
+from robin_cli.model.records import Judgment
+from robin_cli.runner.health import Health
+from robin_cli.scheduling.budget import MoneyBudget
+from robin_cli.scheduling.scheduler import Idle, Scheduler, Ticket
+from robin_cli.storage.group_commit import GroupCommit
+
+GRACE_S = 10.0
+"""How long calls under way may still take after the run was asked to stop."""
+
+
+@dataclass(slots=True)
+class Stats:
+    """What this session did so far; read by the progress display.
+
+    ``calls`` are requests begun and ``in_flight`` those under way; ``by_text`` counts, by reason, ratings that were to go by
+    log probabilities and went by the text; ``estimated`` counts judgments whose tokens are
+    estimates, ``priced`` and ``unpriced`` answers whose cost is known and those whose cost is not, ``dropped`` requests that
+    were not waited for.
+    """
+
+    started_at: float = field(default_factory=time.monotonic)
+    calls: int = 0
+    ratings: int = 0
+    unparsed: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    priced: int = 0
+    unpriced: int = 0
+    estimated: int = 0
+    by_text: Counter[str] = field(default_factory=Counter)
+    in_flight: int = 0
+    dropped: int = 0
+    last_failure: str = ""
+
+    def count(self, judgments: Sequence[Judgment]) -> None:
+        """Count what is on disk now."""
+        for judgment in judgments:
+            self.ratings += judgment.rating is not None
+            if judgment.text_because is not None:
+                self.by_text[judgment.text_because] += 1
+            if judgment.reason is not None:
+                (self.unparsed if judgment.counts else self.failed)[judgment.reason] += 1
+            self.prompt_tokens += judgment.prompt_tokens or 0
+            self.completion_tokens += judgment.completion_tokens or 0
+            self.cost_usd += judgment.cost_usd or 0.0
+            if judgment.counts:
+                self.priced += judgment.cost_usd is not None
+                self.unpriced += judgment.cost_usd is None
+            self.estimated += judgment.usage_estimated
+
+
+class Stop:
+    """How a run is asked to end early: once, it lets calls under way finish; twice, it drops them."""
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+        self.now = asyncio.Event()
+
+    def request(self) -> None:
+        """Ask to stop, or, asked again, to stop at once."""
+        (self.now if self.requested.is_set() else self.requested).set()
+
+
+class Desk(Protocol):
+    """The run that an engine works for: it makes questions of tickets, judgments of replies, and keeps them."""
+
+    def judge_of(self, arm: int) -> int:
+        """Which of the judges an arm is asked of."""
+
+    def question(self, ticket: Ticket) -> Question:
+        """What to ask."""
+
+    def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
+        """Those in a reply, or the one that records a failure."""
+
+    def write(self, judgments: Sequence[Judgment]) -> None:
+        """Hand judgments to the operating system."""
+
+    def sync(self) -> None:
+        """Wait until all that was written is on disk; called in a thread."""
+
+    def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Look at the judgments of one request, on disk by now; what it raises ends the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call about to be made, what is reserved for it, and the permit, where it has one by now."""
+
+    ticket: Ticket
+    judge: int
+    question: Question
+    money: float
+    permit: Permit | None
+
+
+class Engine:
+    """One session of a run.
+
+    With one judge a permit comes first, and then the choice, so that no choice grows old. Of several, who is asked is the
+    scheduler's choice and not that of who is free: a quick judge would else take what belongs to a slow one's arms. So a call
+    is chosen first and then waits for a permit of its judge, and no more are chosen than all judges together bear. The slowest
+    is never idle then, and sets the pace.
+
+    Args:
+        desk: what the calls are for.
+        judges: at least one, by the name that messages give it: empty where there is one.
+        scheduler, money: who chooses, within the calls there are, and how much money there is to spend.
+        stop: see :class:`Stop`.
+        samples: ratings wanted of one request, at least 1.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        judges: Mapping[str, Dispatched],
+        scheduler: Scheduler,
+        money: MoneyBudget,
+        stop: Stop,
+        *,
+        samples: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stats = Stats()
+        self._desk = desk
+        self._names = list(judges)
+        self._judges = list(judges.values())
+        self._health = [Health(name, clock) for name in judges]
+        self._scheduler = scheduler
+        self._money = money
+        self._stop = stop
+        self._samples = samples
+        self._commit = GroupCommit(desk.write, desk.sync, alone=lambda waiting: waiting >= self.stats.in_flight)
+        self._calls: set[asyncio.Task[None]] = set()
+        self._begun = 0  # calls whose outcome is not known yet
+        self._unwritten = 0  # answers on their way to the disk
+        self._changed = asyncio.Event()  # one of these, or what the scheduler knows
+        self._over = False
+        self._error: Exception | None = None
+        self._working: asyncio.Task[None]
+
+    async def run(self) -> None:
+        """Work until the budget is spent, no arm is left to ask, or the run is asked to stop.
+
+        Whatever ends it, everything received by then is kept.
+
+        Raises:
+            EndpointError: the endpoint cannot be used.
+            LimitReached: the money does not suffice for another call.
+            StorageError: answers cannot be kept.
+        """
+        self._working = working = asyncio.create_task(self._begin_calls())
+        stopping = asyncio.create_task(self._stop.requested.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._over = True
+            working.cancel()
+            stopping.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
+            await self._let_finish()
+        error = self._error or (None if working.cancelled() else working.exception())
+        if error is not None:
+            raise error
+
+    async def _begin_calls(self) -> None:
+        """Choose calls and begin them, as soon as they may be: the one place where a run waits for leave to ask."""
+        ceiling, alone = sum(judge.ceiling for judge in self._judges), len(self._judges) == 1
+        # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
+        # long as no more answers do than a quarter of the calls at a time: a power cut loses those and what is under way.
+        in_turn = min(ceiling, self._scheduler.budget.available) <= 1
+        while not self._over:
+            room = alone or self._begun < sum(judge.bears for judge in self._judges)
+            if self._unwritten > ceiling // 4 or (in_turn and (self._begun or self._unwritten)) or not room:
+                await self._change()
+                continue
+            permit = await self._judges[0].acquire() if alone else None
+            call: _Call | Idle = Idle.WAIT
+            try:
+                call = self._choose(permit)
+            except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
+                self._end(error)
+            finally:
+                if not isinstance(call, _Call) and permit is not None:
+                    permit.release()
+            if isinstance(call, _Call):
+                self._begun += 1
+                task = asyncio.create_task(self._make(call))
+                self._calls.add(task)
+                task.add_done_callback(self._calls.discard)
+            elif call is Idle.EXHAUSTED:
+                return
+            else:
+                await self._change()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _choose(self, permit: Permit | None) -> _Call | Idle:
+        most = 1 if self._samples == 1 else min(self._samples, max(judge.most_samples for judge in self._judges))
+        ticket = self._scheduler.ask(most)
+        if isinstance(ticket, Idle):
+            return ticket
+        number = self._desk.judge_of(ticket.arm)
+        judge = self._judges[number]
+        ticket = self._scheduler.shorten(ticket, judge.most_samples)
+        try:
+            question = self._desk.question(ticket)
+            money = 0.0 if self._money.limit is None else judge.most_cost(question)
+        except Exception:
+            self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
+            raise
+        if not self._money.covers(money):
+            # The next call is this one: a cheaper arm asked in its place would bend what the scheduler decides.
+            self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
+            if self._scheduler.budget.reserved:  # a call under way may cost less than what is reserved for it
+                return Idle.WAIT
+            raise LimitReached(
+                f"--max-cost ${self._money.limit:g} is reached: ${self._money.spent:.4f} are spent, and the next call may "
+                f"cost up to ${money:.4f}"
+            )
+        self._money.reserve(money)
+        return _Call(ticket, number, question, money, permit)
+
+    async def _make(self, call: _Call) -> None:
+        """Make the call, and hand on what came of it; what goes wrong beyond a failure ends the run."""
+        try:
+            permit = call.permit or await self._judges[call.judge].acquire()
+            if self._over and call.permit is None:
+                permit.release()
+                self._settle(call, Unanswered.WITHDRAWN)
+                return
+            await self._ask(call, permit)
+        except asyncio.CancelledError:
+            self._settle(call, Unanswered.WITHDRAWN)
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
+            self._settle(call, Unanswered.WITHDRAWN)
+            self._end(error)
+        finally:
+            self._begun -= 1
+            self._changed.set()
+
+    async def _ask(self, call: _Call, permit: Permit) -> None:
+        self.stats.calls += 1
+        self.stats.in_flight += 1
+        try:
+            outcome = await self._outcome(call, permit)
+            if outcome is None:
+                self.stats.in_flight -= 1
+                self._settle(call, Unanswered.UNREACHED)
+                return
+            judgments = self._desk.judgments(call.ticket, outcome)
+        except BaseException as error:
+            self.stats.dropped += isinstance(error, asyncio.CancelledError)
+            self.stats.in_flight -= 1
+            raise
+        self._unwritten += 1
+        self._commit.commit(judgments, lambda error: self._keep(call, judgments, error))
+
+    async def _outcome(self, call: _Call, permit: Permit) -> Reply | Failure | None:
+        """What came of the call; None where it says nothing of its arm."""
+        health = self._health[call.judge]
+        health.begins()
+        try:
+            outcome = await self._judges[call.judge].ask(call.question, permit)
+        except EndpointError as error:
+            if name := self._names[call.judge]:
+                raise EndpointError(f"{name}: {error}") from error
+            raise
+        finally:
+            health.ends()
+        if isinstance(outcome, Reply):
+            health.answered()
+            return outcome
+        self.stats.last_failure = outcome.detail
+        if health.blames_the_arm(outcome):
+            return outcome
+        self.stats.failed[outcome.reason] += 1
+        if len(self._judges) > 1 and not self._over:
+            # Others of this judge's arms are asked next, and no other judge runs ahead: then there is nothing to hurry for.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.requested.wait(), health.pause_s())
+        return None
+
+    def _keep(self, call: _Call, judgments: Sequence[Judgment], error: BaseException | None) -> None:
+        """The answer is on disk, or could not be written. Append before tell: memory must not know more than the disk."""
+        self._unwritten -= 1
+        self.stats.in_flight -= 1
+        try:
+            if error is not None:
+                raise error
+            self.stats.count(judgments)
+            self._settle(call, outcome_of(judgments), sum(judgment.cost_usd or 0.0 for judgment in judgments))
+            self._desk.told(call.ticket.arm, judgments)
+        except Exception as failed:  # noqa: BLE001  # whatever it is, it ends the run, and the others must be told, too
+            self._end(failed)
+        finally:
+            self._changed.set()
+
+    def _settle(self, call: _Call, outcome: Outcome, cost: float = 0.0) -> None:
+        self._scheduler.tell(call.ticket, outcome)
+        self._money.settle(call.money, cost)
+
+    def _end(self, error: Exception) -> None:
+        self._error = self._error or error
+        self._over = True
+        self._working.cancel()
+
+    async def _let_finish(self) -> None:
+        """Wait for the calls under way, as long as they may take, and until all that came is on disk."""
+        calls: asyncio.Future[list[BaseException | None]] = asyncio.gather(*self._calls, return_exceptions=True)
+        hurry = asyncio.ensure_future(self._stop.now.wait())
+        ended: set[asyncio.Future[Any]] = {calls, hurry}
+        await asyncio.wait(ended, timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        for call in self._calls:
+            call.cancel()
+        await calls
+        await self._commit.drain()

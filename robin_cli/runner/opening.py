@@ -1,0 +1,383 @@
+"""From a configuration, or a run directory, to a run that is open for work."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from robin_cli.analysis.agreement import off_scale
+from robin_cli.datasets.pairs import Dataset, load_pairs
+from robin_cli.files.remote import scheme_of
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError, RunError, did_you_mean
+from robin_cli.model.records import things_rated
+from robin_cli.model.space import ArmSpace
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
+from robin_cli.runner.variances import earlier_variances
+from robin_cli.settings.addresses import judge_name, judges_of
+from robin_cli.settings.reading import checked
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import IN_PYTHON, TABLE, Settings, recorded
+from robin_cli.settings.trust import OPENAI_URL, Source, is_loopback, named_in
+from robin_cli.storage.manifest import FILE, Manifest, differences, ends_of, read_manifest
+from robin_cli.storage.store import RunStore
+
+Notify = Callable[[str], None]
+
+
+def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None) -> RunStore:
+    """Make the run that ``settings`` asks for, or go on with the one in its ``run`` directory if it is the same.
+
+    Args:
+        dataset: the pairs, where they were read already; None to read what ``settings`` names.
+
+    Raises:
+        InputError: bad data or settings, or a run directory made with other settings.
+        RunError, StorageError: the directory cannot be used.
+    """
+    if settings.budget is None:
+        raise InputError("--budget is missing: say how many judge calls to spend, for example --budget 50000")
+    prompts = prompts_of(settings)
+    dataset = dataset or pairs_of(settings, prompts, notify)
+    prompts.check_references(dataset.pairs)
+    dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
+    _check_human(dataset, prompts, notify)
+    wanted = manifest_of(settings, dataset, prompts)
+    if settings.run and scheme_of(settings.run):
+        raise InputError(
+            f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
+        )
+    path = Path(settings.run) if settings.run else _unused(Path("runs") / _run_name(prompts.attributes))
+    if (path / FILE).exists() and (store := _continued(path, wanted)) is not None:
+        return store  # with the variances that it began with: the earlier run may be gone
+    space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges, prompts.scales)
+    variances = None
+    if settings.variances:
+        variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
+    policy_of(wanted, space, variances)  # refuses settings that cannot work, before anything is written
+    return RunStore.create(path, wanted, dataset.pairs, variances)
+
+
+def _check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
+    """Say of what the human ratings are on another scale: after the run it would be too late to name another field."""
+    for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
+        if why := off_scale(np.array([pair.human.get(name, np.nan) for pair in dataset.pairs]), scale):
+            notify(
+                f"{name}: {why}, so no agreement with them will be told; the field that holds them on that scale is named with "
+                f"--columns {shlex.quote(name)}=NAME"
+            )
+
+
+def prompts_of(settings: Settings) -> PromptSet:
+    """The template and rubrics that ``settings`` names. InputError as :func:`load_prompts`."""
+    return load_prompts(settings.attributes, settings.rubric, settings.template, settings.answer_format)
+
+
+def recorded_prompts(manifest: Manifest) -> PromptSet:
+    """The prompts of a run, by its own copy."""
+    if "template" in manifest.prompt:
+        return PromptSet.from_record(manifest.prompt)
+    return load_prompts(manifest.attributes)  # a run from before there was one
+
+
+def pairs_of(
+    settings: Settings, prompts: PromptSet, notify: Notify, read: Callable[..., Dataset] | None = None
+) -> Dataset:
+    """The pairs that ``settings`` names, with the human ratings of what ``prompts`` ask for.
+
+    Args:
+        read: takes the options of :func:`load_pairs` and has the pairs, where they are not in the files of ``settings``.
+
+    Raises:
+        InputError: it names none, or they cannot be read.
+    """
+    if read is None and not settings.data:
+        raise InputError(
+            "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
+        )
+    dataset = (read or partial(load_pairs, settings.data))(
+        columns=settings.columns or None,
+        ratings=prompts.human_ratings,
+        skip_bad_rows=settings.skip_bad_rows,
+        limit=settings.limit,
+    )
+    ours = ("prompt", "response", "id", "reference", *prompts.human_ratings)
+    for name in (name for name in settings.columns if name not in ours):
+        if near := did_you_mean(name, ours):
+            notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
+    if dataset.skipped:
+        of = dataset.skipped + dataset.merged + len(dataset.pairs)
+        rows = f"{dataset.skipped:,} bad row{'s' * (dataset.skipped != 1)} of {of:,}"
+        why = ", ".join(f"{count:,} {reason}" for reason, count in dataset.left_out.items())
+        notify(
+            f"{dataset.source}: {rows} left out (--skip-bad-rows): {why}. The scores are of the rows that are left: where what "
+            "is left out is refused or broken answers, their mean is too high"
+        )
+        for said in dataset.first_left_out:
+            notify(f"left out: {said}")
+    if empty := sum(not pair.response for pair in dataset.pairs):
+        notify(
+            f"{dataset.source}: {empty:,} of {len(dataset.pairs):,} responses are empty; they are judged as they are. If "
+            "they are missing, remove these rows"
+        )
+    if dataset.merged:
+        notify(
+            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further workers' ratings of the same "
+            "summaries; the human ratings are the workers' means"
+        )
+    return dataset
+
+
+def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
+    """The files that the pairs of a run were read from, each with its SHA-256 then."""
+    files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
+    return [(str(name), str(recorded)) for name, recorded in files]
+
+
+def reopen_run(path: Path, *, budget: int | None) -> RunStore:
+    """Open the run at ``path`` to go on with it as it was made, with a larger budget if one is given.
+
+    Raises:
+        InputError: a smaller budget, or data or prompts that changed since.
+        RunError, StorageError: the directory cannot be used.
+    """
+    store = RunStore.open(path)
+    try:
+        _check_unchanged(store.manifest)
+        if budget is not None:
+            _set_budget(store, budget)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> Settings:
+    """The settings of a further session of the run at ``run``: its own, and the last session's but for what is ``given``.
+
+    A ``model`` in ``given`` moves a judge to the address behind its name; a judge that is named without one, or not at all,
+    stays where it was. Variables and prices for each judge go by the order in which ``given`` names them, never by chance.
+
+    Raises:
+        InputError: other judges than the run's; variables or prices that cannot be told apart.
+        RunError: no run, or one whose last session recorded what is no address and no variable.
+    """
+    manifest = read_manifest(run)
+    try:  # it may be another's, and decides where keys go
+        before = checked(manifest.last_session, "its last session")
+    except InputError as error:
+        raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
+    own = manifest.own_settings
+    if (judge := given.get("judge", own["judge"])) != own["judge"]:
+        raise InputError(
+            f"--judge: this run is judged by {own['judge']}, now {judge}; for another judge start a new run"
+        )
+    if judge.startswith(IN_PYTHON) and "judge" not in given:
+        function = judge.removeprefix(IN_PYTHON)
+        raise InputError(
+            f"{run}: its judge is {function}, a function in Python, which has to be handed over again: "
+            f"open_run({str(run)!r}).resume(judge={function.rpartition('.')[2]})"
+        )
+    names = tuple(map(judge_name, before["model"]))
+    order = [judge_name(model) for model in given.get("model", ())] or list(names)
+    if twice := next((name for name in order if order.count(name) > 1), None):
+        raise InputError(f'--model: "{twice}" is named twice; name it once, and each of its addresses with --base-url')
+    if not set(order) <= set(names):
+        raise InputError(
+            f"--model: this run is judged by {', '.join(names)}, now {', '.join(order)}; only their addresses may change "
+            "(NAME@https://…). For other judges start a new run"
+        )
+    moved = {name: model for name, model in zip(order, given.get("model", ()), strict=False) if model != name}
+    settings = {**own, **before, **given}
+    settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
+    for name in ("api_key_env", "price_in", "price_out"):
+        values = given.get(name, ())
+        if len(values) > 1:
+            if len(values) != len(order) or set(order) != set(names):
+                raise InputError(
+                    f"{TABLE[name].flag}: {len(values)} for {len(names)} judges; give one for each, and each judge's --model "
+                    "in the same order"
+                )
+            settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
+    return Settings(**settings, source=Source(str(run), "run", named_in(given), in_python=in_python))
+
+
+def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet) -> Manifest:
+    """The manifest of a new run.
+
+    Raises:
+        InputError: no model, or a budget that does not reach every arm once.
+    """
+    judges = judges_of(settings)
+    own = {
+        "base_url": list(settings.base_url or (OPENAI_URL,)) if settings.at_endpoints else [],
+        "model": settings.model[0] if len(judges) == 1 else list(settings.model),
+        **recorded(settings, Scope.RUN),
+    }
+    sampling: dict[str, Any] = {"temperature": settings.temperature, "top_p": settings.top_p, **settings.extra_body}
+    if settings.scoring == "logprobs" and (sampling["temperature"], sampling["top_p"]) != (1, 1):
+        raise InputError(
+            f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
+            "endpoints tell probabilities from before these change them, so the scores would be those of another judge"
+        )
+    check_reach(settings.budget or 0, len(dataset.pairs), prompts.attributes, len(judges))
+    return Manifest(
+        settings=own,
+        budget=settings.budget or 0,
+        attributes=prompts.attributes,
+        **ends_of(prompts.attributes, prompts.scales),
+        data={
+            "source": dataset.source,
+            "sha256": dataset.sha256,
+            "pairs": len(dataset.pairs),
+            "skipped": dataset.skipped,
+            **(
+                {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
+                if dataset.skipped
+                else {}
+            ),
+            "columns": dict(settings.columns),
+            **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
+        },
+        prompt={
+            "sha256": prompts.sha256,
+            "rubric_files": list(settings.rubric),
+            "template_file": settings.template,
+            **prompts.record,
+        },
+        seed=settings.seed,
+    )
+
+
+def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int) -> None:
+    """InputError if ``budget`` does not reach every arm once."""
+    arms_per_pair = len(attributes) * judges
+    arms = pairs * arms_per_pair
+    if budget < arms:
+        what = things_rated(arms, len(attributes), judges)
+        raise InputError(
+            f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {arms} or more, or take fewer pairs "
+            f"with --limit {max(1, budget // arms_per_pair)}"
+        )
+
+
+def policy_of(manifest: Manifest, space: ArmSpace, variances: FloatArray | None) -> Policy:
+    """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
+    settings = manifest.settings
+    setup = Setup(
+        arms=len(space),
+        budget=manifest.budget,
+        scale=space.scales[0],
+        delta=settings["delta"],
+        mode=settings["mode"],
+        objective=settings["objective"],
+        variances=variances,
+    )
+    return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())
+
+
+def cautions(
+    manifest: Manifest, space: ArmSpace, variances: FloatArray | None, keyed_urls: Iterable[str]
+) -> Iterable[str]:
+    """What a user should know before money is spent on this run; a key goes to each of ``keyed_urls``."""
+    policy, arms = policy_of(manifest, space, variances), len(space)
+    if not policy.evenly and manifest.budget < arms * policy.warm_up:
+        what = things_rated(arms, len(manifest.attributes), len(manifest.judges))
+        scheduler = manifest.settings["scheduler"].upper()
+        yield (
+            f"the budget of {manifest.budget:,} is below {scheduler}'s warm-up of {policy.warm_up} calls for each of "
+            f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
+            "up; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
+        )
+    if manifest.settings["temperature"] == 0:
+        yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"
+    for url in map(urlsplit, keyed_urls):
+        if url.scheme == "http" and not is_loopback(url.hostname or ""):
+            yield f"the key goes unencrypted to {url.hostname}: use https"
+
+
+def _continued(path: Path, wanted: Manifest) -> RunStore | None:
+    """The run at ``path``, open to go on with; None if it was made with other settings, has no answers, and made way."""
+    store = RunStore.open(path)
+    try:
+        differing = differences(store.manifest, wanted)
+        if differing and not store.has_answers:
+            store.make_way()
+            return None
+        if differing:
+            raise InputError(
+                f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
+                f"Go on with its own settings, robin resume {path}, or name another --run"
+            )
+        _set_budget(store, wanted.budget)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _set_budget(store: RunStore, budget: int) -> None:
+    recorded = store.manifest.budget
+    if budget < recorded:
+        raise InputError(
+            f"--budget {budget}: the run {store.path} has a budget of {recorded}; it can be raised, not lowered"
+        )
+    if budget > recorded:
+        store.set_manifest(replace(store.manifest, budget=budget))
+
+
+def _check_unchanged(manifest: Manifest) -> None:
+    if recorded_prompts(manifest).sha256 != manifest.prompt["sha256"]:  # another question would be asked under its name
+        raise RunError(
+            f"{FILE}: its template and rubrics are not those that the run was made with (their SHA-256 differs); restore the "
+            "file from a copy, or start a new run"
+        )
+    if _prompts_now(manifest) != manifest.prompt["sha256"]:
+        raise RunError(
+            f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
+            "experiments; restore the rubric and template files, use the robin that made it, or start a new run"
+        )
+    for name, digest in sources_of(manifest):
+        _check_file(Path(name), digest)
+
+
+def _check_file(source: Path, recorded: str) -> None:
+    if source.is_file():
+        with source.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != recorded:
+            raise RunError(
+                f"{source}: changed since this run was made; restore it, or start a new run with another --run. "
+                "(The run keeps its own copy of the pairs: moving the changed file away lets it go on with that)"
+            )
+
+
+def _prompts_now(manifest: Manifest) -> str:
+    """What the prompts that a run was made with hash to today; its own copy's hash where a file of them is not there."""
+    files, template = manifest.prompt.get("rubric_files", ()), manifest.prompt.get("template_file")
+    own = [*files, *([template] if template and template not in known_templates() else [])]
+    if not all(Path(file).is_file() for file in own):
+        return recorded_prompts(manifest).sha256
+    return load_prompts(manifest.attributes, files, template, manifest.answer_format).sha256
+
+
+def _unused(path: Path) -> Path:
+    """``path``, or with a number behind it: two runs may begin in one second, and clocks go backwards."""
+    numbers = (path if number == 1 else path.with_name(f"{path.name}-{number}") for number in itertools.count(1))
+    return next(each for each in numbers if not each.exists())
+
+
+def _run_name(attributes: tuple[str, ...]) -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(attributes)}"

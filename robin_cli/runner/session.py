@@ -1,0 +1,259 @@
+"""One session of work on an open run, from the connection to its end: questions to judges, answers into the run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from robin_cli.dispatch.limited import Dispatched
+from robin_cli.judges.functions import Function
+from robin_cli.judges.metering import Price
+from robin_cli.model.errors import EndpointError, StorageError
+from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.records import Judgment, counted
+from robin_cli.model.space import ArmSpace
+from robin_cli.parsing.judgments import AnswerReader
+from robin_cli.parsing.structured import request_of
+from robin_cli.policies.base import Policy
+from robin_cli.runner.connection import endpoints_of
+from robin_cli.runner.diagnostics import Diagnostics
+from robin_cli.runner.engine import Engine, Stats, Stop
+from robin_cli.runner.health import Fuse
+from robin_cli.runner.opening import cautions, policy_of, recorded_prompts
+from robin_cli.scheduling.budget import MoneyBudget
+from robin_cli.scheduling.eligibility import give_another_chance
+from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
+from robin_cli.settings.addresses import api_keys, judges_of, keyless, sendings
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import Settings, recorded
+from robin_cli.settings.trust import remember
+from robin_cli.storage.fold import Fold, Spending
+from robin_cli.storage.store import RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a session ended.
+
+    Attributes:
+        spent, budget: units of the budget, over all sessions.
+        total: tokens and money over all sessions.
+        retired: arms that are asked no more because they cannot be rated, counted by reason.
+        interrupted: it was asked to stop before the budget was spent.
+        stats: of this session.
+    """
+
+    spent: int
+    budget: int
+    total: Spending
+    retired: Mapping[str, int]
+    interrupted: bool
+    stats: Stats
+
+
+class Session:
+    """Works on an open run with its judges; displays read ``stats`` while :meth:`work` runs."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        endpoints: Sequence[Dispatched],
+        stop: Stop,
+        settings: Settings,
+        *,
+        prices: Sequence[Price | None],
+        notify: Callable[[str], None],
+    ) -> None:
+        fold, manifest = store.fold(), store.manifest
+        self.space = store.space
+        self._prompts = recorded_prompts(manifest)
+        self._seed = manifest.seed
+        self._answer_format = manifest.answer_format
+        self.arms = fold.arms
+        self._reasons = fold.reasons  # why an arm's last answer held no rating, which tells of those retired
+        give_another_chance(self.arms, self.space.judge)
+        self._before = fold.spending()
+        self.money = MoneyBudget(settings.max_cost, spent_before(fold, prices).cost_usd or 0.0)
+        policy = _fitted(policy_of(manifest, self.space, store.variances), fold)
+        self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget, judge=self.space.judge)
+        self.budget = self.scheduler.budget
+        judges = self.space.judges
+        said = [f"{name}: " if len(judges) > 1 else "" for name in judges]
+        self._reader = AnswerReader(
+            self.space,
+            answer_format=manifest.answer_format,
+            by_logprobs=manifest.scoring == "logprobs",
+            notify=notify,
+        )
+        self._diagnostics = [
+            Diagnostics(
+                temperature=manifest.settings["temperature"],
+                arms=len(self.space.pair_ids) * len(self.space.attributes),
+                notify=lambda line, who=who: notify(who + line),  # type: ignore[misc]  # mypy does not see the default
+            )
+            for who in said
+        ]
+        self._fuses = [Fuse(name if len(judges) > 1 else "") for name in judges] if not settings.no_fuse else []
+        self._store = store
+        self._stop = stop
+        self.judge_of, self.write, self.sync = self.space.judge.item, store.write, store.sync
+        names = list(judges) if len(judges) > 1 else [""]
+        self._judges = dict(zip(names, endpoints, strict=True))
+        self._engine = Engine(
+            self, self._judges, self.scheduler, self.money, stop, samples=settings.samples_per_request
+        )
+
+    @property
+    def stats(self) -> Stats:
+        """What this session did so far."""
+        return self._engine.stats
+
+    @property
+    def total(self) -> Spending:
+        """Tokens and money of the run, over all of its sessions."""
+        before, stats = self._before, self.stats
+        return Spending(
+            before.prompt_tokens + stats.prompt_tokens,
+            before.completion_tokens + stats.completion_tokens,
+            (before.cost_usd or 0.0) + stats.cost_usd if stats.priced or before.cost_usd is not None else None,
+            before.complete and not stats.unpriced,
+        )
+
+    async def work(self) -> Outcome:
+        """Spend the budget. Raises EndpointError, LimitReached, StorageError; whatever ends it, what was received is kept."""
+        try:
+            await self._engine.run()
+        finally:
+            for judge in self._judges.values():
+                await judge.aclose()
+        return Outcome(
+            spent=self.budget.spent,
+            budget=self.budget.total,
+            total=self.total,
+            retired=self._retired(),
+            interrupted=self._stop.requested.is_set() and not self.budget.exhausted,
+            stats=self.stats,
+        )
+
+    def _retired(self) -> Mapping[str, int]:
+        return Counter(why for arm, why in self._reasons.items() if self.arms.retired(arm))
+
+    def question(self, ticket: Ticket) -> Question:
+        """What to ask of the ticket's arm."""
+        arm, draw, samples = ticket
+        pair = self._store.pairs[self.space.pair.item(arm)]
+        messages = self._prompts.messages(pair, self.space.attribute_of(arm))
+        seed = None if self._seed is None else call_seed(self._seed, self.space, arm, draw)
+        structure = request_of(self._answer_format, self.space.scale_of(arm))
+        return Question(messages, samples=samples, seed=seed, structure=structure)
+
+    def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
+        """The judgments in a reply, or the one that records a failure."""
+        return self._reader.judgments(ticket.arm, ticket.draw, outcome)
+
+    def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Look at judgments that are on disk; EndpointError where a judge never gives a rating."""
+        judge = self.space.judge.item(arm)
+        if (reason := judgments[-1].reason) is not None:
+            self._reasons[arm] = reason
+        for judgment in judgments:
+            self._diagnostics[judge].look(arm, judgment)
+        if self._fuses:
+            self._fuses[judge].look(judgments)
+
+
+Around = Callable[[Session, Stop], AbstractContextManager[None]]
+"""What is around the work of a session: displays that read it, signals that stop it. Entered inside the event loop."""
+
+
+async def work(
+    store: RunStore,
+    settings: Settings,
+    *,
+    notify: Callable[[str], None],
+    around: Around,
+    cautious: bool = True,
+    function: Function | None = None,
+) -> Outcome | None:
+    """Spend what is left of the budget of an open run; None if nothing is.
+
+    Args:
+        notify: is told, a line each, what a user should know while it goes on.
+        function: the judge, where it is one that Python handed over.
+        cautious: say beforehand what does not fit the budget; a pilot's is small on purpose.
+
+    Raises:
+        InputError: as :func:`api_keys`.
+        EndpointError, LimitReached, StorageError: as :meth:`Session.work`; what was received is kept.
+    """
+
+    def note(line: str) -> None:
+        notify(f"note: {line}".replace("export RUN", f"export {store.path}"))
+
+    for line in store.notes:
+        note(line)
+    stop, keys = Stop(), api_keys(settings)
+    endpoints, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
+    session = Session(store, endpoints, stop, settings, prices=prices, notify=note)
+    if session.budget.exhausted:
+        for judge in endpoints:
+            await judge.aclose()
+        return None
+    judges = judges_of(settings)
+    if cautious:
+        for name in keyless(judges, keys, settings.api_key_env):
+            note(f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)")
+        keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
+        for caution in cautions(store.manifest, session.space, store.variances, keyed):
+            note(caution)
+    remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
+    store.set_manifest(store.manifest.with_session(**recorded(settings, Scope.SESSION)))
+    try:
+        with around(session, stop):
+            outcome = await session.work()
+    except BaseException:
+        with suppress(StorageError):  # what went wrong first says more
+            store.set_manifest(store.manifest.with_session_end(in_flight=session.stats.dropped))
+        raise
+    store.set_manifest(store.manifest.with_session_end(in_flight=session.stats.dropped))
+    return outcome
+
+
+def check_rated(outcome: Outcome, run: Path) -> None:
+    """EndpointError if a session ended before its budget without a single rating."""
+    if outcome.spent < outcome.budget and not outcome.stats.ratings:
+        reason = (
+            outcome.stats.last_failure or counted(outcome.stats.unparsed) or f"given up: {counted(outcome.retired)}"
+        )
+        raise EndpointError(
+            f"no call was answered with a rating ({reason}); robin export {run} --what judgments has all"
+        )
+
+
+def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
+    """What a run's answers took; those from before a price was known count at that of their judge."""
+    spent = fold.spending()
+    cost, complete = spent.cost_usd, True
+    tokens = zip(fold.spent["unpriced_prompt_tokens"], fold.spent["unpriced_completion_tokens"], strict=True)
+    for price, unpriced, (prompt, completion) in zip(prices, fold.spent["unpriced"], tokens, strict=True):
+        if unpriced and price is None:
+            complete = False
+        elif unpriced and price is not None:
+            cost = (cost or 0.0) + price.cost(int(prompt), int(completion))
+    return replace(spent, cost_usd=cost, complete=complete)
+
+
+def _fitted(policy: Policy, fold: Fold) -> Policy:
+    """A pooled policy as it was fitted last: on the ratings that there were then, not on those since."""
+    return policy.fitted(*fold.fitted) if policy.refits and fold.fitted else policy
+
+
+def call_seed(seed: int, space: ArmSpace, arm: int, draw: int) -> int:
+    """The seed of one call, 0 to 2³¹ − 1: never the same for two draws of an arm, alike on every machine."""
+    name = f"{seed}\0{space.pair_ids[space.pair.item(arm)]}\0{space.attribute_of(arm)}"
+    base = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+    return (base + draw) % 2**31

@@ -1,0 +1,123 @@
+"""What an earlier run or a pool says of these arms: variances for a scheduler, counts of ratings for a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from robin_cli.datasets.pools import Pool, load_pools, panel_pool
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import things_rated
+from robin_cli.model.space import ArmSpace
+from robin_cli.policies.base import empirical_variance
+from robin_cli.policies.prior import prior_variances
+from robin_cli.policies.registry import policy_named
+from robin_cli.storage.manifest import FILE as MANIFEST
+from robin_cli.storage.manifest import read_manifest
+
+
+def earlier_variances(
+    source: str | Path, space: ArmSpace, scheduler: str, notify: Callable[[str], None]
+) -> FloatArray | None:
+    """Each arm's variance by ``source``, a run or a pool, as ``scheduler`` takes it; shape (K,). None if it takes none.
+
+    One that needs variances takes the 1/n variance as it is, the others the estimate of
+    :func:`robin_cli.policies.prior.prior_variances`. An arm with fewer than two ratings there gets the mean of the others,
+    and the user is told how many did. Of a judge that ``source`` does not know, the mean over the judges that it knows.
+
+    Raises:
+        InputError: ``source`` cannot be read, has another scale, or knows none of the arms.
+    """
+    _check_scales(source, space)
+    policy = policy_named(scheduler)
+    if policy.evenly:
+        notify(f"--scheduler {scheduler} asks every pair equally often, whatever --variances says")
+        return None
+    variances = np.full(len(space), np.nan)
+    for facet, pools in zip(space.arms_of_pair(0), _pools_of(source, space), strict=True):
+        found = [_by_pair(pool, exact=policy.needs_variances) for pool in pools]
+        pair_means = [[each[pair_id] for each in found if pair_id in each] for pair_id in space.pair_ids]
+        arms = space.arm_at(np.arange(len(pair_means)), space.attribute[facet], space.judge[facet])
+        variances[arms] = [np.mean(each) if each else np.nan for each in pair_means]
+    unknown = int(np.isnan(variances).sum())
+    if unknown == len(variances):
+        raise InputError(
+            f"--variances {source}: has two ratings or more of none of these pairs; are they the same pairs?"
+        )
+    if unknown:
+        what = things_rated(len(space), len(space.attributes), len(space.judges))
+        notify(f"{source}: {unknown} of {what} have fewer than two ratings there and get the others' mean")
+    units = space.units**2
+    return np.where(np.isnan(variances), np.nanmean(variances / units) * units, variances)
+
+
+def known_counts(source: str | Path, space: ArmSpace) -> list[IntArray]:
+    """How often each pair got each rating at ``source``, a run or a pool: by attribute and judge, shape (pairs, levels) each.
+
+    Of a judge that ``source`` does not know, the ratings of its first one.
+
+    Raises:
+        InputError: ``source`` cannot be read, has another scale, or knows none of the pairs.
+    """
+    _check_scales(source, space)
+    found = []
+    for place, (pool, *_) in enumerate(_pools_of(source, space)):
+        scale = space.scale_of(place)
+        known = dict(zip(pool.pair_ids, pool.ratings, strict=True))
+        counts = np.zeros((len(space.pair_ids), scale.levels), dtype=np.int64)
+        for row, pair_id in enumerate(space.pair_ids):
+            ratings = known.get(pair_id)
+            if ratings is None:
+                continue
+            counts[row] = np.bincount(ratings - scale.low, minlength=scale.levels)
+        if not counts.any():
+            raise InputError(f"--variances {source}: has ratings of none of these pairs; are they the same pairs?")
+        found.append(counts)
+    return found
+
+
+def _check_scales(source: str | Path, space: ArmSpace) -> None:
+    """InputError if ``source`` was rated on another scale: its variances would be of other units, and of other shapes."""
+    if not (Path(source) / MANIFEST).is_file():
+        return
+    manifest = read_manifest(Path(source))
+    by_attribute = dict(zip(manifest.attributes, manifest.scales, strict=True))
+    for attribute, scale in zip(space.attributes, space.scales, strict=True):
+        theirs = by_attribute.get(attribute, manifest.scales[0])
+        if theirs != scale:
+            raise InputError(
+                f"--variances {source}: was rated on the scale {theirs}, {attribute} is on {scale} here; name a run "
+                "on the same scale"
+            )
+
+
+def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
+    """The pools of each attribute and judge: the judge's own, else that of the attribute, else those of its other judges.
+
+    One pool alone serves for any.
+    """
+    pools = load_pools(source)
+    found = []
+    for arm in space.arms_of_pair(0):
+        attribute, scale = space.attribute_of(arm), space.scale_of(arm)
+        names = (panel_pool(space.judge_of(arm), attribute), attribute, *(pools if len(pools) == 1 else ()))
+        own = [pools[name] for name in names if name in pools][:1]
+        chosen = own or [pool for name, pool in pools.items() if name.endswith(panel_pool("", attribute))]
+        if not chosen:
+            raise InputError(f'--variances {source}: has no ratings of "{space.label(arm)}"; it has {", ".join(pools)}')
+        for pool in chosen:
+            if min(map(np.min, pool.ratings)) < scale.low or max(map(np.max, pool.ratings)) > scale.high:
+                raise InputError(f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}")
+        found.append(chosen)
+    return found
+
+
+def _by_pair(pool: Pool, *, exact: bool) -> dict[str, float]:
+    """The variance of each pair with two ratings or more."""
+    n = np.array([len(each) for each in pool.ratings], dtype=np.float64)
+    total, total_sq = (np.array([np.sum(each**power) for each in pool.ratings], dtype=np.float64) for power in (1, 2))
+    found = empirical_variance(n, total, total_sq) if exact else prior_variances(n, total, total_sq)
+    return {pair_id: float(found[k]) for k, pair_id in enumerate(pool.pair_ids) if n[k] >= 2}

@@ -1,1 +1,0 @@
-"""The run directory and the loop that fills it."""

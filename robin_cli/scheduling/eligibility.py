@@ -1,0 +1,102 @@
+"""Who may be asked now: how many calls of an arm may be under way, and what the warm-ups still want of the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.records import RETIRE_AFTER
+from robin_cli.model.space import Coordinates
+from robin_cli.scheduling.budget import CallBudget
+
+KNOWN_FOR_EACH_PENDING = 4
+
+
+def most_pending(n: int, streak: int, warm_up: int, share: int) -> int:
+    """How many calls of an arm may be under way; while there are so many it must wait, and below 1 it is not asked at all.
+
+    - In its warm-up, what its ``share`` leaves, and no more than it has ratings, or RETIRE_AFTER: the first arm to be answered
+      would else take what belongs to those whose answers are still to come.
+    - After it, a quarter of its ratings: more would be asked on old knowledge.
+    - As long as its last judgment brought no rating, or it has none, only so many as could retire it: an arm that nobody can
+      rate must not eat the budget meanwhile.
+
+    Args:
+        n, streak: see :class:`Arms`.
+        warm_up: ratings that the policy wants of every arm first.
+        share: calls of a warm-up that the budget suffices for.
+    """
+    most = min(share - n, max(RETIRE_AFTER, n)) if n < warm_up else max(1, n // KNOWN_FOR_EACH_PENDING)
+    return min(most, RETIRE_AFTER - streak) if streak or not n else most
+
+
+def most_pending_of_all(arms: Arms, warm_up: int, share: int) -> IntArray:
+    """The same of all arms, shape (K,): reckoned once for each pair of ``n`` and ``streak`` that there is."""
+    streak = np.minimum(np.frombuffer(arms.streak, dtype=np.int64), RETIRE_AFTER)
+    kinds, kind_of = np.unique(arms.counts * (RETIRE_AFTER + 1) + streak, return_inverse=True)
+    each = (divmod(kind, RETIRE_AFTER + 1) for kind in kinds.tolist())
+    return np.array([most_pending(n, streak, warm_up, share) for n, streak in each], dtype=np.int64)[kind_of]
+
+
+def most_at_once(n: int, pending: int, streak: int, warm_up: int, share: int) -> int:
+    """How many calls to make at once of an arm that may be asked: up to its warm-up's end, then a quarter of its ratings."""
+    most = share - n if n < warm_up else n // KNOWN_FOR_EACH_PENDING
+    if streak or not n:
+        most = min(most, RETIRE_AFTER - streak)
+    return max(1, most - pending)
+
+
+class WarmUp:
+    """The ratings that every arm gets first, and the calls that these still want: nobody else may have them.
+
+    A warm-up that the budget does not suffice for is cut short evenly.
+
+    Attributes:
+        calls: of each arm, as the policy wants them.
+        share: of each arm, as the budget has them.
+        owed: of all arms together, within their shares; only where there is a budget.
+    """
+
+    def __init__(self, arms: Arms, calls: int, budget: CallBudget) -> None:
+        self._arms = arms
+        self._budget = budget
+        self.calls = calls
+        count = max(1, len(arms))
+        self.share = min(calls, -(-budget.total // count)) if budget.is_limited else calls
+        self.whole_share = min(calls, budget.total // count) if budget.is_limited else calls
+        self.owed = self._owed_to_all()
+
+    def owed_to(self, made: int, streak: int) -> int:
+        """Calls that the warm-up of an arm still wants, of which ``made`` brought a rating or are under way."""
+        return max(0, self.share - made) if streak < RETIRE_AFTER else 0
+
+    def raise_share(self) -> bool:
+        """Divide what is left of the budget among the arms that are not given up; whether that gives them more."""
+        kept = ~self._arms.retired_mask
+        if self.share >= self.calls or not kept.any():
+            return False
+        made = _made(self._arms)[kept]
+        share = min(self.calls, -(-(self._budget.available + int(made.sum())) // len(made)))
+        if share <= self.share:
+            return False
+        self.share = share
+        self.owed = self._owed_to_all()
+        return True
+
+    def _owed_to_all(self) -> int:
+        if not self._budget.is_limited:
+            return 0
+        owed = np.maximum(0, self.share - _made(self._arms))
+        return int(owed[~self._arms.retired_mask].sum())
+
+
+def _made(arms: Arms) -> IntArray:
+    """Calls of each arm that brought a rating or are under way."""
+    return arms.counts + np.frombuffer(arms.pending, dtype=np.int64)
+
+
+def give_another_chance(arms: Arms, judge: Coordinates) -> None:
+    """Ask again what was given up for a judge none of whose answers ever held a rating: the judge was at fault."""
+    streak = np.frombuffer(arms.streak, dtype=np.int64)
+    rated = np.bincount(judge, weights=arms.counts) > 0
+    streak[~rated[judge] & (arms.unparsed >= RETIRE_AFTER)] = 0

@@ -1,0 +1,31 @@
+"""The key of an arm: the smallest is asked next, ties going to the lower arm. One formula for a number and for a column."""
+
+from __future__ import annotations
+
+import math
+
+from robin_cli.policies.base import Arm, Number, Policy
+
+NEVER = math.inf
+"""The key of an arm that may not be asked."""
+
+_WARM_UP = -(2.0**52)  # plus a number of calls: exact in a float64, and below any variance over a count
+
+SPREAD = 1e-300
+"""Times 1/n added to every priority: lost in rounding unless the priority is 0, where it orders arms that never vary by
+their calls, so that a budget with nothing better to do is spread and does not pile up on the first arm."""
+
+
+def warm_up_key(calls: Number) -> Number:
+    """In its warm-up the arm with the fewest ``calls`` comes first, and before every arm past its own."""
+    return _WARM_UP + calls
+
+
+def adaptive_key(policy: Policy, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
+    """After its warm-up the arm with the largest priority comes first."""
+    return -(policy.priority(n, pending, total, total_sq, arm) + SPREAD / (n + pending))
+
+
+def is_warm_up(key: float) -> bool:
+    """Whether the arm of this key is in its warm-up."""
+    return key < 0.5 * _WARM_UP

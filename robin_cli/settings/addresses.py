@@ -1,0 +1,175 @@
+"""Who judges: each judge's name, its addresses, its price, and the environment variable that holds its key."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from robin_cli.model.errors import InputError
+from robin_cli.settings.table import Settings, checked_urls
+from robin_cli.settings.trust import (
+    DEFAULT_KEY_ENV,
+    NAMING,
+    NO_KEY,
+    OPENAI_URL,
+    Sending,
+    doubts,
+    place_of,
+    refusal,
+    split_model,
+    values,
+)
+
+_LIKE_AN_ADDRESS = re.compile(r".*@(?:\w+:/|localhost\b|[\w.-]+:\d+|[\w-]+(?:\.[\w-]+)+/).*", re.DOTALL | re.IGNORECASE)
+
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAddress:
+    """One judge: the model's name there, its addresses (at least one), and the variable that holds the key for them.
+
+    ``api_key_env`` is NO_KEY where none goes there. Prices are US dollars for a million tokens, None where none were given.
+    """
+
+    name: str
+    base_urls: tuple[str, ...]
+    api_key_env: str
+    price_in: float | None = None
+    price_out: float | None = None
+
+
+def judge_name(model: str) -> str:
+    """The name in ``NAME`` or ``NAME@https://…``, as --model takes them."""
+    return split_model(model)[0]
+
+
+def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
+    """The judges that ``settings`` name, at least one.
+
+    A variable that is named once is for the judges at the common address alone: a key goes elsewhere only by being named for
+    the judge that is there. (A single judge is where it is, and its key goes there.)
+
+    Raises:
+        InputError: none, one of them twice, an address that is none, or variables or prices that do not pair up with them.
+    """
+    common = settings.base_url or (OPENAI_URL,)
+    if not settings.at_endpoints:
+        common = (place_of(settings.judge),)
+        if any(split_model(model)[1] for model in settings.model):
+            raise InputError(f"--model: --judge {settings.judge} has no addresses; write NAME alone")
+    if not settings.model:
+        raise InputError(f"--model is missing: name the judge that {common[0]} should answer with")
+    named = [split_model(model) for model in settings.model]
+    _check_names([name for name, _ in named])
+    count = len(named)
+    if bool(settings.price_in) != bool(settings.price_out):
+        raise InputError("--price-in and --price-out: give both, or neither to go by genai-prices")
+    variables = _paired("--api-key-env", "variables", settings.api_key_env, count)
+    prices = [
+        _paired(flag, "prices", given, count) if given else [None] * count
+        for flag, given in (("--price-in", settings.price_in), ("--price-out", settings.price_out))
+    ]
+    own = len(settings.api_key_env) == count
+    return tuple(
+        JudgeAddress(
+            name,
+            checked_urls([url], "--model") if url else common,
+            variable if settings.at_endpoints and (own or url is None) else NO_KEY,
+            *costs,
+        )
+        for (name, url), variable, *costs in zip(named, variables, *prices, strict=True)
+    )
+
+
+def api_keys(settings: Settings) -> Mapping[str, str]:
+    """The key in each variable that ``settings`` name; "none" where none is set and the endpoint is one that was named.
+
+    Raises:
+        InputError: no endpoint is configured, a variable that was named is not set, or a host that the user did not name
+            would get something.
+    """
+    keys = _keys(settings)
+    if settings.model and (doubtful := doubts(settings.source, sendings(judges_of(settings), keys))):
+        raise InputError(refusal(settings.source, doubtful, {name: values(getattr(settings, name)) for name in NAMING}))
+    return keys
+
+
+def doubtful_hosts(settings: Settings) -> list[Sending]:
+    """The hosts that ``settings`` would send to and the user did not name, and the variables whose keys they would get.
+
+    Raises:
+        InputError: as :func:`api_keys`, but for these hosts.
+    """
+    keys = _keys(settings)
+    return doubts(settings.source, sendings(judges_of(settings), keys))
+
+
+def sendings(judges: Iterable[JudgeAddress], keys: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Each address of ``judges``, with the variable whose key goes there; NO_KEY where none does."""
+    return [
+        (url, judge.api_key_env if keys[judge.api_key_env] != "none" else NO_KEY)
+        for judge in judges
+        for url in judge.base_urls
+    ]
+
+
+def keyless(judges: Iterable[JudgeAddress], keys: Mapping[str, str], variables: Sequence[str]) -> list[str]:
+    """Names of the judges that no key goes to although there is one for others, since none was named for them."""
+    some = any(keys[name] != "none" for name in variables)
+    return [judge.name for judge in judges if judge.api_key_env == NO_KEY and some and NO_KEY not in variables]
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if not name:
+            raise InputError("--model: an empty name; write NAME, or NAME@https://address/v1")
+        if not name.isprintable():
+            raise InputError("--model: a name holds characters that cannot be printed")
+        if "," in name:
+            raise InputError("--model: a comma is in no model's name; give each judge a --model of its own")
+        if _LIKE_AN_ADDRESS.fullmatch(name):
+            raise InputError("--model: what follows the @ is no address; write NAME@http://localhost:8000/v1")
+        if names.count(name) > 1:
+            raise InputError(
+                f'--model: "{name}" is named twice; name it once, and each of its addresses with --base-url'
+            )
+
+
+def _keys(settings: Settings) -> dict[str, str]:
+    if not settings.at_endpoints:
+        return dict.fromkeys((*settings.api_key_env, NO_KEY), "none")
+    own = all(split_model(model)[1] for model in settings.model) and bool(settings.model)
+    found = {name: _api_key(name, named=bool(settings.base_url) or own) for name in dict.fromkeys(settings.api_key_env)}
+    return {**found, NO_KEY: "none"}
+
+
+def _paired(flag: str, kind: str, given: Sequence[Value], judges: int) -> list[Value]:
+    if len(given) not in {1, judges}:
+        count = f"{judges} judges" if judges > 1 else "1 judge"
+        raise InputError(
+            f"{flag}: {len(given)} {kind} for {count}; name one for all, or one for each --model in their order"
+        )
+    return list(given) if len(given) == judges else list(given) * judges
+
+
+def _api_key(variable: str, *, named: bool) -> str:
+    if variable == NO_KEY:
+        return "none"
+    key = os.environ.get(variable, "").strip()
+    if key and not (key.isascii() and key.isprintable() and " " not in key):
+        raise InputError(f"{variable}: holds blanks or other characters that no key has; set it anew")
+    if not key and not named:
+        raise InputError(
+            f"no endpoint is configured. Three ways on: set a key in {variable} (and --model); name a local "
+            "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: robin demo"
+        )
+    if not key and variable != DEFAULT_KEY_ENV:
+        raise InputError(
+            f"--api-key-env {variable}: that variable is not set; set it, or write - where no key is needed"
+        )
+    return key or "none"

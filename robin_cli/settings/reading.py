@@ -1,0 +1,255 @@
+"""Flags, variables, TOML, Python's keywords and what a run recorded -> values of the types in the table, each checked.
+
+A setting comes from its flag, else its ``ROBIN_*`` variable (the CLI reads both), else ``--config`` or ./robin.toml, else
+its default. Unknown names and wrong types are errors that say where they stand.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+import textwrap
+import tomllib
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from robin_cli.files.local import read_small_file, shipped
+from robin_cli.files.remote import scheme_of
+from robin_cli.model.errors import InputError, did_you_mean, shown
+from robin_cli.settings.setting import Setting
+from robin_cli.settings.table import SIMULATE, SIMULATION, TABLE, Settings, SimulationSettings
+from robin_cli.settings.trust import Source, check_found_file, named_in
+
+DEFAULT_FILE = "robin.toml"
+_EXCERPT = 200
+_FEW = 3
+_REPR = reprlib.Repr()
+"""Shows values of received files, which may be nested without end, in a few words."""
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, _EXCERPT, _EXCERPT
+_EXPLAINED = "openai"
+_WIDTH = 128
+_WORDS = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false", Mapping: "a table"}
+
+
+def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
+    """The settings out of the flags and variables ``given`` (None: not given) and a TOML file.
+
+    Args:
+        given: by name; ``extra_body`` as JSON text, ``columns`` as ``ours=theirs,…``.
+        file: path of a TOML file, or the name of a shipped config; None for ./robin.toml where there is one.
+
+    Raises:
+        InputError: an unknown name, a wrong type or a value out of range, with the place it stands; or what a ./robin.toml
+            that was found and not named may not say.
+    """
+    flags = checked(given)
+    if file is not None:
+        path = find_config(file)
+        return Settings(**{**read_toml(path), **flags}, source=Source(str(path)))
+    path = Path(DEFAULT_FILE)
+    if not path.is_file():
+        return Settings(**flags)
+    found = read_toml(path)
+    check_found_file(path, found, flags, {name: each.file for name, each in TABLE.items() if each.file})
+    return Settings(**{**found, **flags}, source=Source(str(path), "folder", named_in(flags)))
+
+
+def load_simulation(given: Mapping[str, Any], file: str | None) -> SimulationSettings:
+    """The settings of ``robin simulate`` out of its flags and the table [simulate] of a TOML file; flags win.
+
+    Raises:
+        InputError: no pool or budget, an unknown name, or a value that is not of its kind.
+    """
+    path = find_config(file) if file else None
+    table = {} if path is None else toml_content(path).get(SIMULATE, {})
+    if not isinstance(table, dict):
+        raise InputError(f"{path}: {SIMULATE} must be a table, [{SIMULATE}] with the settings under it")
+    if unknown := sorted(table.keys() - SIMULATION.keys()):
+        raise InputError(f'{path}: [{SIMULATE}] has no setting "{unknown[0]}"')
+    found = {} if path is None else _from_folder_of(path, checked(table, str(path), SIMULATION), SIMULATION)
+    settings = SimulationSettings(**{**found, **checked(given, table=SIMULATION)})
+    for name, example in (("pool", "ratings.parquet"), ("budget", "--budget 50000,100000")):
+        if not getattr(settings, name):
+            raise InputError(f"no {name}: give one, for example robin simulate {example}")
+    return settings
+
+
+def checked(
+    values: Mapping[str, Any],
+    source: str | None = None,
+    table: Mapping[str, Setting] = TABLE,
+    *,
+    tidied: bool = True,
+) -> dict[str, Any]:
+    """The values that were given (not None, no empty list), each as its setting's type.
+
+    Args:
+        values: by the name of the setting.
+        source: where they stand; None for flags.
+        tidied: False to leave out the last look at each: a run is read whatever address it was judged at.
+
+    Raises:
+        InputError: a value of another type, or out of range, with its place.
+    """
+    return {
+        name: _typed(table[name], value, table[name].flag if source is None else f"{source}: {name}", tidied=tidied)
+        for name, value in values.items()
+        if value is not None and not (isinstance(value, list | tuple) and not value)
+    }
+
+
+def check_names(names: Set[str], known: Set[str]) -> None:
+    """InputError for the first of ``names`` that is no setting, with the one that may be meant."""
+    if unknown := sorted(names - known):
+        raise InputError(f'no setting "{unknown[0]}"{did_you_mean(unknown[0], known)}')
+
+
+def _typed(setting: Setting, value: Any, place: str, *, tidied: bool) -> Any:
+    value = value.item() if getattr(value, "ndim", None) == 0 else value  # a number of numpy's
+    if setting.file and isinstance(value, Path):
+        value = str(value)
+    if isinstance(value, Mapping):
+        value = dict(value)
+    _check_storable(value, place)
+    if setting.accept:
+        value = setting.accept(value, place)
+        _check_storable(value, place)  # what a text of JSON holds, too
+    if setting.by_commas and isinstance(value, str):
+        value = [item.strip() for item in value.split(",") if item.strip()]
+    if setting.several and not isinstance(value, list | tuple):
+        value = [value]
+    wanted = setting.check[1] if setting.check else _one_of(setting.choices)
+    try:
+        value = msgspec.convert(value, setting.type, strict=not setting.by_commas)
+    except msgspec.ValidationError:
+        if wanted and (setting.by_commas or (setting.kind in {str, Mapping} and isinstance(value, setting.kind))):
+            raise InputError(f"{place} {_shown(value)}: must be {wanted}") from None
+        words = _WORDS[setting.kind] + ", or a list of such" * setting.several
+        raise InputError(f"{place} must be {words}{'' if setting.secret else f', not {_REPR.repr(value)}'}") from None
+    if setting.check and not setting.check[0](value):
+        raise InputError(f"{place}{'' if setting.secret else f' {_shown(value)}'}: must be {wanted}")
+    return setting.tidy(value, place) if setting.tidy and tidied else value
+
+
+def _shown(value: Any) -> str:
+    items = value if isinstance(value, list | tuple) else [value]
+    return shown(", ".join(each if isinstance(each, str) else _REPR.repr(each) for each in items), _EXCERPT)
+
+
+def _one_of(choices: tuple[str, ...]) -> str:
+    if len(choices) > _FEW:
+        return f"one of {', '.join(choices)}"
+    return f"{', '.join(choices[:-1])} or {choices[-1]}" if choices else ""
+
+
+def _check_storable(value: object, place: str) -> None:
+    """InputError for what no file, address or request takes, at any depth: NUL, half a character, more than 64 bits."""
+    waiting: list[object] = [value]
+    seen: dict[int, object] = {}  # Python's may hold themselves
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        if isinstance(each, Mapping | list | tuple):
+            seen[id(each)] = each
+        if isinstance(each, Mapping):
+            waiting += [*each.keys(), *each.values()]
+        elif isinstance(each, list | tuple):
+            waiting += each
+        elif isinstance(each, int) and not -(2**63) <= each < 2**63:
+            raise InputError(f"{place}: a number of more than 64 bits; none is needed here")
+        elif isinstance(each, str) and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in each):
+            raise InputError(f"{place}: holds a NUL, or bytes that are no UTF-8, which no name can; write it without")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file; paths in it count from the file's own folder.
+
+    Raises:
+        InputError: no such file, not TOML, an unknown name, a wrong type or a value out of range.
+    """
+    content = {name.replace("-", "_"): value for name, value in toml_content(path).items() if name != SIMULATE}
+    for name in content:
+        if name not in TABLE:
+            hint = did_you_mean(name, TABLE.keys()) or "; robin init writes a file with all names"
+            raise InputError(f'{path}: unknown setting "{name}"{hint}')
+    return _from_folder_of(path, checked(content, str(path)), TABLE)
+
+
+def _from_folder_of(path: Path, settings: Mapping[str, Any], table: Mapping[str, Setting]) -> dict[str, Any]:
+    """The settings of a file at ``path``, with the files that they name counted from its folder."""
+
+    def anchored(name: str, value: str) -> str:
+        ready = name == "template" and not any(mark in value for mark in "./\\")  # the name of a shipped one
+        if ready or value == "-" or scheme_of(value):
+            return value
+        return str(path.parent / from_home(value))
+
+    def of(name: str, value: Any) -> Any:
+        return tuple(anchored(name, each) for each in value) if table[name].several else anchored(name, value)
+
+    return {name: of(name, value) if table[name].file else value for name, value in settings.items()}
+
+
+def toml_content(path: Path) -> dict[str, Any]:
+    """What a TOML file holds. InputError where it cannot be read, or is none."""
+    try:
+        return tomllib.loads(read_small_file(path, str(path)))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply; settings have two levels at most") from None
+    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
+        raise InputError(f"{path}: not TOML that robin can read ({str(error)[:_EXCERPT]})") from None
+
+
+def find_config(file: str) -> Path:
+    """The file of that name that ships with robin, or the TOML file ``file``.
+
+    Raises:
+        InputError: there is neither.
+    """
+    ready = shipped("configs") / f"{file}.toml"
+    if "/" not in file and "\\" not in file and ready.is_file():
+        return ready  # also where a file of its name lies in the working folder: ./NAME is that one
+    path = Path(file)
+    if path.is_file() or path.is_fifo():
+        return path
+    ready_ones = ready_configs()
+    raise InputError(
+        f"--config {file}: no such file; ready ones, by name, are {', '.join(ready_ones)}{did_you_mean(file, ready_ones)}"
+    )
+
+
+def ready_configs() -> list[str]:
+    """Names of the configs that ship with robin, sorted."""
+    configs = sorted(shipped("configs").glob("*.toml"))
+    return [entry.stem for entry in configs if SIMULATE not in tomllib.loads(entry.read_text(encoding="utf-8"))]
+
+
+def starting_file(like: str) -> str:
+    """What ``robin init`` writes: a ready config; the first of them is followed by every other setting, explained."""
+    text = (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
+    if like != _EXPLAINED:
+        return text
+    lines, panel, there = [text.rstrip()], "", tomllib.loads(text)
+    for each in (setting for name, setting in TABLE.items() if name not in there):
+        if each.panel != panel:
+            panel = each.panel
+            lines += ["", f"# {panel}"]
+        value = f"# {each.name} = {each.example}" if each.example else f"{each.name} = {json.dumps(each.default)}"
+        beside = f"{value:<34} # {each.said_in_file}"
+        above = [f"# {line}" for line in textwrap.wrap(each.said_in_file, _WIDTH - 2)]
+        lines += [beside] if len(beside) <= _WIDTH else [*above, value]
+    return "\n".join(lines) + "\n"
+
+
+def from_home(value: str | Path) -> Path:
+    """``value`` as a path, with the home folder for a ~ at its beginning; InputError where that is not known."""
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        raise InputError(f"{value}: the home folder that ~ stands for is not known; write the path out") from None

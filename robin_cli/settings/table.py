@@ -1,0 +1,318 @@
+"""Every setting of robin, once: its type, default, check, help, flag, variable, and what it is part of.
+
+The flags, robin.toml, the ROBIN_* variables, Python's keywords, manifests, ``robin resume`` and ``robin init`` are read off
+:data:`TABLE`, and ``robin simulate`` off :data:`SIMULATION`: a new setting is one more field here, and its use.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import orjson
+
+from robin_cli.model.errors import InputError
+from robin_cli.settings.setting import Check, Scope, setting, table_of
+from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Source, host_of
+
+AUTO = "auto"
+IN_PYTHON = "python:"
+"""A judge that is a function which Python handed over is called this and the function's name."""
+
+SIMULATE = "simulate"
+"""The table of a TOML file that holds the settings of robin simulate."""
+
+
+def _within(low: float, high: float | None, wanted: str) -> Check:
+    return lambda value: low <= value <= (math.inf if high is None else high), wanted
+
+
+def _above_0(high: float | None, wanted: str) -> Check:
+    return lambda value: 0 < value < math.inf and (high is None or value <= high), wanted
+
+
+def checked_urls(urls: Sequence[object], place: str) -> tuple[str, ...]:
+    """Addresses, each once, without a stroke at the end. InputError, naming ``place``, for what is none or would leak."""
+    checked = []
+    for url in urls:
+        try:
+            parts = urlsplit(str(url))
+            if "@" in parts.netloc or parts.query or parts.fragment:
+                raise InputError(
+                    f"{place}: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
+                )
+            host_of(str(url))
+        except ValueError:
+            raise InputError(f"{place}: must be an address such as http://localhost:8000/v1, in ASCII") from None
+        checked.append(str(url).rstrip("/"))
+    return tuple(dict.fromkeys(checked))
+
+
+def _joined(value: Any, _: str) -> Any:
+    return (
+        ",".join(value) if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value) else value
+    )
+
+
+def _as_text(value: Any, _: str) -> Any:
+    return str(value) if type(value) is int else value
+
+
+def _json_object(value: Any, place: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place}: not JSON ({error})") from None
+    if not isinstance(read, dict):
+        raise InputError(f"{place}: must be a JSON object, for example '{{\"top_k\": 40}}'")
+    return read
+
+
+def _sendable(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    try:
+        orjson.dumps(value)
+    except TypeError as error:
+        raise InputError(f"{place}: cannot be sent ({error}); give what JSON has") from None
+    return value
+
+
+def _names(value: Any, place: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    items = [item.partition("=") for item in value.split(",") if item.strip()]
+    if not items or not all(name.strip() and theirs.strip() for name, _, theirs in items):
+        raise InputError(
+            f'{place} "{value}": write ours=theirs,ours=theirs, for example prompt=question,response=answer'
+        )
+    return {name.strip(): theirs.strip() for name, _, theirs in items}
+
+
+def _rising(value: tuple[int, ...], _: str) -> tuple[int, ...]:
+    return tuple(sorted(set(value)))
+
+
+def _is_variable(name: str) -> bool:
+    return name == NO_KEY or (name.isidentifier() and not name.startswith("sk_"))
+
+
+def _is_concurrency(value: str) -> bool:
+    return value == AUTO or (value.isascii() and value.isdecimal() and len(value) < 10 and 1 <= int(value) <= 10_000)
+
+
+_VARIABLES = (
+    lambda value: all(map(_is_variable, value)),
+    "the NAME of an environment variable that holds the key, never the key itself (- for none)",
+)
+_PRICES = (
+    lambda value: all(0 <= each < math.inf for each in value),
+    "US dollars for a million tokens, at least 0",
+)
+_A_MINUTE = _above_0(None, "a number a minute, above 0")
+_CONCURRENCY = (_is_concurrency, "a number, at most 10,000 and at least 1, or auto")
+_TAKEN = frozenset({"messages", "model", "n", "stream"})
+_NOT_OURS = (
+    lambda value: not _TAKEN & value.keys(),
+    f"without {', '.join(sorted(_TAKEN))}, which robin sets itself (several ratings a request: --samples-per-request)",
+)
+RUN, INPUT, SESSION = Scope.RUN, Scope.INPUT, Scope.SESSION
+_data = partial(setting, panel="Data and judge", scope=INPUT)
+_spend = partial(setting, panel="How the budget is spent", scope=RUN)
+_ask = partial(setting, panel="How the judge is asked", scope=RUN)
+_out = partial(setting, panel="Run and output", scope=Scope.OUTPUT, in_python=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings of ``robin judge``, by the names of their flags, with underscores."""
+
+    # A setting is a line of what it says, and one of what it is.
+    # fmt: off
+    data: tuple[str, ...] = _data(
+        "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet; several, a quoted glob, - "
+        "for standard input, https://, s3:// or gs:// for a file there, hf://owner/name?split=… for a data set of the Hugging "
+        "Face hub.",
+        (), argument=True, metavar="DATA", example='"pairs.jsonl"', in_python=False, file="read")
+    attribute: str | None = _data("What to rate: one rubric, or several by commas.",
+        short="-a", example='"helpfulness"', of_question=True, accept=_joined)
+    rubric: tuple[str, ...] = _data(
+        "A rubric of your own, .toml or .yaml; {again}, several. robin rubrics shows the ready ones.",
+        (), metavar="FILE", example='"tone.toml"', of_question=True, file="read")
+    template: str | None = _data("A prompt of your own, or the name of a ready one.",
+        metavar="FILE", default_said="absolute-judge", example='"prompt.jinja"', of_question=True, file="read")
+    base_url: tuple[str, ...] = _data(
+        "Address of an OpenAI-compatible endpoint, also from OPENAI_BASE_URL; {again}, the calls are spread over all.",
+        (), scope=SESSION, metavar="URL", variables=("OPENAI_BASE_URL",), example='"https://api.openai.com/v1"',
+        of_question=True, tidy=checked_urls)
+    model: tuple[str, ...] = _data("The judge's model name, or NAME@https://address/v1; {again}, a panel of judges.",
+        (), scope=SESSION, metavar="NAME", example='"gpt-4.1-nano"', of_question=True)
+    judge: str = _data("Who is asked: openai, at an address, or a judge that an installed package adds.",
+        AT_ENDPOINTS, scope=RUN, metavar="NAME")
+    api_key_env: tuple[str, ...] = _data("Environment variable that holds the key; {again}, one for each --model.",
+        (DEFAULT_KEY_ENV,), scope=SESSION, metavar="VARIABLE", of_question=True, secret=True, check=_VARIABLES)
+    columns: Mapping[str, str] = _data(
+        "Names in the data: prompt=question,response=answer,…; id=- ignores the data's ids.",
+        {}, example='{ prompt = "question", response = "answer", id = "uid" }', accept=_names,
+        check=(lambda _: True, 'names as text: prompt = "question", response = "answer"'))
+    skip_bad_rows: bool = _data("Leave bad rows out and count them.", default=False, example="true")
+    limit: int | None = _data("Take the first K pairs only.",
+        scope=RUN, metavar="K", example="100", always=True, check=_within(1, None, "a number of pairs, at least 1"))
+
+    budget: int | None = _spend("Judge calls to spend, in all.",
+        scope=INPUT, short="-b", example="50000",
+        check=_within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
+    scheduler: str = _spend("robin-hood, two-priors, dirichlet, robin or uniform.",
+        "robin-hood", always=True, note="Where variances are known: robin.")
+    delta: float = _spend("ROBIN-HOOD's failure probability.",
+        0.007, always=True, check=_above_0(1, "a failure probability above 0 and at most 1, for example 0.007"),
+        note="Smaller: a longer warm-up.")
+    mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
+        "practice", always=True, note="Theory is for very large budgets.")
+    objective: Literal["worst-case", "mean-error"] = _spend(
+        "What is made small: worst-case (the largest error) or mean-error.",
+        "worst-case", always=True, note="Mean-error is for those who report averages.")
+    variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
+        metavar="RUN", example='"runs/earlier"', always=True, file="read")
+    max_cost: float | None = _spend("Stop before more US dollars are spent, over all sessions of the run.",
+        scope=SESSION, metavar="USD", example="5.0", check=_above_0(None, "US dollars, above 0"))
+    no_fuse: bool = _spend("Go on although the first 50 answers of a judge hold no rating.",
+        default=False, scope=SESSION, example="true")
+    price_in: tuple[float, ...] = _spend("US dollars for a million tokens sent; {again}, for each --model.",
+        (), scope=SESSION, metavar="USD", default_said="genai-prices'", example="0.1", of_question=True, check=_PRICES)
+    price_out: tuple[float, ...] = _spend("US dollars for a million tokens answered.",
+        (), scope=SESSION, metavar="USD", example="0.4", of_question=True, check=_PRICES)
+
+    concurrency: str = _ask("Calls under way at a time: N or auto.",
+        AUTO, scope=SESSION, accept=_as_text, check=_CONCURRENCY)
+    samples_per_request: int = _ask("Ratings wanted of one request, for one prompt paid (the API's n).",
+        1, scope=SESSION, check=_within(1, 128, "a number of ratings, 1 to 128"))
+    scoring: Literal["text", "logprobs"] = _ask(
+        "What an answer counts as: its text, or logprobs, the mean over the rating's tokens.",
+        "text", metavar="text|logprobs")
+    answer_format: Literal["text", "json_schema", "grammar"] = _ask(
+        "How the judge answers: text, json_schema or grammar, where the endpoint enforces it.",
+        "text", metavar="FORMAT")
+    rpm: float | None = _ask("Requests a minute at most, for each address.",
+        scope=SESSION, example="500", check=_A_MINUTE)
+    tpm: float | None = _ask("Tokens a minute at most, for each address.",
+        scope=SESSION, example="200000", check=_A_MINUTE)
+    temperature: float = _ask("Sampling temperature.",
+        1.0, always=True, of_question=True, check=_within(0, 2, "between 0 and 2"))
+    top_p: float = _ask("Nucleus sampling.",
+        1.0, always=True, of_question=True, check=_above_0(1, "above 0 and at most 1"))
+    max_tokens: int = _ask("Longest answer, in tokens.",
+        1024, always=True, of_question=True, check=_within(1, 2**31 - 1, "1 to 2147483647"),
+        note="Raise it for models that think before they answer.")
+    timeout: float = _ask("Longest request, in seconds.",
+        120.0, scope=SESSION, of_question=True, check=_above_0(10**6, "seconds, above 0 and at most 1,000,000"))
+    max_retries: int = _ask("Retries of a call after errors.",
+        6, scope=SESSION, check=_within(0, 1_000, "0 to 1,000"), note="Too many requests are waited out beside these.")
+    max_reply: float = _ask("Longest reply that is read, in MiB.",
+        4.0, scope=SESSION, metavar="MIB", of_question=True, check=_within(0.0625, 1024, "MiB, 0.0625 to 1024"),
+        note="Log probabilities of many answers may need more.")
+    extra_body: Mapping[str, Any] = _ask("JSON object to add to every request.",
+        {}, metavar="JSON", example="{ top_k = 40 }", always=True, of_question=True, accept=_json_object,
+        check=_NOT_OURS, tidy=_sendable)
+    seed: int | None = _ask("Send each call a seed of its own, made from this one.",
+        scope=INPUT, example="7", check=_within(0, 2**31 - 1, "between 0 and 2147483647"))
+
+    run: str | None = _out("Run directory.",
+        scope=INPUT, metavar="DIR", default_said="runs/TIME-ATTRIBUTE", example='"runs/my-run"', in_python=True,
+        file="written")
+    format: Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "table"] | None = _out(
+        "csv, tsv, jsonl, parquet, xlsx or table.",
+        default_said="by the file's name", example='"csv"')
+    output: str | None = _out("File for the scores, or - for standard output.",
+        short="-o", metavar="FILE", example='"scores.csv"', file="written")
+    with_text: bool = _out("Add prompt and response.", default=False, example="true")
+    wide: bool = _out("A row a pair, each attribute in columns of its own.", default=False, example="true")
+    sort: Literal["width", "score", "variance", "data"] = _out(
+        "What the table shows first: the largest width (of the interval), score or variance; or data.",
+        "width", metavar="ORDER")
+    top: int = _out("Rows of the table.", 60, check=_within(1, None, "a number of rows, at least 1"))
+    raw: bool = _out(
+        "CSV and TSV to the letter, for joins, not for spreadsheets: an id or text that begins with = + - @ gets no "
+        "apostrophe in front.",
+        default=False, example="true")
+    quiet: bool = _out("Nothing on stderr but errors.", default=False, short="-q", example="true", in_python=True)
+    debug_http: str | None = _out("Add every request and answer to a file, without the key: for bug reports.",
+        scope=SESSION, metavar="FILE", example='"http.jsonl"', kept=False, of_question=True, in_python=True,
+        file="written")
+    # fmt: on
+    source: Source = field(default_factory=Source)
+    """Where the settings that were not flags came from, and whose word they are."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes asked for, in order, each once; none where the rubrics' own files say it.
+
+        Raises:
+            InputError: an empty name.
+        """
+        if not self.attribute:
+            return ()
+        names = [name.strip() for name in self.attribute.split(",")]
+        if not all(names):
+            raise InputError(f'--attribute "{self.attribute}": an empty name; separate attributes by single commas')
+        return tuple(dict.fromkeys(names))
+
+    def __post_init__(self) -> None:
+        if not self.model and not self.at_endpoints:
+            object.__setattr__(self, "model", (self.judge.removeprefix(IN_PYTHON),))
+
+    @property
+    def at_endpoints(self) -> bool:
+        """Whether the judge is at addresses, and wants keys."""
+        return self.judge == AT_ENDPOINTS
+
+    @property
+    def workers(self) -> int | None:
+        """Calls under way at a time; None for auto."""
+        return None if self.concurrency == AUTO else int(self.concurrency)
+
+
+_simulated = partial(setting, panel="Settings; also in the table simulate of a TOML file", scope=Scope.OUTPUT)
+_COUNT = _within(1, None, "a whole number, at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationSettings:
+    """The settings of ``robin simulate``, by the names of its flags; ``budget`` in rising order."""
+
+    # fmt: off
+    pool: str | None = _simulated(
+        "Recorded ratings: a table pair_id, rating[, attribute], a run, or data that several people rated.",
+        argument=True, metavar="pool", file="read")
+    budget: tuple[int, ...] = _simulated("Calls in all; several by commas.",
+        (), by_commas=True,
+        check=(lambda value: min(value, default=0) > 0, "a whole number, at least 1, or several by commas"),
+        tidy=_rising)
+    schedulers: tuple[str, ...] = _simulated("By commas.",
+        ("uniform", "robin-hood", "robin"), by_commas=True, default_said="uniform,robin-hood,robin")
+    runs: int = _simulated("Repetitions.", 50, check=_COUNT)
+    seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
+    attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",
+        (), by_commas=True, default_said="all")
+    limit: int | None = _simulated("Take the first K pairs of each.", metavar="K", check=_COUNT)
+    scale: str | None = _simulated("As 0-4.", default_said="from the ratings")
+    delta: float = _simulated("ROBIN-HOOD's.", 0.007)
+    mode: str = _simulated("ROBIN-HOOD's: practice or theory.", "practice")
+    objective: str = _simulated("worst-case or mean-error.", "worst-case")
+    plot: str | None = _simulated("Draw a .png, .svg or .html file.", metavar="FILE", file="written")
+    # fmt: on
+
+
+TABLE = table_of(Settings)
+SIMULATION = table_of(SimulationSettings, variables=False)
+
+
+def recorded(settings: Settings, scope: Scope) -> dict[str, Any]:
+    """The settings of a scope by name, as they are recorded."""
+    of_scope = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is scope}
+    if scope is not Scope.RUN:
+        return of_scope
+    return {name: value for name, value in of_scope.items() if TABLE[name].always or value != TABLE[name].default}

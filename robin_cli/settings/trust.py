@@ -1,0 +1,310 @@
+"""Which hosts robin speaks to: those that the user named, never one that only a folder or a received run names.
+
+The user names a host by a flag, by the environment, or by a file given as --config, and then it may get the key that the
+user named, or the default one. What was named is remembered in the user's own configuration folder, as pairs of a host and
+the variable of its key, so that a run can be resumed by its directory alone. This machine and OpenAI's own address (with the
+default variable) need no naming. A host is a scheme, a name and a port: another of these is another host.
+"""
+
+from __future__ import annotations
+
+import glob
+import ipaddress
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+from robin_cli.files.remote import scheme_of
+from robin_cli.model.errors import InputError
+
+OPENAI_URL = "https://api.openai.com/v1"
+DEFAULT_KEY_ENV = "OPENAI_API_KEY"
+NO_KEY = "-"
+AT_ENDPOINTS = "openai"
+"""robin's own judge: the only one that has addresses and keys."""
+
+Sending = tuple[str, str]
+"""A host, as :func:`host_of` gives it, and the variable whose key goes there; NO_KEY where none does."""
+
+NAMING = ("base_url", "model", "api_key_env", "judge")
+"""The settings that say which host gets which key."""
+
+_HUB = "hf"
+_JUDGE_SCHEME = "judge://"
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\]")
+_WITH_ADDRESS = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
+_FILE = "trusted-hosts"
+_LONGEST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where settings that were no flags came from, and what of them is the user's own word.
+
+    Attributes:
+        place: what messages call it.
+        kind: "user" where all of it is the user's word; "folder" for a file that lay in the working folder, "run" for what a
+            run recorded.
+        named: of the settings in NAMING, what the user gave beside it.
+        in_python: messages speak of keywords, not of flags.
+    """
+
+    place: str = "the command line"
+    kind: Literal["user", "folder", "run"] = "user"
+    named: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    in_python: bool = False
+
+    def __str__(self) -> str:
+        return self.place
+
+
+def named_in(given: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """What of ``given``, flags and variables, names hosts and keys."""
+    return {name: values(given[name]) for name in NAMING if name in given}
+
+
+def split_model(model: str) -> tuple[str, str | None]:
+    """Name and address in ``NAME`` or ``NAME@https://…``; a name may hold an @ itself."""
+    found = _WITH_ADDRESS.fullmatch(model.strip())
+    return (found[1].strip(), found[2]) if found else (model.strip(), None)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is this machine, and can be no other."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:  # a name, whatever it begins with
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def host_of(url: str) -> str:
+    """Scheme, name and port of an address, written in one way; ValueError where two readers could read two hosts."""
+    parts = urlsplit(url)
+    if not url.isascii() or not url.isprintable() or set(' \\"<>^`{|}') & set(url) or parts.scheme not in _PORTS:
+        raise ValueError("no address")
+    name, _, port = parts.netloc.rpartition(":") if re.search(r":\d+$", parts.netloc) else (parts.netloc, "", "")
+    if not _HOST.fullmatch(name) or parts.port == 0:
+        raise ValueError("no host")
+    other_port = f":{int(port)}" if port and int(port) != _PORTS[parts.scheme] else ""
+    return f"{parts.scheme}://{name.lower()}{other_port}"
+
+
+def place_of(judge: str) -> str:
+    """What stands for the address of a judge that is at none: no ``base_url`` can be that."""
+    return _JUDGE_SCHEME + quote(judge, safe=":")
+
+
+def _host(address: str) -> str:
+    return address if address.startswith(_JUDGE_SCHEME) else host_of(address)
+
+
+def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]:
+    """Of what would be sent, addresses with variables, the hosts and keys that the user did not name.
+
+    Raises:
+        InputError: what the user named earlier cannot be told, for others may write to that file.
+    """
+    if source.kind == "user":
+        return []
+    wanted = dict.fromkeys((_host(url), variable) for url, variable in sendings)
+    addresses = [*source.named.get("base_url", ()), *(split_model(each)[1] for each in source.named.get("model", ()))]
+    addresses += [place_of(judge) for judge in source.named.get("judge", ())]
+    hosts = {_host(url) for url in addresses if url}
+    variables = {DEFAULT_KEY_ENV, NO_KEY, *source.named.get("api_key_env", ())}
+    left = [each for each in wanted if not _is_free(each) and not (each[0] in hosts and each[1] in variables)]
+    if not left:
+        return []
+    known = remembered()
+    named_ever = {host for host, _ in known}
+    return [each for each in left if each not in known and not (each[1] == NO_KEY and each[0] in named_ever)]
+
+
+def _is_free(sending: Sending) -> bool:
+    host, variable = sending
+    return is_loopback(urlsplit(host).hostname or "") or (
+        host == host_of(OPENAI_URL) and variable in {DEFAULT_KEY_ENV, NO_KEY}
+    )
+
+
+def question(source: Source, doubtful: Sequence[Sending]) -> str:
+    """What to ask on a terminal before ``doubtful`` is sent."""
+    return f"{_fact(source, doubtful)}. Send it, now and from now on? [y/N] "
+
+
+def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, Sequence[str]]) -> str:
+    """What to say instead of sending, with what says that it is right.
+
+    Args:
+        settings: all values of those in NAMING, as they would be used.
+    """
+    if any(host.startswith(_JUDGE_SCHEME) for host, _ in doubtful):
+        settings = {"base_url": (), "model": (), "api_key_env": (), "judge": settings["judge"]}
+    else:
+        settings = {**settings, "judge": ()}
+    elsewhere = any(split_model(model)[1] for model in settings["model"])
+    needed = {
+        "base_url": settings["base_url"],
+        "model": settings["model"] if elsewhere else source.named.get("model", ()),
+        "judge": settings["judge"],
+        "api_key_env": [] if set(settings["api_key_env"]) <= {DEFAULT_KEY_ENV} else settings["api_key_env"],
+    }
+    if source.in_python:
+        words = [f"{name}={list(map(str, values))!r}" for name, values in needed.items() if values]
+        step = f"say so yourself: {', '.join(words)}"
+    elif source.kind == "folder":
+        step = f"say that you trust that file: --config {shlex.quote(source.place)}"
+    else:
+        flags = [f"--{name.replace('_', '-')} {shlex.quote(value)}" for name in NAMING for value in needed[name]]
+        step = f"say so yourself: {' '.join(flags)}"
+    return f"{_fact(source, doubtful)}. Nothing was sent. If it is right, {step}"
+
+
+def _fact(source: Source, doubtful: Sequence[Sending]) -> str:
+    file = source.place if source.kind == "folder" else str(Path(source.place) / "manifest.json")
+    told = [
+        f"{'the prompts (no key)' if variable == NO_KEY else f'the key in {variable}'} sent to {host}"
+        for host, variable in doubtful
+    ]
+    return f"{file} wants {', '.join(told)}, and you did not say that"
+
+
+def check_found_file(
+    path: Path, settings: Mapping[str, Any], given: Mapping[str, Any], files: Mapping[str, str]
+) -> None:
+    """Keep a file that lay in the working folder, with ``settings``, within what a stranger's file may say.
+
+    It may name no variable of a key, read and write nothing at an address (but data sets of the hub), write nothing outside
+    its folder, and not both say what to read outside its folder and where to send it. What is in ``given`` holds instead of
+    it, and is not looked at.
+
+    Args:
+        files: the settings that name files, and whether these are "read" or "written".
+
+    Raises:
+        InputError: with the setting, and what to do.
+    """
+    named = {name: value for name, value in settings.items() if name not in given}
+    if named.get("judge", AT_ENDPOINTS) != AT_ENDPOINTS:
+        _refuse(path, "judge", "choose a judge")
+    if set(named.get("api_key_env", ())) - {DEFAULT_KEY_ENV, NO_KEY}:
+        _refuse(path, "api_key_env", "choose which key is sent")
+    for name in files:
+        if any(scheme_of(value) not in {"", _HUB} for value in values(named.get(name))):
+            _refuse(path, name, "read or write at an address")
+
+    def leaving(kind: str) -> Iterable[str]:
+        names = (name for name, what in files.items() if what == kind)
+        return (name for name in names if any(_leaves(path.parent, value) for value in values(named.get(name))))
+
+    for name in leaving("written"):
+        _refuse(path, name, "write outside its folder")
+    urls = [*named.get("base_url", ()), *filter(None, (split_model(each)[1] for each in named.get("model", ())))]
+    if not any(map(_is_foreign, urls)):
+        return
+    for name in leaving("read"):
+        _refuse(path, name, "both read outside its folder and say where to send it")
+
+
+def _is_foreign(url: str) -> bool:
+    try:
+        return not _is_free((host_of(url), NO_KEY))
+    except ValueError:
+        return True
+
+
+def _refuse(path: Path, name: str, what: str) -> None:
+    flag = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
+    raise InputError(
+        f"{path}: {name}: a file that was found, not named, may not {what}; give {flag} yourself, or say that you trust "
+        f"the file: --config {path}"
+    )
+
+
+def values(value: Any) -> Sequence[str]:
+    """What a setting holds, one value or several, as several."""
+    return () if value is None else (value,) if isinstance(value, str) else value
+
+
+def _leaves(folder: Path, value: str) -> bool:
+    """Whether ``value``, a path or a pattern of paths, leads out of ``folder``, also by a link."""
+    if value == "-" or scheme_of(value) == _HUB:
+        return False
+    home = folder.resolve()
+    found = [value, *(glob.iglob(value, recursive=True) if glob.has_magic(value) else ())]  # noqa: PTH207
+    try:
+        return any(not Path(each).resolve().is_relative_to(home) for each in found)
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or what is no path
+        return True
+
+
+def remembered() -> frozenset[Sending]:
+    """What the user named before: hosts with variables.
+
+    Raises:
+        InputError: the file is another's, or others may write to it.
+    """
+    file = _memory()
+    try:
+        text = _read_private(file) if file else ""
+    except OSError:
+        return frozenset()
+    lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return frozenset((line[0], line[1]) for line in lines if len(line) == 2)
+
+
+def remember(sendings: Iterable[tuple[str, str]]) -> bool:
+    """Keep for later that the user named these addresses for these variables; whether that could be kept."""
+    named = dict.fromkeys((_host(url), variable) for url, variable in sendings)
+    wanted = [each for each in named if not _is_free(each)]
+    file = _memory()
+    if not wanted or file is None:
+        return not wanted
+    with suppress(OSError, InputError):
+        new = [each for each in wanted if each not in remembered()]
+        if new:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _add_private(file, "".join(f"\n{host} {variable}\n" for host, variable in new))
+        return True
+    return False
+
+
+def _memory() -> Path | None:
+    """The file of what was named; None where the user has no folder for it. Never one that the working folder decides."""
+    base = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
+    if os.name != "nt" and not Path(base).is_absolute():
+        base = os.path.expanduser("~/.config")  # noqa: PTH111  # Path's raises where there is no home
+    return Path(base) / "robin" / _FILE if Path(base).is_absolute() else None
+
+
+def _open_private(file: Path, flags: int) -> int:
+    """A regular file of the user's own that no link leads to; OSError or InputError for anything else."""
+    safely = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    handle = os.open(file, flags | safely, 0o600)
+    is_ = os.fstat(handle)
+    if stat.S_ISREG(is_.st_mode) and (os.name == "nt" or (is_.st_uid == os.geteuid() and not is_.st_mode & 0o022)):
+        return handle
+    os.close(handle)
+    raise InputError(
+        f"{file}: others may write to it, so what it says is not taken as yours; look through it, then chmod 600 {file}"
+    )
+
+
+def _read_private(file: Path) -> str:
+    with os.fdopen(_open_private(file, os.O_RDONLY), "rb") as content:
+        return content.read(_LONGEST).decode("utf-8", "replace")
+
+
+def _add_private(file: Path, text: str) -> None:
+    with os.fdopen(_open_private(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as content:
+        content.write(text.encode())

@@ -1,1 +1,0 @@
-"""Intervals, bounds and agreement: pure functions of numbers."""

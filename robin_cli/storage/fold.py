@@ -1,0 +1,258 @@
+"""fold(judgments): from the answers on disk to the numbers that the next choice and the scores are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.errors import StorageError
+from robin_cli.model.records import PERMANENT_FAILURES, RETIRE_AFTER, Scale
+from robin_cli.model.refits import last_refit
+from robin_cli.model.space import ArmSpace
+
+COUNTED = (
+    "pair_id",
+    "attribute",
+    "judge",
+    "rating",
+    "expected_rating",
+    "status",
+    "reason",
+    "draw",
+    "received_at",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost_usd",
+)
+"""The columns of judgments that a fold reads."""
+
+SPENT: Mapping[str, type[np.int64 | np.float64]] = {
+    "prompt_tokens": np.int64,
+    "completion_tokens": np.int64,
+    "cost_usd": np.float64,
+    "priced": np.int64,
+    "unpriced": np.int64,
+    "unpriced_prompt_tokens": np.int64,
+    "unpriced_completion_tokens": np.int64,
+}
+"""What is counted of each judge's spending. Priced are judgments whose cost is known, unpriced answers whose cost is not."""
+
+_FINE_LEVELS = 64
+"""Steps between the ends of the scale for ratings that are no integers."""
+
+
+def arms_of(space: ArmSpace, judgments: pa.Table) -> IntArray:
+    """Arm of each judgment, shape (rows,).
+
+    Raises:
+        StorageError: a judgment of a pair, an attribute or a judge that the run does not have.
+    """
+    named = [("pair_id", space.pair_ids), ("attribute", space.attributes)]
+    if len(space.judges) > 1:  # where there is one, judgments from before its name was recorded are its own
+        named.append(("judge", space.judges))
+    found = [pc.index_in(judgments[name], value_set=pa.array(known, pa.string())) for name, known in named]
+    if any(each.null_count for each in found):
+        raise StorageError(
+            "the run's judgments name a pair, an attribute or a judge that its pairs.parquet and manifest.json do not "
+            "have; these files are not of one run"
+        )
+    return space.arm_at(*(each.to_numpy() for each in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Tokens and US dollars of some judgments.
+
+    Attributes:
+        cost_usd: as far as it is known; None where that of no answer is.
+        complete: the cost of every answer is known.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    complete: bool
+
+    @property
+    def exact_usd(self) -> float | None:
+        """What all answers cost together; None where that of one is not known."""
+        return self.cost_usd if self.complete else None
+
+
+class Fold:
+    """The numbers after some judgments, to which more are added in the order they came.
+
+    Attributes:
+        judgments: how many were added.
+        arms: after them.
+        reasons: why each retired arm was given up, by arm: the reason of its last judgment, which never carries a rating.
+        fitted: n, total and total_sq of the arms when a pooled policy was fitted last; None before that.
+        spent: what each judge took, by the names of SPENT, shape (judges,) each.
+    """
+
+    def __init__(self, space: ArmSpace) -> None:
+        self.space = space
+        self.judgments = 0
+        self.arms = Arms(len(space))
+        self.reasons: dict[int, str] = {}
+        self.fitted: tuple[FloatArray, FloatArray, FloatArray] | None = None
+        self.fitted_at = 0
+        self.spent = {name: np.zeros(len(space.judges), kind) for name, kind in SPENT.items()}
+
+    def add(self, arm: IntArray, judgments: pa.Table) -> None:
+        """Add judgments, with the columns COUNTED; the same as adding them one by one.
+
+        Args:
+            arm: the arm of each judgment, shape (rows,).
+            judgments: those of one request must come together.
+        """
+        before = int(self.arms.counts.sum())
+        rated = before + np.cumsum(_mask(judgments["rating"].is_valid()))
+        refit = last_refit(int(rated[-1]) if len(rated) else before, len(self.space))
+        if refit > self.fitted_at:
+            until = int(np.searchsorted(rated, refit)) + 1
+            received = judgments["received_at"].cast(pa.int64()).to_numpy()
+            while until < len(arm) and (received[until], arm[until]) == (received[until - 1], arm[until - 1]):
+                until += 1  # ratings of one request were told together
+            self._add(arm[:until], judgments.slice(0, until))
+            self.fitted = (self.arms.counts.astype(np.float64), self.arms.totals.copy(), self.arms.totals_sq.copy())
+            self.fitted_at = refit
+            arm, judgments = arm[until:], judgments.slice(until)
+        self._add(arm, judgments)
+
+    def _add(self, arm: IntArray, judgments: pa.Table) -> None:
+        arms, status = self.arms, judgments["status"]
+        ok, failed = _mask(pc.equal(status, "ok")), _mask(pc.equal(status, "failed"))
+        value = values_of(judgments)
+        # One by one in their order, as a run under way adds them, so that sums are the same to the last bit.
+        np.add.at(arms.counts, arm[ok], 1)
+        np.add.at(arms.totals, arm[ok], value[ok])
+        np.add.at(arms.totals_sq, arm[ok], value[ok] ** 2)
+        np.add.at(arms.unparsed, arm[~ok & ~failed], 1)
+        np.add.at(arms.failed, arm[failed], 1)
+        np.maximum.at(np.frombuffer(arms.next_draw, dtype=np.int64), arm, judgments["draw"].to_numpy() + 1)
+        self._add_streaks(arm, judgments["reason"], ok, failed)
+        self._add_spending(self.space.judge[arm], judgments, failed)
+        self.judgments += len(arm)
+
+    def _add_streaks(
+        self, arm: IntArray, reason: pa.ChunkedArray, ok: NDArray[np.bool_], failed: NDArray[np.bool_]
+    ) -> None:
+        seen, which = np.unique(arm, return_inverse=True)
+        position = np.arange(len(arm))
+        last, last_rated = np.full(len(seen), -1), np.full(len(seen), -1)
+        np.maximum.at(last, which, position)
+        np.maximum.at(last_rated, which[ok], position[ok])
+        streak = np.frombuffer(self.arms.streak, dtype=np.int64)
+        streak[seen[last_rated >= 0]] = 0
+        since = position > last_rated[which]
+        permanent = failed & _mask(pc.is_in(reason, value_set=pa.array(sorted(PERMANENT_FAILURES))))
+        np.add.at(streak, arm[since], np.where(permanent, RETIRE_AFTER, 1)[since])
+        retired = streak[seen] >= RETIRE_AFTER
+        if self.reasons:
+            for each in seen[~retired].tolist():
+                self.reasons.pop(each, None)
+        whys = reason.take(pa.array(last[retired])).to_pylist()
+        self.reasons.update(zip(seen[retired].tolist(), map(str, whys), strict=True))
+
+    def _add_spending(self, judge: NDArray[np.int32], judgments: pa.Table, failed: NDArray[np.bool_]) -> None:
+        cost = judgments["cost_usd"]
+        priced = _mask(cost.is_valid())
+        unpriced = ~priced & ~failed
+        tokens = {name: judgments[name].fill_null(0).to_numpy() for name in ("prompt_tokens", "completion_tokens")}
+        added: dict[str, Any] = {**tokens, "cost_usd": cost.fill_null(0.0).to_numpy(), "priced": priced}
+        added |= {"unpriced": unpriced, **{f"unpriced_{name}": each * unpriced for name, each in tokens.items()}}
+        for name, values in added.items():
+            np.add.at(self.spent[name], judge, values)
+
+    def spending(self, judge: int | None = None) -> Spending:
+        """What the judgments took; of one judge, or of all."""
+        took = {
+            name: (each if judge is None else each[judge : judge + 1]).sum().item() for name, each in self.spent.items()
+        }
+        known = took["cost_usd"] if took["priced"] else None
+        return _spending(took["prompt_tokens"], took["completion_tokens"], known, complete=not took["unpriced"])
+
+
+def spending_of(judgments: pa.Table) -> Spending:
+    """What ``judgments`` took."""
+    prompt, completion, cost = (
+        pc.sum(judgments[name]).as_py() for name in ("prompt_tokens", "completion_tokens", "cost_usd")
+    )
+    unpriced = pc.and_(pc.not_equal(judgments["status"], "failed"), pc.is_null(judgments["cost_usd"]))
+    return _spending(prompt or 0, completion or 0, cost, complete=not pc.any(unpriced).as_py())
+
+
+def _spending(prompt: int, completion: int, cost: float | None, *, complete: bool) -> Spending:
+    # robin 0.1.0 recorded 0 for all but the first answer of a request, also where the first had no cost: 0 beside an answer
+    # without a cost tells nothing.
+    return Spending(prompt, completion, cost if complete else cost or None, complete)
+
+
+def values_of(judgments: pa.Table) -> FloatArray:
+    """What each judgment adds to the score: the expected rating where there is one, else the rating; 0 where there is none."""
+    return np.asarray(
+        pc.coalesce(judgments["expected_rating"], pc.cast(judgments["rating"], pa.float64())).fill_null(0.0).to_numpy(),
+        dtype=np.float64,
+    )
+
+
+def counts_by_scale(
+    space: ArmSpace, arm: IntArray, judgments: pa.Table
+) -> Iterator[tuple[Scale, IntArray, FloatArray]]:
+    """Each scale, the arms rated on it, and how often each of them got each rating, see :func:`level_counts`.
+
+    Args:
+        arm: the arm of each judgment, shape (rows,).
+    """
+    groups = space.by_scale()
+    if len(groups) == 1:
+        yield *groups[0], level_counts(arm, judgments, len(space), groups[0][0])
+        return
+    for scale, arms in groups:
+        place = np.full(len(space), -1)
+        place[arms] = np.arange(len(arms))
+        mine = place[arm] >= 0
+        yield scale, arms, level_counts(place[arm[mine]], judgments.filter(pa.array(mine)), len(arms), scale)
+
+
+def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -> FloatArray:
+    """How often each arm got each rating, shape (count, levels) for levels evenly spaced over the scale.
+
+    With integer ratings alone the levels are the scale's. Expected ratings lie between: then the levels are finer, and each
+    such rating is divided between the two next to it so that its value stays. For the intervals that are made from these
+    counts that is safe: by concavity of the logarithm the bets win no more on the parts than on the whole.
+
+    Raises:
+        StorageError: a rating outside the scale.
+    """
+    ok = _mask(pc.equal(judgments["status"], "ok"))
+    value = values_of(judgments)[ok] - scale.low
+    steps = scale.levels - 1
+    if value.size and (value.min() < 0 or value.max() > steps):
+        raise StorageError(
+            f"the run's judgments hold ratings outside the scale {scale}; they were made with another rubric"
+        )
+    fine = 1 if judgments["expected_rating"].null_count == len(judgments) else max(1, _FINE_LEVELS // steps)
+    levels = steps * fine + 1
+    below = np.floor(value * fine).astype(np.int64)
+    above_share = value * fine - below
+    counts = np.bincount(arm[ok] * levels + below, weights=1.0 - above_share, minlength=count * levels)
+    between = above_share > 0
+    counts += np.bincount(
+        arm[ok][between] * levels + below[between] + 1, weights=above_share[between], minlength=count * levels
+    )
+    return np.asarray(counts.reshape(count, levels), dtype=np.float64)
+
+
+def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return np.asarray(
+        values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy(), bool
+    )

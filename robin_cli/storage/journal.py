@@ -1,0 +1,188 @@
+"""The append-only journal of answers: what makes an answer safe before it counts.
+
+An answer is handed to the operating system the moment it arrives, so that it outlives the process, and counts once it is
+synced, so that it outlives the machine.
+
+The first line names the segment that the lines after it will become. So a crash between writing that segment and
+emptying the journal cannot count an answer twice: where the segment exists, as many of the lines are in it as it has rows.
+
+A crash in the middle of a write leaves a torn end. Lines are forgiven only there; a bad line with good ones after it is
+damage, and is said, never skipped.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from robin_cli.datasets.lines import at_most
+from robin_cli.files.local import open_regular, read_at_most, whole_file
+from robin_cli.model.errors import StorageError
+
+_VERSION = 1
+_MOST_BYTES = 2**30
+"""Many times what a journal holds when it becomes a segment, however long the answers are."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalContent:
+    """What a journal file holds: its segment number, its rows, and the length of its sound part in bytes."""
+
+    segment: int
+    rows: list[dict[str, Any]]
+    sound_bytes: int
+
+
+class Journal:
+    """An open journal; one thread at a time may :meth:`write`, while another may :meth:`sync`.
+
+    Attributes:
+        end: the length of what was written, in bytes.
+    """
+
+    def __init__(self, path: Path, sound_bytes: int) -> None:
+        """Open ``path`` for appending behind its first ``sound_bytes``; what stood after them is cut off."""
+        self._path = path
+        self._file = _opened(path)
+        if os.fstat(self._file.fileno()).st_nlink > 1:  # a hard link: what is appended would be in the other file too
+            with self._file, whole_file(path) as own:
+                own.write(self._file.read(sound_bytes))
+            self._file = _opened(path)
+        self.end = sound_bytes
+        self._file.truncate(sound_bytes)
+
+    @classmethod
+    def create(cls, path: Path, segment: int, lines: bytes = b"") -> Journal:
+        """Put a journal for ``segment`` that holds ``lines`` in the place of whatever stands at ``path``, in one step."""
+        data = orjson.dumps({"journal": _VERSION, "segment": segment}) + b"\n" + lines
+        try:
+            with whole_file(path) as file:
+                file.write(data)
+        except OSError as error:
+            raise StorageError(f"{path}: could not be written ({error.strerror})") from error
+        return cls(path, len(data))
+
+    def write(self, records: Sequence[object]) -> None:
+        """Hand ``records`` (dataclasses or mappings) to the operating system as lines, all or none.
+
+        Raises:
+            StorageError: it would not take them; the journal is as it was before.
+        """
+        view = memoryview(lines_of(records))
+        size = len(view)
+        try:
+            self._file.seek(self.end)
+            while view:
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            self.cut(self.end)
+            raise self._refused(error) from error
+        self.end += size
+
+    def sync(self) -> None:
+        """Wait until all that was written before is on disk.
+
+        Raises:
+            StorageError: the disk would not take it, or the file is gone.
+        """
+        try:
+            os.fsync(self._file.fileno())
+            if not os.fstat(self._file.fileno()).st_nlink:
+                raise FileNotFoundError(errno.ENOENT, "the file was deleted, or its folder")
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def cut(self, end: int) -> None:
+        """Take back what was written behind ``end``, as far as the disk lets it; the next write goes there."""
+        self.end = end
+        with suppress(OSError):
+            self._file.truncate(end)
+
+    def rotated(self, segment: int, *, behind: int) -> Journal:
+        """The journal for ``segment``, in this one's place, with what was written here behind ``behind``; on disk."""
+        self._file.seek(behind)
+        rotated = self.create(self._path, segment, self._file.read(self.end - behind) or b"")
+        self.close()
+        return rotated
+
+    def close(self) -> None:
+        """Close the file, which syncs nothing."""
+        self._file.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def _refused(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"{self._path}: could not be written ({error.strerror}); all answers before this are kept. "
+            f"Make room, then go on with: robin resume {self._path.parent}"
+        )
+
+
+def lines_of(records: Sequence[object]) -> bytes:
+    """Records (dataclasses or mappings) as lines of a journal."""
+    return b"".join(orjson.dumps(record) + b"\n" for record in records)
+
+
+def _opened(path: Path) -> FileIO:
+    return FileIO(open_regular(path, os.O_RDWR), "r+")
+
+
+def read_journal(path: Path) -> JournalContent | None:
+    """The rows of the journal at ``path``; None if there is none, or if not even its first line was finished.
+
+    Raises:
+        StorageError: it cannot be read, a line in the middle is damaged, or a newer robin wrote it.
+    """
+    try:
+        data = read_at_most(path, at_most(_MOST_BYTES))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror}); restore it from a copy") from error
+    rows: list[dict[str, Any]] = []
+    start = sound = 0
+    bad_line = number = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        number += 1
+        row = read_row(data[start:end])
+        if row is None:
+            bad_line = bad_line or number
+        elif bad_line:
+            raise StorageError(
+                f"{path}:{bad_line}: this line is damaged, and lines after it are not. Nothing was changed; move the damaged "
+                "line out of the file to go on without that answer"
+            )
+        else:
+            rows.append(row)
+            sound = end + 1
+        start = end + 1
+    if not rows:
+        return None
+    header = rows.pop(0)
+    if header.get("journal") != _VERSION or not isinstance(header.get("segment"), int):
+        raise StorageError(
+            f"{path}:1: not a journal that this version of robin can read; use the version that wrote it"
+        )
+    return JournalContent(segment=header["segment"], rows=rows, sound_bytes=sound)
+
+
+def read_row(line: bytes) -> dict[str, Any] | None:
+    """The row in one line of a journal; None where it is damaged."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return row if isinstance(row, dict) else None

@@ -1,0 +1,336 @@
+"""manifest.json: what a run was made with, so that it can be continued as the same run, and cited."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, NotRequired, TypedDict
+
+import orjson
+from msgspec import Meta, Struct, convert
+
+from robin_cli import __version__
+from robin_cli.files.local import read_at_most, whole_file
+from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
+from robin_cli.model.records import Scale, shared_scale
+from robin_cli.prompts.rubric_files import MOST_LEVELS, Rubric
+from robin_cli.settings.addresses import judge_name
+from robin_cli.settings.reading import checked
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE
+from robin_cli.storage.migrations import MIGRATIONS
+
+FORMAT = 2
+"""2: attributes of several scales. A run of one scale is written as format 1, which earlier versions read."""
+
+FILE = "manifest.json"
+_LONGEST = 64 * 2**20
+
+_FARTHEST = 2**31
+_NEEDED = ("base_url", "model", *(name for name, each in TABLE.items() if each.always and each.default is not None))
+
+
+def now() -> str:
+    """The time, UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, Any]:
+    """``scale`` and ``format`` of a new manifest, by name: the one scale of all attributes, or that of each."""
+    scale = shared_scale(scales)
+    if scale is not None:
+        return {"scale": (scale.low, scale.high)}
+    ends = {attribute: (each.low, each.high) for attribute, each in zip(attributes, scales, strict=True)}
+    return {"scale": ends, "format": FORMAT}
+
+
+def new_run_id() -> str:
+    """An id that no other run has, and nobody can guess."""
+    return secrets.token_hex(8)
+
+
+def library_versions() -> dict[str, str]:
+    """The versions that a result may depend on."""
+    names = ("openai", "numpy", "pyarrow")
+    return {"robin": __version__, "python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything about a run but its pairs and its answers; never a key.
+
+    ``settings`` are those that make the run what it is: to go on with other values would mix two experiments. ``budget``
+    may grow; ``sessions`` says when, where and how the run was worked on. ``scale``: its ends, by attribute where they differ.
+    """
+
+    settings: Mapping[str, Any]
+    budget: int
+    attributes: tuple[str, ...]
+    scale: tuple[int, int] | Mapping[str, tuple[int, int]]
+    data: Mapping[str, Any]
+    prompt: Mapping[str, Any]
+    seed: int | None
+    sessions: tuple[Mapping[str, Any], ...] = ()
+    created_at: str = field(default_factory=now)
+    versions: Mapping[str, str] = field(default_factory=library_versions)
+    format: int = 1
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scale of each attribute, in order."""
+        by_name = self.scale if isinstance(self.scale, Mapping) else dict.fromkeys(self.attributes, self.scale)
+        return tuple(Scale(*by_name[attribute]) for attribute in self.attributes)
+
+    @property
+    def run_id(self) -> str:
+        """What no other run is called; "" for one of robin 0.1.0 that was not worked on since."""
+        return str(self.data.get("run_id", ""))
+
+    @property
+    def rescued(self) -> int:
+        """How many answers the disk did not take at first, that joined the run later."""
+        return int(self.data.get("rescued", 0))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The judges as --model names them, some with an address of their own."""
+        model = self.settings["model"]
+        return (model,) if isinstance(model, str) else tuple(model)
+
+    @property
+    def scoring(self) -> str:
+        """What an answer counts as: "text" or "logprobs"."""
+        return str(self.own_settings["scoring"])
+
+    @property
+    def answer_format(self) -> str:
+        """How the judges were asked to answer."""
+        return str(self.own_settings["answer_format"])
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The names of the judges."""
+        return tuple(map(judge_name, self.models))
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """The settings that make the run what it is, by name; one that is not recorded had its default."""
+        of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
+        return of_run | checked({name: value for name, value in self.settings.items() if name in of_run}, "settings")
+
+    @property
+    def last_session(self) -> dict[str, Any]:
+        """How the judges were reached last, and who they were: the settings that the next session takes over, by name."""
+        session = self.sessions[-1] if self.sessions else {}
+        taken_over = {name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept}
+        before = {"base_url": self.settings["base_url"], "model": self.settings["model"]}
+        return checked(
+            before | {name: value for name, value in session.items() if name in taken_over},
+            "its last session",
+            tidied=False,
+        )
+
+    def write(self, run: Path) -> None:
+        """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
+        try:
+            with whole_file(run / FILE) as file:
+                file.write(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
+        except OSError as error:
+            raise StorageError(f"{run / FILE}: could not be written ({error.strerror})") from error
+
+    def with_session(self, **session: Any) -> Manifest:
+        """The same with one more entry in ``sessions``, stamped with the time."""
+        return replace(self, sessions=(*self.sessions, {"started_at": now(), **session}))
+
+    def with_session_end(self, **end: Any) -> Manifest:
+        """The same with the last session's entry completed, stamped with the time."""
+        *earlier, last = self.sessions
+        return replace(self, sessions=(*earlier, {**last, "ended_at": now(), **end}))
+
+    def with_data(self, **facts: Any) -> Manifest:
+        """The same with more said of its data; among it what robin 0.1.0, which goes on with such runs, does not know."""
+        return replace(self, data={**self.data, **facts})
+
+
+def read_manifest(run: Path) -> Manifest:
+    """The manifest of the run directory ``run``.
+
+    Raises:
+        RunError: there is none, it is damaged, or a newer robin wrote it.
+    """
+    path = run / FILE
+    try:
+        content = orjson.loads(read_at_most(path, _LONGEST))
+    except FileNotFoundError:
+        runs = [each.parent.name for each in run.parent.glob(f"*/{FILE}")]
+        near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"
+        raise RunError(f"{run}: not a run directory (no {FILE}); name a folder that robin judge made{near}") from None
+    except NotADirectoryError:
+        raise RunError(f"{run}: a file, not a run directory; name a folder that robin judge made") from None
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror})") from error
+    except orjson.JSONDecodeError as error:
+        raise RunError(f"{path}: damaged ({error}); restore the file from a copy") from None
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
+        raise RunError(f"{path}: not a manifest that robin wrote")
+    if content["format"] > FORMAT:
+        versions = content.get("versions")
+        made_by = versions.get("robin") if isinstance(versions, dict) else "a newer version"
+        raise RunError(
+            f"{path}: format {content['format']}, made by robin {made_by}; this is {__version__}: upgrade robin"
+        )
+    try:
+        return _manifest(content)
+    except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
+        raise RunError(f"{path}: a field is missing or not known ({error}); restore the file from a copy") from None
+
+
+def _manifest(content: dict[str, Any]) -> Manifest:
+    for migrated in MIGRATIONS:
+        content = migrated(content)
+    convert(content, Content)
+    if "template" in content["prompt"] and "rubrics" not in content["prompt"]:
+        raise ValueError("prompt: a template without rubrics")
+    settings, sessions = content["settings"], content["sessions"]
+    _check_settings(settings, "settings", _NEEDED)
+    for number, session in enumerate(sessions, 1):
+        _check_settings(session, f"session {number}")
+    _check_settings({name: content[name] for name in ("budget", "seed")}, "manifest")
+    _check_scales(content["scale"], content["attributes"], content["prompt"].get("rubrics"))
+    models = settings["model"] if isinstance(settings["model"], list) else [settings["model"]]
+    for name, several in (("attributes", content["attributes"]), ("model", models)):
+        if not several or len(set(several)) < len(several):
+            raise ValueError(f"{name}: none, or one of them twice")
+    for session in sessions:
+        datetime.fromisoformat(session["started_at"])
+        if session.get("model") and set(map(judge_name, session["model"])) != set(map(judge_name, models)):
+            raise ValueError("sessions: judges that are not this run's")
+    scale = content["scale"]
+    scale = scale if isinstance(scale, dict) else tuple(scale)
+    return Manifest(
+        **{**content, "attributes": tuple(content["attributes"]), "sessions": tuple(sessions), "scale": scale}
+    )
+
+
+def _check_settings(settings: Mapping[str, Any], place: str, needed: Iterable[str] = ()) -> None:
+    """Hold what was recorded to what flags are held to; other names are passed over."""
+    for name in needed:
+        if settings.get(name) is None:
+            raise ValueError(f"{place}: no {name}")
+    known = {name: value for name, value in settings.items() if name in TABLE}
+    for name, value in known.items():
+        if value is None and TABLE[name].default is not None and not TABLE[name].several:
+            raise ValueError(f"{place}: no {name}")
+    checked(known, place, tidied=False)
+
+
+def _check_scales(scale: Any, attributes: list[str], rubrics: list[dict[str, Any]] | None) -> None:
+    each_ends = [scale if isinstance(scale, list) else scale[attribute] for attribute in attributes]
+    for low, high in each_ends:
+        if not 0 < high - low < MOST_LEVELS or abs(low) > _FARTHEST:
+            raise ValueError(f"scale: {low} to {high} is none")
+    asked = [(each["attribute"], [each["scale"]["low"], each["scale"]["high"]]) for each in rubrics or ()]
+    if rubrics is not None and asked != list(zip(attributes, each_ends, strict=True)):
+        raise ValueError("prompt: its rubrics are not those of the attributes")
+
+
+class _Exact(Struct, forbid_unknown_fields=True):
+    """An object of no other fields than these."""
+
+
+class _Data(TypedDict):
+    source: str
+    sha256: str
+    pairs: int
+    skipped: NotRequired[int]
+    columns: NotRequired[dict[str, str]]
+    left_out: NotRequired[dict[str, int]]
+    first_left_out: NotRequired[list[str]]
+    files: NotRequired[list[tuple[str, str]]]
+    run_id: NotRequired[Annotated[str, Meta(pattern=r"\A([0-9a-f]{16})?\Z")]]  # files are named by it
+    rescued: NotRequired[Annotated[int, Meta(ge=0)]]
+
+
+class _Prompt(TypedDict):
+    sha256: str
+    rubric_files: NotRequired[list[str]]
+    template_file: NotRequired[str | None]
+    template: NotRequired[str]
+    request: NotRequired[str]
+    rubrics: NotRequired[list[Rubric]]
+
+
+class _Session(TypedDict):
+    started_at: str
+    ended_at: NotRequired[str]
+    in_flight: NotRequired[int | None]
+
+
+class Content(_Exact):
+    """What stands in manifest.json, which may be another's, and must not surprise what reads it. The table checks settings."""
+
+    settings: dict[str, Any]
+    budget: int
+    attributes: list[str]
+    scale: tuple[int, int] | dict[str, tuple[int, int]]
+    data: _Data
+    prompt: _Prompt
+    seed: int | None
+    sessions: list[_Session]
+    created_at: str
+    versions: dict[str, str]
+    format: int
+
+
+def settings_of(run: Path) -> dict[str, Any]:
+    """What to say of the run ``run`` beside its results. Raises RunError as :func:`read_manifest` does."""
+    manifest = read_manifest(run)
+    return {
+        "run": str(run),
+        "budget": manifest.budget,
+        "attributes": ", ".join(manifest.attributes),
+        **manifest.settings,
+        "seed": manifest.seed,
+        "data": manifest.data["source"],
+        "data (SHA-256)": manifest.data["sha256"],
+        "prompt (SHA-256)": manifest.prompt["sha256"],
+        "made": _time(manifest.created_at),
+        **{f"version of {name}": version for name, version in manifest.versions.items()},
+    }
+
+
+def _time(text: str) -> datetime | str:
+    """The time that :func:`now` wrote; the text itself where something else stands."""
+    try:
+        time = datetime.fromisoformat(text)
+    except (ValueError, TypeError):
+        return text
+    return time if time.tzinfo else text
+
+
+def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
+    """What keeps ``wanted`` from being the run ``recorded``, a line each: names with the recorded and the wanted value."""
+    before, after = _identity(recorded), _identity(wanted)
+    return [
+        f"{name}: the run has {before.get(name)}, now {after.get(name)}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _identity(manifest: Manifest) -> dict[str, Any]:
+    return {  # where the judges are reached may differ from session to session
+        **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
+        **{name: value for name, value in manifest.settings.items() if name != "base_url"},
+        "model": ", ".join(manifest.judges),
+        "attributes": ", ".join(manifest.attributes),
+        "scale": ", ".join(map(str, dict.fromkeys(manifest.scales))),
+        "seed": manifest.seed,
+        "data (SHA-256)": manifest.data["sha256"],
+        "prompt (SHA-256)": manifest.prompt["sha256"],
+    }

@@ -1,0 +1,270 @@
+"""The run directory, read: safe while another process goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, get_args, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from robin_cli.datasets.lines import check_unpacked
+from robin_cli.datasets.parquet_tables import check_table, table_batches
+from robin_cli.files.local import reading
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.records import Pair, Status
+from robin_cli.model.space import ArmSpace
+from robin_cli.storage.fold import Fold, arms_of
+from robin_cli.storage.journal import JournalContent, read_journal
+from robin_cli.storage.layout import JOURNAL, PAIRS, SEGMENTS, segment_count, segment_path
+from robin_cli.storage.manifest import Manifest, read_manifest
+from robin_cli.storage.schema import JUDGMENTS, judgments_table
+
+_EMPTY = JUDGMENTS.empty_table()
+PAIRS_AT_A_TIME = 10_000
+_TEXTS = ("pair_id", "prompt", "response")
+REFERENCE = "reference"
+"""The column of pairs.parquet with reference answers, where there are any."""
+
+
+class StoredPairs(Sequence[Pair]):
+    """Pairs in columns, as they are stored: a :class:`Pair` is made when it is asked for."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @overload
+    def __getitem__(self, at: int) -> Pair: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Pair]: ...
+    def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        row = {name: self.table[name][at].as_py() for name in self.table.column_names}
+        pair_id, prompt, response = (row.pop(name) for name in _TEXTS)
+        reference = row.pop(REFERENCE, None)
+        human = {name: value for name, value in row.items() if value is not None}
+        return Pair(pair_id, prompt, response, human, reference)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A run as it stands on disk: read only, and safe to read while another process goes on with it.
+
+    Attributes:
+        judgments: with the columns that were asked for.
+        pair_ids: in the order of the data.
+        human: human ratings by attribute, shape (pairs,) each; nan where there is none.
+    """
+
+    path: Path
+    manifest: Manifest
+    judgments: pa.Table
+    pair_ids: Sequence[str]
+    human: Mapping[str, FloatArray]
+
+    @cached_property
+    def space(self) -> ArmSpace:
+        """Which arm is which pair, attribute and judge."""
+        return space_of(self.manifest, self.pair_ids)
+
+    @cached_property
+    def arm(self) -> IntArray:
+        """The arm of each judgment, shape (rows,). StorageError where there is no such arm."""
+        return arms_of(self.space, self.judgments)
+
+    @cached_property
+    def fold(self) -> Fold:
+        """The numbers after all judgments."""
+        fold = Fold(self.space)
+        fold.add(self.arm, self.judgments)
+        return fold
+
+    @cached_property
+    def pairs(self) -> StoredPairs:
+        """The pairs with their texts, which are read now."""
+        return read_pairs(self.path)
+
+
+def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
+    """The arms of a run with these pairs."""
+    return ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales)
+
+
+def read_run(path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names)) -> RunData:
+    """The run at ``path`` as it stands, whether or not a process is at work on it.
+
+    The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
+    in its place, so every answer is met exactly once.
+
+    Args:
+        columns: those of its judgments to read; the texts among them can be larger than the memory.
+
+    Raises:
+        RunError: no run there, or made by a newer robin.
+        StorageError: its files are damaged.
+    """
+    manifest = read_manifest(path)
+    judgments = pa.concat_tables([_EMPTY.select(columns), *read_judgments(path, columns)])
+    table = _read_pairs(path / PAIRS, lambda name: name not in {"prompt", "response", REFERENCE})
+    human = {name: table[name].fill_null(np.nan).to_numpy() for name in table.column_names if name != "pair_id"}
+    return RunData(path, manifest, judgments, table["pair_id"].to_pylist(), human)
+
+
+def read_pairs(path: Path) -> StoredPairs:
+    """The pairs of the run at ``path``, with their texts. StorageError where they cannot be read."""
+    return StoredPairs(_read_pairs(path / PAIRS, lambda _name: True))
+
+
+def read_pair_ids(path: Path) -> list[str]:
+    """The ids of the pairs of the run at ``path``. StorageError where they cannot be read."""
+    ids: list[str] = _read_pairs(path / PAIRS, lambda name: name == "pair_id")["pair_id"].to_pylist()
+    return ids
+
+
+def count_empty_responses(path: Path) -> int:
+    """How many pairs of the run at ``path`` have an empty response. StorageError where they cannot be read."""
+    responses = _read_pairs(path / PAIRS, lambda name: name == "response")["response"]
+    return int(pc.sum(pc.equal(pc.binary_length(responses), 0)).as_py() or 0)
+
+
+def count_answers(path: Path) -> tuple[int, int]:
+    """Units of the budget spent by the run at ``path``, and ratings among them; reads two columns of its judgments.
+
+    Raises:
+        StorageError: its files are damaged.
+    """
+    spent = ratings = 0
+    for table in read_judgments(path, ["status", "rating"]):
+        spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
+        ratings += len(table) - table["rating"].null_count
+    return spent, ratings
+
+
+def read_judgments(
+    path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names), *, after: int = 0, journal: bool = True
+) -> Iterator[pa.Table]:
+    """The judgments of the run at ``path`` in the order they came, a segment at a time; as :func:`read_run` reads them.
+
+    Args:
+        columns: those to read.
+        after: how many segments to leave out.
+        journal: whether to read what is in no segment yet.
+
+    Raises:
+        StorageError: its files are damaged.
+    """
+    content = read_journal(path / JOURNAL) if journal else None
+    count = segment_count(path)
+    unpacked = packed = 0
+    for number in range(after + 1, count + 1):
+        try:
+            name = segment_path(path, number)
+            with reading(name) as segment:
+                check_table(segment, str(name), columns)
+                table = _read_segment(segment, columns)
+                _check_rows(table)
+                unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
+            check_unpacked(unpacked, packed, str(path / SEGMENTS))
+        except InputError as error:  # files of a run that somebody sent may be made to fill the memory
+            raise StorageError(str(error)) from None
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise _unreadable(path, error) from error
+        yield table
+    if content is not None:
+        yield journal_table(path / JOURNAL, unsealed_rows(path, content, count)).select(columns)
+
+
+def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[dict[str, Any]]:
+    """The rows of a run's journal that are in none of its ``segments``.
+
+    Where the journal's own segment is there, what came while that was written stands behind as many rows as it has.
+    """
+    if content.segment == segments:
+        return content.rows[_rows_in(path, segments) :]
+    return content.rows if content.segment > segments else []
+
+
+def _read_segment(file: IO[bytes], columns: Sequence[str]) -> pa.Table:
+    """Columns of a segment as JUDGMENTS has them; null where the robin that wrote it did not know them."""
+    # In this thread alone: one of pyarrow's own that still held the file as the interpreter ends would abort the process.
+    parquet = pq.ParquetFile(file, pre_buffer=False)
+    known = [name for name in columns if name in parquet.schema_arrow.names]
+    table = parquet.read(columns=known, use_threads=False)
+    fields = [JUDGMENTS.field(name) for name in columns]
+    values = [
+        table[field.name].cast(field.type) if field.name in known else pa.nulls(len(table), field.type)
+        for field in fields
+    ]
+    return pa.table(values, schema=pa.schema(fields))
+
+
+def _check_rows(table: pa.Table) -> None:
+    """ValueError where rows cannot be those of a run: texts that are not UTF-8, or outcomes that are none."""
+    table.validate(full=True)
+    if {"status", "rating"} <= set(table.column_names):
+        is_ok = pc.equal(table["status"], "ok")
+        known = pc.is_in(table["status"], value_set=pa.array(get_args(Status)))
+        if not pc.all(pc.and_(known, pc.equal(is_ok, pc.is_valid(table["rating"]))), min_count=0).as_py():
+            raise ValueError("a judgment's status and rating do not go together")
+
+
+def journal_table(path: Path, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The judgments in ``rows`` of the journal at ``path``. StorageError where one is none."""
+    try:
+        table = judgments_table(rows)
+        _check_rows(table)
+    except (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: holds a line that is no judgment ({error}); restore a copy") from error
+    return table
+
+
+def _rows_in(path: Path, number: int) -> int:
+    try:
+        with reading(segment_path(path, number)) as segment:
+            return int(pq.ParquetFile(segment, pre_buffer=False).metadata.num_rows)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(run: Path, error: Exception) -> StorageError:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return StorageError(f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy")
+    return StorageError(f"{run}: a file of the run cannot be read ({error}); restore it from a copy")
+
+
+def _read_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
+    try:
+        with reading(path) as file:
+            parts = [_typed(batch) for batch in table_batches(file, str(path), wanted)]
+        table = pa.Table.from_batches(parts).combine_chunks()
+        for name in filter(wanted, _TEXTS):
+            table[name]  # a KeyError where it is not there
+    except InputError as error:
+        raise StorageError(str(error)) from None
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(path.parent, error) from error
+    return table
+
+
+def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Pairs with columns of the types that they are written with. ValueError where they are of others."""
+    wanted = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        is_text = name in _TEXTS or name == REFERENCE
+        fits = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        if is_text != fits or (name in _TEXTS and column.null_count):
+            raise ValueError(f'the column "{name}" is not what belongs there')
+        wanted.append(pa.field(name, pa.large_string() if is_text else pa.float64()))
+    typed = batch.cast(pa.schema(wanted))
+    typed.validate(full=True)  # that texts are UTF-8, which pyarrow takes a file's word for
+    return typed

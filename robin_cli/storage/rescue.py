@@ -1,0 +1,254 @@
+"""Answers that the run's own disk would not take: kept wherever there is room, and taken back when the run goes on.
+
+They lie in the run, in the folder around it, or in the one for temporary files. What is found there is checked before it joins
+the others: each row says which run it is of, and may have been put there by someone else. A row that does not fit is set aside
+in a file of the run, never thrown away.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from robin_cli.datasets.lines import at_most
+from robin_cli.files.local import is_ours, open_regular, reading
+from robin_cli.model.errors import StorageError
+from robin_cli.model.records import UNPARSED_REASONS, Judgment
+from robin_cli.storage.journal import read_row
+from robin_cli.storage.layout import REJECTED, RESCUED
+from robin_cli.storage.manifest import Manifest
+from robin_cli.storage.reader import RunData
+from robin_cli.storage.schema import FIELDS, JudgmentKey, judgments_table, key_of
+
+_MOST_BYTES = 2**30
+_MOST_DRAWS = 2**31
+_FAILED_REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_NO_JUDGMENT = (TypeError, ValueError, OverflowError, NotImplementedError)
+
+
+@dataclass(slots=True)
+class Rescued:
+    """What was found of a run's rescued answers.
+
+    Attributes:
+        lines: as they stand in ``files``, each with the file and the line number it is from.
+        left: files that are not this user's own, and were not read.
+    """
+
+    files: list[Path] = field(default_factory=list)
+    lines: list[tuple[str, bytes]] = field(default_factory=list)
+    left: list[Path] = field(default_factory=list)
+
+
+def rescue(run: Path, run_id: str, judgments: Sequence[Judgment]) -> Path | None:
+    """Add ``judgments`` to a file of their own: in ``run``, beside it, or in the folder for temporary files.
+
+    Returns:
+        The file, readable by its owner only; None if no place took them.
+    """
+    rows = ({"run_id": run_id, **{name: getattr(each, name) for name in FIELDS}} for each in judgments)
+    data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    return next((path for path in _places(run, run_id) if _added(path, data)), None)
+
+
+def find_rescued(run: Path, run_id: str) -> Rescued:
+    """The rescued answers of ``run``, wherever they lie.
+
+    Raises:
+        StorageError: the file in the run is none that can be read.
+    """
+    found = Rescued()
+    for path in _places(run, run_id):
+        try:
+            with reading(path) as file:
+                if path.parent != run and not is_ours(os.fstat(file.fileno())):
+                    found.left.append(path)
+                    continue
+                if os.fstat(file.fileno()).st_size > at_most(_MOST_BYTES):
+                    raise OSError(errno.EFBIG, "it is longer than rescued answers are", str(path))
+                lines = [(f"{path}:{number}", line.rstrip(b"\n")) for number, line in enumerate(file, start=1)]
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if path.parent == run:
+                raise StorageError(f"{path}: cannot be read ({error.strerror}); move it out of the run") from error
+            found.left.append(path)
+        else:
+            found.files.append(path)
+            found.lines += lines
+    return found
+
+
+def checked(
+    lines: Iterable[tuple[str, bytes]], run: RunData
+) -> tuple[list[Mapping[str, Any]], list[tuple[str, bytes, str]]]:
+    """Divide ``lines`` into answers that join ``run`` and those that cannot, each of these with the reason.
+
+    One that the run has already is in neither.
+    """
+    known = _known(run)
+    check = _Check(run)
+    left = run.manifest.budget - run.fold.arms.spent
+    fit: list[Mapping[str, Any]] = []
+    rejected = []
+    for place, line in lines:
+        row = read_row(line)
+        why = "no JSON object" if row is None else check.why_not(row)
+        if row is None or why:
+            rejected.append((place, line, why or ""))
+            continue
+        key, answer = key_of(row, run.manifest.judges), _answer_of(row)
+        counts = row["status"] != "failed"
+        if key in known:
+            if known[key] != answer:
+                rejected.append((place, line, "the run has another answer in its place"))
+        elif counts and left < 1:
+            rejected.append((place, line, "the run's budget is spent"))
+        else:
+            left -= counts
+            known[key] = answer
+            fit.append({name: row.get(name) for name in FIELDS})
+    return fit, rejected
+
+
+def set_aside(run: Path, rejected: Iterable[tuple[str, bytes, str]]) -> None:
+    """Keep lines that cannot join ``run``, each once, with why and where they were. StorageError if the disk refuses."""
+    path = run / REJECTED
+    before = _set_aside_lines(run)
+    rows = [{"line": line.decode("utf-8", "backslashreplace"), "why": why} for _, line, why in rejected]
+    new = [row for row in rows if row["line"] not in before]
+    if new and not _added(path, b"".join(orjson.dumps(row) + b"\n" for row in new)):
+        raise StorageError(f"{path}: could not be written; make room, or move that file out of the run")
+
+
+def _set_aside_lines(run: Path) -> set[str]:
+    """The lines that were set aside in ``run``. StorageError if they cannot be read."""
+    try:
+        with reading(run / REJECTED) as file:
+            return {str(row.get("line")) for row in map(read_row, file) if row is not None}
+    except FileNotFoundError:
+        return set()
+    except OSError as error:
+        raise StorageError(f"{run / REJECTED}: cannot be read ({error.strerror}); move it out of the run") from error
+
+
+def tally(run: Path, manifest: Manifest) -> dict[str, int]:
+    """Count the rescued answers of ``run``: taken back by now, set aside, waiting. StorageError if a file is none to read."""
+    waiting = len(find_rescued(run, manifest.run_id).lines)
+    return {"taken_back": manifest.rescued, "set_aside": len(_set_aside_lines(run)), "waiting": waiting}
+
+
+def _places(run: Path, run_id: str) -> Iterator[Path]:
+    """Where rescued answers are kept, the best place first."""
+    name = f"robin-{run_id}-{RESCUED}"  # not the folder's name: many runs have the same, and it can be moved
+    yield run / RESCUED
+    yield run.parent / name
+    yield Path(tempfile.gettempdir()) / name
+
+
+def _added(path: Path, data: bytes) -> bool:
+    """Add ``data`` to a file of this user's own, all or none; False where that cannot be done."""
+    try:
+        file = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    except OSError:
+        return False
+    try:
+        before = os.fstat(file).st_size
+        if not is_ours(os.fstat(file)):
+            return False
+        try:
+            whole = os.write(file, data) == len(data)
+            os.fsync(file)
+        except OSError:
+            whole = False
+        if not whole:
+            os.ftruncate(file, before)
+            if not before:
+                path.unlink()
+    except OSError:
+        return False
+    else:
+        return whole
+    finally:
+        os.close(file)
+
+
+def _known(run: RunData) -> dict[JudgmentKey, tuple[Any, int]]:
+    """The run's answers by their keys: the request that each came of, and when."""
+    rows = run.judgments
+    received = rows["received_at"].cast("int64").to_pylist()
+    table = rows.select(["pair_id", "attribute", "judge", "draw", "request_id"]).to_pylist()
+    return {key_of(row, run.manifest.judges): (row["request_id"], at) for row, at in zip(table, received, strict=True)}
+
+
+def _answer_of(row: Mapping[str, Any]) -> tuple[Any, int]:
+    return row.get("request_id"), round(row["received_at"] * 1e6)
+
+
+class _Check:
+    """Says of a rescued row why it is no judgment of ``run``."""
+
+    def __init__(self, run: RunData) -> None:
+        self._run_id = run.manifest.run_id
+        self._pairs = set(run.pair_ids)
+        self._attributes = set(run.manifest.attributes)
+        judges = run.manifest.judges
+        # Of one judge, rows from before there could be several do not name it.
+        self._judges = {*judges, None} if len(judges) == 1 else set(judges)
+        self._scales = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
+
+    def why_not(self, row: Mapping[str, Any]) -> str | None:
+        """The reason, None for a row that fits."""
+        if row.get("run_id", self._run_id) != self._run_id:  # files of 0.1.0 say nothing of it
+            return "an answer of another run"
+        try:
+            judgments_table([row])
+        except _NO_JUDGMENT as error:
+            return f"no judgment ({str(error)[:200]})"
+        for name, known in (("pair_id", self._pairs), ("attribute", self._attributes), ("judge", self._judges)):
+            if row.get(name) not in known:
+                return f"its {name} is none of this run's"
+        if not 0 <= row["draw"] < _MOST_DRAWS:
+            return "its draw is no number of a call"
+        return self._why_no_outcome(row) or self._why_no_numbers(row)
+
+    def _why_no_outcome(self, row: Mapping[str, Any]) -> str | None:
+        status, reason, rating = row["status"], row.get("reason"), row.get("rating")
+        fits = {
+            "ok": rating is not None and reason is None,
+            "unparsed": rating is None and reason in UNPARSED_REASONS,
+            "failed": rating is None and _FAILED_REASON.fullmatch(reason or "") is not None,
+        }
+        if not fits.get(status):
+            return "its status, reason and rating do not go together"
+        values = [value for value in (rating, row.get("expected_rating")) if value is not None]
+        scale = self._scales[row["attribute"]]
+        if not all(scale.low <= value <= scale.high for value in values) or (status != "ok" and values):
+            return "its rating is not on the scale"
+        return None
+
+    def _why_no_numbers(self, row: Mapping[str, Any]) -> str | None:
+        names = ("prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "off_scale_mass")
+        numbers = [row[name] for name in names if row.get(name) is not None]
+        if not all(math.isfinite(number) and number >= 0 for number in numbers):
+            return "a number in it is negative or none"
+        if row.get("scoring") not in {None, "text", "logprobs"}:
+            return "its scoring is not known"
+        return None
+
+
+def forget(files: Iterable[Path]) -> None:
+    """Remove files whose answers are in the run by now; one that stays does no harm, for each answer joins once."""
+    for path in files:
+        with suppress(OSError):
+            path.unlink()

@@ -1,0 +1,70 @@
+"""Judgments as Arrow tables: the columns of the contract and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import pyarrow as pa
+
+from robin_cli.model.records import Judgment
+
+JUDGMENTS = pa.schema(
+    [
+        pa.field("pair_id", pa.string(), nullable=False),
+        pa.field("attribute", pa.string(), nullable=False),
+        pa.field("rating", pa.int32()),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("reason", pa.string()),
+        pa.field("feedback", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("model", pa.string(), nullable=False),
+        pa.field("finish_reason", pa.string()),
+        pa.field("prompt_tokens", pa.int64()),
+        pa.field("completion_tokens", pa.int64()),
+        pa.field("cost_usd", pa.float64()),
+        pa.field("latency_s", pa.float64(), nullable=False),
+        pa.field("request_id", pa.string()),
+        pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("draw", pa.int64(), nullable=False),
+        # null in runs from before they were recorded:
+        pa.field("usage_estimated", pa.bool_()),
+        pa.field("judge", pa.string()),
+        pa.field("scoring", pa.string()),
+        pa.field("expected_rating", pa.float64()),
+        pa.field("off_scale_mass", pa.float64()),
+        pa.field("text_because", pa.string()),
+    ]
+)
+
+JudgmentKey = tuple[str, str, str | None, int]
+"""What no two judgments of a run have in common: pair_id, attribute, judge, draw."""
+
+FIELDS = tuple(field.name for field in fields(Judgment))
+
+
+def key_of(row: Mapping[str, Any], judges: Sequence[str]) -> JudgmentKey:
+    """The key of a judgment in a run with these ``judges``: a row that names none is of the only one."""
+    judge = row.get("judge")
+    own = judges[0] if judge is None and len(judges) == 1 else judge
+    return row["pair_id"], row["attribute"], own, row["draw"]
+
+
+def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
+    """Rows of the journal, or judgments, as a table with the columns of the contract.
+
+    Raises:
+        TypeError, ValueError, OverflowError: a value is missing, or is none of its column.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in JUDGMENTS.names}
+    for row in rows:
+        get = row.get if isinstance(row, Mapping) else row.__getattribute__
+        for name, column in columns.items():
+            column.append(get(name))
+    columns["received_at"] = [round(seconds * 1e6) for seconds in columns["received_at"]]
+    table = pa.table(columns, schema=JUDGMENTS)
+    for field in JUDGMENTS:
+        if not field.nullable and table[field.name].null_count:
+            raise TypeError(f'a row has no "{field.name}"')
+    return table

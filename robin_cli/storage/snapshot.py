@@ -1,0 +1,239 @@
+"""state.parquet: the fold of a run's segments, kept so that a run of many judgments goes on without reading them again.
+
+It covers the segments 1 to m, as they were when it was written, and what came after is added to it: the same numbers, to the
+last bit, as a fold of all. One that does not fit the run, for whatever reason, is passed over and the judgments are folded;
+no error is ever made of it.
+
+That it fits is told by the run's id, by a digest over size and end (where a Parquet file has its index: rows, places and
+sizes of its columns) of each segment that it covers, by the run's own pairs, attributes and judges in their order, and by
+checksums over its own pages. What it says must be numbers that a fold could have: of their types, finite, none negative,
+sums that the scale allows, and as many judgments as it claims. So damage, another run's and an old one are noticed. Who sends
+a run could make one that passes, as they could make judgments: it would say where the run goes on, and what is left of its
+budget. Scores and reports are made of the judgments alone, never of this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from robin_cli.datasets.parquet_tables import check_table
+from robin_cli.files.local import reading, whole_file
+from robin_cli.model.arms import FloatArray, mean
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import RETIRE_AFTER
+from robin_cli.model.refits import last_refit
+from robin_cli.model.space import ArmSpace
+from robin_cli.storage.fold import COUNTED, SPENT, Fold, arms_of
+from robin_cli.storage.layout import STATE, segment_count, segment_path
+from robin_cli.storage.reader import read_judgments
+
+_VERSION = 1
+_KEY = b"robin"
+_END_BYTES = 2**16
+_ROWS_AT_ONCE = 500_000
+_MOST = 2**53
+_INTS = ("n", "n_unparsed", "n_failed", "streak", "next_draw")
+_FLOATS = ("total", "total_sq")
+_FITTED = ("fitted_n", "fitted_total", "fitted_total_sq")
+
+
+class _Unfit(Exception):
+    """The snapshot says what no fold of this run would."""
+
+
+def folded(run: Path, space: ArmSpace, run_id: str, *, journal: bool = True) -> tuple[Fold, int]:
+    """The fold of the judgments of ``run``, and how many of its segments it took from the snapshot.
+
+    Args:
+        journal: whether to add what is in no segment yet.
+
+    Raises:
+        StorageError: the judgments cannot be read, or are not of these arms.
+    """
+    fold, covered = read_snapshot(run, space, run_id) or (Fold(space), 0)
+    waiting: list[pa.Table] = []
+    for table in read_judgments(run, COUNTED, after=covered, journal=journal):
+        waiting.append(table)
+        if sum(map(len, waiting)) >= _ROWS_AT_ONCE:  # to find the arms of a few costs as much as those of many
+            _add(fold, waiting)
+            waiting = []
+    if waiting:
+        _add(fold, waiting)
+    return fold, covered
+
+
+def _add(fold: Fold, tables: list[pa.Table]) -> None:
+    judgments = pa.concat_tables(tables)
+    fold.add(arms_of(fold.space, judgments), judgments)
+
+
+def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int) -> None:
+    """Put the fold of the first ``segments`` segments of ``run`` into its state.parquet. OSError if the disk refuses."""
+    covers = {
+        "version": _VERSION,
+        "run_id": run_id,
+        "segments": segments,
+        "digest": _digest(run, segments),
+        "judgments": fold.judgments,
+        "fitted_at": fold.fitted_at,
+        "spent": {name: values.tolist() for name, values in fold.spent.items()},
+    }
+    text = orjson.dumps(covers)
+    signed = hashlib.sha256(text).hexdigest().encode() + text
+    table = state_table(fold).replace_schema_metadata({_KEY: signed})
+    with whole_file(run / STATE) as file:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+
+
+def state_table(fold: Fold) -> pa.Table:
+    """One row an arm: the columns of the contract, and what else makes the fold whole."""
+    arms, space = fold.arms, fold.space
+    means = mean(arms.counts, arms.totals)
+    why = pa.array(
+        [fold.reasons.get(arm) for arm in range(len(arms))] if fold.reasons else [None] * len(arms), pa.string()
+    )
+    fitted = zip(_FITTED, fold.fitted, strict=True) if fold.fitted is not None else ()
+    names = _names(space)
+    return pa.table(
+        {
+            "pair_id": names.pop("pair_id"),
+            "attribute": names.pop("attribute"),
+            "n": arms.counts,
+            "mean": pa.array(means, from_pandas=True),
+            "m2": arms.totals_sq - arms.counts * (means**2),
+            "n_unparsed": arms.unparsed,
+            "retired": arms.retired_mask,
+            **names,
+            "reason": why,
+            **{name: np.frombuffer(getattr(arms, name)) for name in _FLOATS},
+            **{name: np.frombuffer(getattr(arms, name), np.int64) for name in ("n_failed", "streak", "next_draw")},
+            **dict(fitted),
+        }
+    )
+
+
+def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] | None:
+    """The fold in the state.parquet of ``run`` and how many segments it covers; None where it does not fit the run."""
+    path = run / STATE
+    try:
+        with reading(path) as file:
+            check_table(file, str(path), pq.read_schema(file).names)
+            parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+            covers = _covers(parquet.schema_arrow.metadata or {})
+            if parquet.metadata.num_rows != len(space) or covers["run_id"] != run_id:
+                return None
+            if not 0 < covers["segments"] <= segment_count(run) or covers["digest"] != _digest(run, covers["segments"]):
+                return None
+            return _fold_in(parquet.read(use_threads=False), covers, space), covers["segments"]
+    except (_Unfit, OSError, ValueError, KeyError, TypeError, OverflowError, InputError, pa.ArrowException):
+        return None
+
+
+def _covers(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+    signed = metadata[_KEY]
+    if hashlib.sha256(signed[64:]).hexdigest().encode() != signed[:64]:
+        raise _Unfit
+    covers = orjson.loads(signed[64:])
+    wanted = {
+        "version": int,
+        "run_id": str,
+        "segments": int,
+        "digest": str,
+        "judgments": int,
+        "fitted_at": int,
+        "spent": dict,
+    }
+    if any(type(covers[name]) is not kind for name, kind in wanted.items()) or covers["version"] != _VERSION:
+        raise _Unfit
+    return dict(covers)
+
+
+def _fold_in(table: pa.Table, covers: Mapping[str, Any], space: ArmSpace) -> Fold:
+    """The fold that ``table`` and ``covers`` make. _Unfit, or any error of a table, where they make none."""
+    if any(
+        not table[name].cast(pa.string()).equals(pa.chunked_array([values])) for name, values in _names(space).items()
+    ):
+        raise _Unfit
+    fold = Fold(space)
+    for name in _INTS:
+        np.frombuffer(getattr(fold.arms, name), np.int64)[:] = _column(table, name, pa.int64())
+    for name in _FLOATS:
+        np.frombuffer(getattr(fold.arms, name))[:] = _column(table, name, pa.float64())
+    n, total, total_sq = fold.arms.counts, fold.arms.totals, fold.arms.totals_sq
+    _check_sums(space, n, total, total_sq)
+    rated, fold.judgments, fold.fitted_at = int(n.sum()), covers["judgments"], covers["fitted_at"]
+    if int(n.sum() + fold.arms.unparsed.sum() + fold.arms.failed.sum()) != fold.judgments:
+        raise _Unfit
+    if fold.fitted_at != last_refit(rated, len(space)):
+        raise _Unfit
+    if fold.fitted_at:
+        fitted_n, fitted_total, fitted_sq = (_column(table, name, pa.float64()) for name in _FITTED)
+        _check_sums(space, fitted_n, fitted_total, fitted_sq)
+        fold.fitted = fitted_n, fitted_total, fitted_sq
+    retired = np.flatnonzero(np.frombuffer(fold.arms.streak, np.int64) >= RETIRE_AFTER)
+    reasons = table["reason"].cast(pa.string()).take(pa.array(retired)).to_pylist()
+    fold.reasons = {arm: _text(reason) for arm, reason in zip(retired.tolist(), reasons, strict=True)}
+    for name, kind in SPENT.items():
+        values = np.array(covers["spent"][name])
+        if values.dtype != kind or values.shape != (len(space.judges),) or not np.isfinite(values).all():
+            raise _Unfit
+        fold.spent[name] = values
+    return fold
+
+
+def _column(table: pa.Table, name: str, kind: pa.DataType) -> FloatArray:
+    """Numbers of a column: of its type, all there, finite, none negative but sums of ratings."""
+    values: FloatArray = table[name].to_numpy()
+    if (
+        table[name].type != kind
+        or table[name].null_count
+        or not np.isfinite(values).all()
+        or np.abs(values).max() > _MOST
+    ):
+        raise _Unfit
+    if name in _INTS and values.min() < 0:
+        raise _Unfit
+    return values.copy()
+
+
+def _check_sums(space: ArmSpace, n: Any, total: FloatArray, total_sq: FloatArray) -> None:
+    """_Unfit where ``n`` ratings on the arms' scales have no such sum, or no such sum of squares."""
+    low, high = space.ends
+    slack = 1e-9 * (1.0 + n * np.maximum(low**2, high**2))
+    within = (n * low - slack <= total) & (total <= n * high + slack) & (total**2 <= n * (total_sq + slack) + slack)
+    if not (within & (n >= 0) & (total_sq <= n * np.maximum(low**2, high**2) + slack)).all():
+        raise _Unfit
+
+
+def _text(reason: str | None) -> str:
+    if reason is None:
+        raise _Unfit
+    return reason
+
+
+def _names(space: ArmSpace) -> dict[str, pa.Array]:
+    """The columns that say which arm a row is of; the judge's only where there are several."""
+    names = {"pair_id": (space.pair_ids, space.pair), "attribute": (space.attributes, space.attribute)}
+    if len(space.judges) > 1:
+        names["judge"] = (space.judges, space.judge)
+    return {name: pa.array(known, pa.string()).take(pa.array(at)) for name, (known, at) in names.items()}
+
+
+def _digest(run: Path, segments: int) -> str:
+    """A digest over size and end of the first ``segments`` segments of ``run``."""
+    digest = hashlib.sha256()
+    for number in range(1, segments + 1):
+        with reading(segment_path(run, number)) as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - _END_BYTES))
+            digest.update(b"%d\n" % size + file.read(_END_BYTES))
+    return digest.hexdigest()

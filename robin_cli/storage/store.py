@@ -1,0 +1,399 @@
+"""The run directory: pairs, manifest, and answers that are on disk before they count.
+
+Answers go to ``journal.jsonl``; every SEGMENT_ROWS of them, and at the end of a session, the journal becomes one more
+``judgments/NNNNN.parquet``. Segments are never rewritten. ``state.parquet`` is a snapshot of the fold over them
+(:mod:`robin_cli.storage.snapshot`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from robin_cli.datasets.parquet_tables import read_table
+from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError, RunError, StorageError
+from robin_cli.model.records import Judgment, Pair
+from robin_cli.model.space import ArmSpace
+from robin_cli.storage.fold import COUNTED, Fold
+from robin_cli.storage.journal import Journal, lines_of, read_journal
+from robin_cli.storage.layout import (
+    JOURNAL,
+    LOCK,
+    MANIFEST,
+    PAIRS,
+    REJECTED,
+    SEGMENTS,
+    STATE,
+    VARIANCES,
+    segment_count,
+    segment_path,
+)
+from robin_cli.storage.locking import RunLock
+from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
+from robin_cli.storage.reader import (
+    PAIRS_AT_A_TIME,
+    REFERENCE,
+    journal_table,
+    read_pair_ids,
+    read_pairs,
+    read_run,
+    space_of,
+    unsealed_rows,
+)
+from robin_cli.storage.rescue import checked, find_rescued, forget, rescue, set_aside
+from robin_cli.storage.schema import FIELDS, JUDGMENTS, judgments_table
+from robin_cli.storage.snapshot import folded, write_snapshot
+
+SEGMENT_ROWS = 10_000
+SEGMENT_CHARACTERS = 32 * 1024 * 1024
+"""Of answers, that make a segment before there are as many rows: they are held in memory until then."""
+
+STATE_EVERY = 100_000
+"""Judgments in segments, and so many at least for each four arms, after which a run under way writes its snapshot anew."""
+
+_OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, LOCK})
+_WRITTEN_HERE = frozenset({VARIANCES, STATE, JOURNAL, PAIRS, MANIFEST})
+_LEFT_BY_OTHERS = {f"{name}.tmp" for name in (*_WRITTEN_HERE, "report.html")}  # temporary files of robin 0.1.0
+
+
+class RunStore:
+    """A run directory held open for writing by this process alone. Use as a context manager.
+
+    Attributes:
+        notes: what a user should know of what was found in the directory when it was opened, a line each.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, lock: RunLock, pairs: Sequence[Pair] | None = None) -> None:
+        self.path = path
+        self.notes = _exposure(path)
+        self.manifest = manifest
+        self._lock = lock
+        self._pairs = pairs  # of a run just made: a million are not read back from the disk
+        self._characters = 0  # of the answers since the last segment
+        self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
+        content = read_journal(path / JOURNAL)
+        last = segment_count(path)
+        self._segment = last + 1
+        self._sealed_since_state = 0
+        if content is not None and content.segment > self._segment:
+            raise StorageError(
+                f"{path / SEGMENTS}: segment {content.segment - 1:05} is missing; restore the folder from a copy"
+            )
+        rows = [] if content is None else unsealed_rows(path, content, last)
+        journal_table(path / JOURNAL, rows)  # a line that can be no segment must be said now, not when all is put away
+        self._rows: list[Judgment | Mapping[str, Any]] = list(rows)
+        self._synced = len(self._rows)
+        if content is not None and content.segment == self._segment:
+            self._journal = Journal(path / JOURNAL, content.sound_bytes)
+            self._journal.sync()  # what an earlier session only wrote counts from now on
+        else:  # none yet, or it was being emptied when the last session ended
+            self._journal = Journal.create(path / JOURNAL, self._segment, lines_of(rows))
+        self._synced_end = self._journal.end
+
+    def _take_in_rescued(self) -> None:
+        """Answers that an earlier session could not keep here join the others; twice the same one counts once."""
+        found = find_rescued(self.path, self.manifest.run_id)
+        self.notes += [
+            f"{path}: holds rescued answers, it says, but is not yours alone; left as it is" for path in found.left
+        ]
+        if not found.files:
+            return
+        new, rejected = checked(found.lines, read_run(self.path, (*COUNTED, "request_id")))
+        self._journal.write(new)
+        self._journal.sync()
+        self._rows.extend(new)
+        self._synced, self._synced_end = len(self._rows), self._journal.end
+        if rejected:
+            set_aside(self.path, rejected)
+            place, _, why = rejected[0]
+            self.notes.append(f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}")
+        if new:
+            self.set_manifest(self.manifest.with_data(rescued=self.manifest.rescued + len(new)))
+            self.notes.append(f"{_answers(len(new))} taken back from {', '.join(map(str, found.files))}")
+        forget(found.files)
+
+    @classmethod
+    def create(
+        cls, path: Path, manifest: Manifest, pairs: Sequence[Pair], variances: FloatArray | None = None
+    ) -> RunStore:
+        """Make a new run at ``path``, a folder that does not exist or is empty.
+
+        ``variances``, shape (K,), are those that the scheduler begins with.
+
+        The manifest is written last: a folder without one holds no answers and may be made anew.
+
+        Raises:
+            RunError: the folder holds something else, or another robin is at work in it.
+            StorageError: the disk refuses.
+        """
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            foreign = sorted(
+                each.name for each in path.iterdir() if each.name not in _OURS and not _is_leftover(each.name)
+            )
+        except OSError as error:
+            raise RunError(
+                f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
+            ) from error
+        if foreign:
+            raise RunError(f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run")
+        lock = RunLock(path)
+        try:
+            _remove_leftovers(path)
+            (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
+            write_pairs(pairs, path / PAIRS)
+            if variances is not None:
+                write_table(pa.table({"variance": variances}), path / VARIANCES)
+            manifest = manifest.with_data(run_id=new_run_id())
+            store = cls(path, manifest, lock, pairs)
+            manifest.write(path)
+        except OSError as error:
+            lock.release()
+            raise StorageError(f"{path}: could not be written ({error.strerror})") from error
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    @classmethod
+    def open(cls, path: Path) -> RunStore:
+        """Open the run at ``path`` to go on with it.
+
+        Raises:
+            RunError: no run there, made by a newer robin, or another robin is at work in it.
+            StorageError: its files are damaged.
+        """
+        manifest = read_manifest(path)
+        lock = RunLock(path)
+        try:
+            _remove_leftovers(path)
+            store = cls(path, read_manifest(path), lock)
+            try:
+                if not store.manifest.run_id:  # of robin 0.1.0
+                    store.set_manifest(store.manifest.with_data(run_id=new_run_id()))
+                store._take_in_rescued()
+            except BaseException:
+                store._journal.close()
+                raise
+        except OSError as error:
+            lock.release()
+            raise StorageError(f"{path}: cannot be written to ({error.strerror}); run {manifest.created_at}") from error
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    @property
+    def variances(self) -> FloatArray | None:
+        """The variances that the scheduler began with, shape (K,); None for a run that began with none."""
+        path = self.path / VARIANCES
+        try:
+            with reading(path) as file:
+                variances: FloatArray = read_table(file, str(path), ["variance"])["variance"].to_numpy()
+        except FileNotFoundError:
+            return None
+        except (OSError, InputError, KeyError, pa.ArrowException) as error:
+            raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
+        return variances
+
+    @cached_property
+    def pairs(self) -> Sequence[Pair]:
+        """The pairs, with their texts. StorageError where they cannot be read."""
+        return read_pairs(self.path) if self._pairs is None else self._pairs
+
+    @cached_property
+    def space(self) -> ArmSpace:
+        """Which arm is which pair, attribute and judge. StorageError where the pairs cannot be read."""
+        ids = read_pair_ids(self.path) if self._pairs is None else [pair.pair_id for pair in self._pairs]
+        return space_of(self.manifest, ids)
+
+    def fold(self) -> Fold:
+        """The numbers after all judgments that were synced. StorageError where they cannot be read."""
+        return folded(self.path, self.space, self.manifest.run_id)[0]
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether anything was ever kept here."""
+        return bool(self._rows) or self._segment > 1
+
+    def set_manifest(self, manifest: Manifest) -> None:
+        """Record another manifest: a larger budget, a further session."""
+        manifest.write(self.path)
+        self.manifest = manifest
+
+    def write(self, judgments: Sequence[Judgment]) -> None:
+        """Hand ``judgments``, in order, to the operating system: they outlive this process when this returns.
+
+        Raises:
+            StorageError: it would not take them; all earlier ones are kept, and these in a file of their own if there is any
+                place for it.
+        """
+        with self._writing:
+            try:
+                self._journal.write(judgments)
+            except StorageError as error:
+                place = rescue(self.path, self.manifest.run_id, judgments)
+                raise _rescued_to(place, error) from error
+            self._rows.extend(judgments)
+            self._characters += sum(len(judgment.text) for judgment in judgments)
+
+    def sync(self) -> None:
+        """Wait until all that was written is on disk: it outlives the machine when this returns. Seal a segment that is full.
+
+        Raises:
+            StorageError: the disk would not take what was written since the last time; that is kept in a file of its own if
+                there is any place for it. Or all is kept, and the disk would not take the segment.
+        """
+        with self._writing:
+            written, end = len(self._rows), self._journal.end
+        try:
+            self._journal.sync()
+        except StorageError as error:
+            with self._writing:
+                raise _rescued_to(self._rescue_unsynced(), error) from error
+        self._synced, self._synced_end = written, end
+        if len(self._rows) >= SEGMENT_ROWS or self._characters >= SEGMENT_CHARACTERS:
+            try:
+                self._seal()
+                if self._sealed_since_state >= max(STATE_EVERY, len(self.space) // 4):
+                    self._write_state()
+            except OSError as error:
+                raise StorageError(
+                    f"{self.path}: could not be written ({error.strerror}); every answer is kept. Make room, then go on "
+                    f"with: robin resume {self.path}"
+                ) from error
+
+    def append(self, judgments: Sequence[Judgment]) -> None:
+        """Keep ``judgments``, in order; they are on disk when this returns. Raises as :meth:`write` and :meth:`sync`."""
+        self.write(judgments)
+        self.sync()
+
+    def _rescue_unsynced(self) -> Path | None:
+        """Keep what the disk did not take in a file of its own, instead of here; None, and it stays, if no place takes it."""
+        unsynced = cast("list[Judgment]", self._rows[self._synced :])  # rows that were read are synced
+        place = rescue(self.path, self.manifest.run_id, unsynced)
+        if place is not None:
+            self._journal.cut(self._synced_end)
+            del self._rows[self._synced :]
+        return place
+
+    def close(self) -> None:
+        """Turn what the journal holds into a segment, write the snapshot, and let others in."""
+        try:
+            if self._rows:
+                self._seal()
+            self._write_state()
+        except OSError as error:
+            raise StorageError(f"{self.path}: could not be written ({error.strerror}); the answers are kept") from error
+        finally:
+            self._journal.close()
+            self._lock.release()
+
+    def make_way(self) -> None:
+        """Close a run without answers and leave its folder to be made anew.
+
+        Raises:
+            ValueError: it has answers.
+            StorageError: the disk refuses.
+        """
+        if self.has_answers:
+            raise ValueError("a run with answers stays")
+        self.close()
+        try:
+            for name in (STATE, VARIANCES, MANIFEST):  # the last one is what makes a folder a run
+                (self.path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"{self.path}: could not be written ({error.strerror})") from error
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            self.close()
+        except RunError:
+            if error is None:  # else what went wrong first says more
+                raise
+
+    def _seal(self) -> None:
+        """Make a segment of the rows; what is written meanwhile goes over into the next journal, which is synced then."""
+        with self._writing:
+            rows, end = list(self._rows), self._journal.end
+        write_table(judgments_table(rows), segment_path(self.path, self._segment))
+        with self._writing:
+            self._journal = self._journal.rotated(self._segment + 1, behind=end)
+            self._segment += 1
+            self._sealed_since_state += len(rows)
+            del self._rows[: len(rows)]
+            self._synced, self._synced_end = len(self._rows), self._journal.end
+            self._characters = sum(len(row.text) for row in self._rows if isinstance(row, Judgment))
+
+    def _write_state(self) -> None:
+        segments = self._segment - 1
+        fold, covered = folded(self.path, self.space, self.manifest.run_id, journal=False)
+        if not segments or covered < segments:
+            write_snapshot(self.path, fold, self.manifest.run_id, segments)
+        self._sealed_since_state = 0
+
+
+def _rescued_to(place: Path | None, error: StorageError) -> StorageError:
+    return error if place is None else StorageError(f"{error}, which takes back what came since and is safe in {place}")
+
+
+def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
+    """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be a million."""
+    attributes = sorted({attribute for pair in pairs for attribute in pair.human})
+    texts = [pa.field(name, pa.large_string()) for name in ("pair_id", "prompt", "response")]
+    if any(pair.reference is not None for pair in pairs):
+        texts.append(pa.field(REFERENCE, pa.large_string()))
+    schema = pa.schema([*texts, *(pa.field(name, pa.float64()) for name in attributes)])
+    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
+        for start in range(0, len(pairs), PAIRS_AT_A_TIME):
+            batch = pairs[start : start + PAIRS_AT_A_TIME]
+            columns: list[list[Any]] = [[getattr(pair, field.name) for pair in batch] for field in texts]
+            columns += [[pair.human.get(name) for pair in batch] for name in attributes]
+            writer.write_table(pa.table(columns, schema=schema))
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a Parquet file that appears whole or not at all, for its owner only."""
+    with whole_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def _answers(count: int) -> str:
+    return f"{count:,} rescued answer{'s' * (count != 1)}"
+
+
+def _is_leftover(name: str) -> bool:
+    """Whether a file of this name in a run's folder is what a killed robin was writing."""
+    return is_temporary(name) or name in _LEFT_BY_OTHERS
+
+
+def _remove_leftovers(run: Path) -> None:
+    """Remove what killed processes left; those that write to a run have its lock, and it is ours."""
+    remove_leftovers(run, of=lambda name: name in _WRITTEN_HERE)
+    remove_leftovers(run / SEGMENTS, of=lambda name: name.endswith(".parquet"))
+    for path in (*(run / name for name in _LEFT_BY_OTHERS), *(run / SEGMENTS).glob("*.parquet.tmp")):
+        with suppress(OSError):
+            path.unlink()
+
+
+def _exposure(run: Path) -> list[str]:
+    folders = [folder for folder in (run, run / SEGMENTS) if folder.exists() and others_may_write(folder)]
+    return [
+        f"{folder}: others may write here, and change answers and where calls go; chmod 700 {folder} keeps it to you"
+        for folder in folders[:1]
+    ]
+
+
+assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101

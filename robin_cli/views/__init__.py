@@ -1,0 +1,1 @@
+"""What people and programs see: live view, table, exports, report, plan."""

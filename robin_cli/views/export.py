@@ -1,0 +1,293 @@
+"""Results as files that other programs open: CSV, TSV, JSON lines, Parquet, Excel.
+
+Text in them comes from models and data sets. In formats that a spreadsheet opens, text that would act as a formula there
+gets an apostrophe in front, which spreadsheets take as "this is text".
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from robin_cli.analysis.agreement import Agreement
+from robin_cli.analysis.scores import Scores
+from robin_cli.files.compression import compressing, split_suffix
+from robin_cli.files.outputs import check_output_file, output_file
+from robin_cli.files.remote import RemoteError, is_remote, public_name
+from robin_cli.model.errors import InputError, StorageError
+from robin_cli.storage.manifest import read_manifest
+from robin_cli.storage.reader import RunData, read_judgments
+from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.views.workbook import write_workbook
+
+_FORMULA_LEAD = r"^[=+\-@\t\r]"
+_BINARY = frozenset({"parquet", "xlsx"})
+_SPREADSHEET_TEXT = frozenset({"csv", "tsv"})
+_KEYS = frozenset({"pair_id", "attribute", "judge", "model"})
+"""Columns by which tables are joined."""
+_BATCH = 20_000
+
+
+def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide: bool = False) -> pa.Table:
+    """The scores as a table with the columns of the contract.
+
+    Args:
+        with_text: add prompt and response.
+        wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
+            judge, where ``scores`` are those of each judge.
+    """
+    table = pa.table({name: _column(values) for name, values in scores.columns.items()})
+    if wide:
+        rows = run.space.by_pair(np.arange(len(scores)))
+        parts = [(facet, table.take(mine)) for facet, mine in zip(scores.facets, rows.T, strict=True)]
+        names = [name for name in table.column_names if name not in {"pair_id", "attribute", "judge"}]
+        each = {f"{facet}_{name}": part[name] for facet, part in parts for name in names}
+        table = pa.table({"pair_id": parts[0][1]["pair_id"], **each})
+    if with_text:
+        pairs = run.pairs if wide else [run.pairs[pair] for pair in run.space.pair[scores.arm].tolist()]
+        for name in ("prompt", "response"):
+            table = table.append_column(name, _column([getattr(pair, name) for pair in pairs]))
+    return table
+
+
+def agreement_table(found: Mapping[str, Sequence[Agreement]]) -> pa.Table:
+    """Correlations with human ratings, one row an attribute and coefficient."""
+    rows = [{"attribute": attribute, **asdict(each)} for attribute, listed in found.items() for each in listed]
+    names = ("attribute", *(each.name for each in fields(Agreement)))
+    return pa.table({name: pa.array([row[name] for row in rows], from_pandas=True) for name in names})
+
+
+def _column(values: Sequence[Any] | NDArray[Any]) -> pa.Array:
+    """A column, in which nan is null; texts may take more than the 2 GB of a short string column."""
+    return pa.array(values, pa.large_string() if isinstance(values, list) else None, from_pandas=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A table in parts, so that no more than one has to be in memory; all parts have the columns of ``schema``."""
+
+    schema: pa.Schema
+    parts: Iterable[pa.Table]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Results:
+        """A table in one part."""
+        return cls(table.schema, [table])
+
+
+def judgments_of(path: Path) -> Results:
+    """Every judgment of the run at ``path``, a segment at a time.
+
+    Raises:
+        RunError: no run there, or made by a newer robin. StorageError comes with the parts, where its files are damaged.
+    """
+    read_manifest(path)
+    return Results(JUDGMENTS, read_judgments(path))
+
+
+def export(
+    results: Results,
+    settings: Mapping[str, Any],
+    *,
+    fmt: str | None,
+    output: str | None,
+    excel: bool = False,
+    raw: bool = False,
+    notify: Callable[[str], None] = lambda _line: None,
+) -> None:
+    """Write ``results`` to the file ``output``, or to standard output for None and ``-``.
+
+    Args:
+        settings: the run's, for formats that have a place for them (xlsx).
+        fmt: one of FORMATS; None to go by the file's name, and csv where that says nothing.
+        excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
+        raw: CSV and TSV hold texts to the letter, also those that a spreadsheet would run.
+        notify: is told once if an id or a name in them is not what it was.
+
+    Raises:
+        InputError: an unknown format, ``excel`` with one that is no text, or with ``raw``.
+        StorageError: the file could not be written.
+    """
+    name = _format(fmt, output)
+    if excel and raw:
+        raise InputError("--raw: not with --excel, where texts such as =1+1 would run; leave one of the two out")
+    if excel and name not in _SPREADSHEET_TEXT:
+        raise InputError(
+            "--excel: is for csv and tsv, which Excel would else read in another encoding; xlsx needs nothing"
+        )
+    if name in _SPREADSHEET_TEXT and not raw:
+        results = _defused(results, notify)
+
+    def write(file: IO[bytes]) -> None:
+        if excel:
+            file.write(codecs.BOM_UTF8)
+        _WRITERS[name](results, settings, file)
+
+    if output in {None, "-"}:
+        _to_stdout(write)
+        return
+    try:
+        with output_file(str(output)) as file, compressing(file, split_suffix(str(output))[1]) as packed:
+            write(packed)
+    except OSError as error:
+        raise StorageError(f"{output}: could not be written ({error.strerror}); name another file with -o") from error
+
+
+def _to_stdout(write: Callable[[IO[bytes]], None]) -> None:
+    try:
+        write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"standard output: could not be written ({error.strerror})") from error
+
+
+def _format(fmt: str | None, output: str | None) -> str:
+    """The name of the format; InputError for one that is unknown, or does not go with ``output``."""
+    whole, packed = split_suffix(output or "")
+    name = fmt or Path(whole).suffix.removeprefix(".").lower() or "csv"
+    if name not in _WRITERS:
+        raise InputError(f'--format "{name}": known formats, and ends of file names, are {", ".join(_WRITERS)}')
+    if packed and name in _BINARY:
+        raise InputError(f"-o {output}: {name} is compressed in itself; leave {packed} out")
+    if name in _BINARY and output in {None, "-"} and sys.stdout.isatty():
+        raise InputError(f"{name} is nothing for a terminal: name a file with -o")
+    return name
+
+
+def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()) -> None:
+    """Refuse, before anything is paid for, an output that could not be written, or that is one of the files ``inputs``.
+
+    Raises:
+        InputError: an unknown format, a folder that is not there, or a file that cannot or must not be written.
+    """
+    if fmt == "table" and output not in {None, "-"}:
+        raise InputError(f"-o {output}: --format table is for a terminal; leave --format out to write a file")
+    if fmt != "table":
+        _format(fmt, output)
+    if output is None or output == "-":
+        return
+    place, folder = os.path.realpath(output), Path(output).parent
+    if is_remote(output):
+        is_read = public_name(output) in inputs
+    else:
+        is_read = os.path.isfile(place) and place in map(os.path.realpath, inputs)  # noqa: PTH113  # whatever the name is
+    if is_read:
+        raise InputError(f"-o {output}: is read in this command, and would be lost; name another file")
+    if not is_remote(output) and not folder.is_dir():
+        raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
+    try:
+        check_output_file(output)
+    except RemoteError as error:
+        raise InputError(f"-o {output}: cannot be written ({error.strerror}). {error.step}") from error
+    except OSError as error:
+        raise InputError(f"-o {output}: cannot be written ({error.strerror}); name another file") from error
+
+
+def _write_separated(separator: str, results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    file.write((separator.join(_header(name, separator) for name in results.schema.names) + "\n").encode())
+    options = pacsv.WriteOptions(include_header=False, delimiter=separator)
+    for table in results.parts:
+        for start in range(0, table.num_rows, _BATCH):
+            lines = pa.BufferOutputStream()
+            pacsv.write_csv(table.slice(start, _BATCH), lines, options)
+            file.write(lines.getvalue())
+
+
+def _header(name: str, separator: str) -> str:
+    """A column's name as it stands in the first line; those of judges may hold anything."""
+    return '"' + name.replace('"', '""') + '"' if re.search(rf'[{separator}"\r\n]', name) else name
+
+
+def _write_jsonl(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    for row in _rows(results):
+        file.write(orjson.dumps(row, option=orjson.OPT_UTC_Z) + b"\n")
+
+
+def _write_parquet(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    with pq.ParquetWriter(file, results.schema, compression="zstd") as writer:
+        for table in results.parts:
+            writer.write_table(table)
+
+
+def _write_xlsx(results: Results, settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    with tempfile.TemporaryFile() as whole:  # ``file`` may be a pipe, in which nothing moves about
+        write_workbook(whole, results.schema, _rows(results), settings)
+        whole.seek(0)
+        shutil.copyfileobj(whole, file)
+
+
+def _defused(results: Results, notify: Callable[[str], None]) -> Results:
+    """``results`` with an apostrophe in front of texts and names that a spreadsheet would run."""
+
+    def parts() -> Iterator[pa.Table]:
+        said = False
+        for table in results.parts:
+            for start in range(0, table.num_rows, _BATCH):
+                batch = table.slice(start, _BATCH)
+                said = said or _say_changed(batch, notify)
+                yield _without_formulas(batch)
+
+    names = ["'" + name if re.match(_FORMULA_LEAD, name) else name for name in results.schema.names]
+    return Results(
+        pa.schema([field.with_name(name) for field, name in zip(results.schema, names, strict=True)]), parts()
+    )
+
+
+def _say_changed(table: pa.Table, notify: Callable[[str], None]) -> bool:
+    for name in sorted(_KEYS & set(table.column_names)):
+        column = table.column(name)
+        if acting := column.filter(_acts(column)).slice(0, 1).to_pylist():
+            notify(
+                f'{name} "{acting[0]}" and others like it get an apostrophe in front, or a spreadsheet would run them as '
+                "formulas. To join by them, write them as they are: --raw, .jsonl or .parquet"
+            )
+            return True
+    return False
+
+
+def _acts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.fill_null(pc.match_substring_regex(column, _FORMULA_LEAD), fill_value=False)
+
+
+def _without_formulas(table: pa.Table) -> pa.Table:
+    for position, field in enumerate(table.schema):
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            continue
+        column = table.column(position)
+        marked = pc.binary_join_element_wise(pa.scalar("'", field.type), column, pa.scalar("", field.type))
+        table = table.set_column(position, field, pc.if_else(_acts(column), marked, column))
+    return table
+
+
+def _rows(results: Results) -> Iterator[dict[str, Any]]:
+    for table in results.parts:
+        for batch in table.to_batches(max_chunksize=_BATCH):
+            yield from batch.to_pylist()
+
+
+_WRITERS: dict[str, Callable[[Results, Mapping[str, Any], IO[bytes]], None]] = {
+    "csv": partial(_write_separated, ","),
+    "tsv": partial(_write_separated, "\t"),
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
+    "xlsx": _write_xlsx,
+}

@@ -1,0 +1,234 @@
+"""The live view of a run on a terminal: what was spent, at what pace, how it fares, and who is asked most."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from robin_cli.analysis.bounds import import_special_functions, worst_error_of
+from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
+from robin_cli.model.records import counted, number_of
+from robin_cli.runner.session import Session
+from robin_cli.views.fitting import told_apart
+from robin_cli.views.text import cost, dollars, duration, error_text, one_line
+
+REFRESH_HZ = 2
+"""Each refresh takes about 4 ms of one core."""
+
+_WINDOW_S = 60.0
+_MOST = 5
+_GAP = 2
+_NAME_AT_LEAST = 8
+_BAR_AT_LEAST = 8
+_TWO_FACTS_A_LINE = 66
+"""Cells from which facts stand two a line: their words wrap there, and their numbers stay whole."""
+_NAMES_ASIDE = 30
+"""Cells from which the values of facts have a column of their own."""
+
+# What is computed over all arms is computed anew no sooner than this, and takes at most this share of the time.
+_RECOMPUTE_S = 2.0
+_RECOMPUTE_AT_LATEST_S = 20.0
+_SHARE = 0.01
+_COPIES = 5
+
+
+class Pace:
+    """Answers a second over the last minute; the average since the start would take long to notice a change."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
+
+    def rate(self, done: int) -> float:
+        """The pace, now that ``done`` answers came; 0 before the first."""
+        now = self._clock()
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - _WINDOW_S:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        return (done - before) / (now - since) if now > since else 0.0
+
+    def left(self, units: int, rate: float) -> str:
+        """How long ``units`` more take at ``rate``, in words."""
+        if rate > 0:
+            return f"{duration(units / rate)} left"
+        return "no answer in the last minute" if self._clock() - self._seen[0][0] >= _WINDOW_S else "no answer yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the arms stand: the likely worst error (nan: not known yet), arms without a rating, and those asked most."""
+
+    worst_error: float
+    unrated: int
+    most_asked: Sequence[tuple[str, int, float]]
+
+
+def standing_of(session: Session) -> Standing:
+    """The standing of ``session`` now. Reads the arms while they change: each number is right, give or take a call."""
+    kept = ~session.arms.retired_mask
+    n, totals, totals_sq = sums = _copied(session.arms)
+    most = np.argpartition(n, -_MOST)[-_MOST:] if len(n) > _MOST else np.arange(len(n))
+    most = most[np.argsort(-n[most], kind="stable")]
+    variance = sample_variance(n[most], totals[most], totals_sq[most])
+    names = [session.space.name(int(arm)) for arm in most]
+    return Standing(
+        worst_error_of(session.space, kept, *sums),
+        int((n[kept] == 0).sum()),
+        list(zip(names, n[most].tolist(), variance.tolist(), strict=True)),
+    )
+
+
+def _copied(arms: Arms) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Counts and sums that belong together, if the loop lets: arms that changed meanwhile are copied again."""
+    n, totals, totals_sq = arms.counts.copy(), arms.totals.copy(), arms.totals_sq.copy()
+    for _ in range(_COPIES):
+        changed = np.flatnonzero((arms.counts != n) | (arms.totals != totals) | (arms.totals_sq != totals_sq))
+        if not len(changed):
+            break
+        n[changed], totals[changed], totals_sq[changed] = (
+            each[changed] for each in (arms.counts, arms.totals, arms.totals_sq)
+        )
+    return n, totals, totals_sq
+
+
+class LiveView:
+    """Renders a session; one thread calls :meth:`render`."""
+
+    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
+        self._session = session
+        self._clock = clock
+        self._pace = Pace(clock)
+        import_special_functions()  # once, or the first picture would seem slow to make
+        self._standing: Standing | None = None
+        self._due = 0.0
+
+    def render(self) -> Panel:
+        """The view as it is now; should it fail, that: a picture must not end a run that is paid for."""
+        try:
+            return self._rendered()
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is shown
+            return Panel(Text(one_line(f"this view failed ({type(error).__name__}: {error}); the run goes on")))
+
+    def _rendered(self) -> Panel:
+        spent, total = self._session.budget.spent, self._session.budget.total
+        standing = self._refreshed()
+        facts = _facts(self._session, self._pace, standing)
+        parts = [
+            ByWidth(lambda width: _bar(spent, total, width)),
+            ByWidth(lambda width: _grid(facts, width)),
+            ByWidth(lambda width: most_asked(standing, width)),
+        ]
+        return Panel(Group(*parts), box=box.ROUNDED, padding=(0, 1), title="robin judge")
+
+    def _refreshed(self) -> Standing:
+        began = self._clock()
+        if self._standing is None or began >= self._due:
+            before = time.thread_time()  # not the time that others had the processor
+            self._standing = standing_of(self._session)
+            took = time.thread_time() - before
+            self._due = began + min(max(_RECOMPUTE_S, took / _SHARE), _RECOMPUTE_AT_LATEST_S)
+        return self._standing
+
+
+def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, str]]:
+    """Names and values, as they stand two a line."""
+    stats, budget, limit, total = session.stats, session.budget, session.money.limit, session.total
+    unparsed, failed = dict(stats.unparsed), dict(stats.failed)  # the loop goes on while this thread reads
+    rate = pace.rate(stats.ratings + sum(unparsed.values()))
+    money = cost(total.cost_usd, complete=total.complete, unknown="–" if limit is None else dollars(0))
+    if standing.unrated:
+        worst = f"not known: {standing.unrated:,} not rated yet"
+    elif math.isnan(standing.worst_error):
+        worst = "–"
+    else:
+        worst = f"about {error_text(standing.worst_error, as_share=session.space.has_several_scales)} (estimated)"
+    return [
+        ("spent", number_of(budget.spent, "call")),
+        ("phase", phase(session)),
+        ("rate", f"{rate:,.1f}/s, {pace.left(budget.left, rate)}"),
+        ("in flight", f"{stats.in_flight}"),
+        ("tokens", f"{total.prompt_tokens:,} in, {total.completion_tokens:,} out"),
+        ("money", money if limit is None else f"{money} of {dollars(limit)}"),
+        ("worst error", worst),
+        ("no rating", counted(unparsed) or "none"),
+        ("failed calls", counted(failed) or "none"),
+        ("given up", f"{int(session.arms.retired_mask.sum()):,}"),
+    ]
+
+
+def phase(session: Session) -> str:
+    """What decides who is asked next."""
+    return "warm-up" if session.scheduler.warming_up else "adaptive"
+
+
+@dataclass(frozen=True, slots=True)
+class ByWidth:
+    """What is drawn for the cells that there are."""
+
+    draw: Callable[[int], RenderableType]
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield self.draw(options.max_width)
+
+
+def _bar(spent: int, total: int, width: int) -> RenderableType:
+    share = f"{100 * spent / total:.0f} % of {number_of(total, 'call')}"
+    bar = ProgressBar(total=total, completed=spent)
+    if width < cell_len(share) + 1 + _BAR_AT_LEAST:
+        return Group(bar, Text(share))
+    line = Table.grid(padding=(0, 1), expand=True)
+    line.add_column(ratio=1)
+    line.add_column(justify="right", no_wrap=True)
+    line.add_row(bar, share)
+    return line
+
+
+def _grid(facts: Sequence[tuple[str, str]], width: int) -> RenderableType:
+    cells = [[one_line(cell) for cell in fact] for fact in facts]
+    if width < _NAMES_ASIDE:
+        return Text("\n".join(map(": ".join, cells)))
+    if width >= _TWO_FACTS_A_LINE:
+        cells = [[*left, *right] for left, right in zip(cells[::2], cells[1::2], strict=True)]
+    grid = Table.grid(padding=(0, _GAP))
+    for place in range(len(cells[0])):
+        grid.add_column(style="" if place % 2 else "dim", no_wrap=place % 2 == 0)
+    for row in cells:
+        grid.add_row(*map(Text, row))
+    return grid
+
+
+def most_asked(standing: Standing, width: int) -> Table:
+    """Who is asked most: numbers whole, names cut to the room that is left so that they stay apart."""
+    head, asked = "asked most", standing.most_asked
+    ratings = [number_of(calls, "rating") for _, calls, _ in asked]
+    varied = ["variance –" if math.isnan(each) else f"variance {each:.2f}" for _, _, each in asked]
+    taken = sum(max(map(len, column), default=0) for column in ([head], ratings, varied)) + 3 * _GAP
+    in_one_line = width >= taken + _NAME_AT_LEAST
+    room = width - taken if in_one_line else max(_NAME_AT_LEAST, width - _GAP)
+    names = told_apart([one_line(name) for name, _, _ in asked], range(1, len(asked) + 1), room)
+    table = Table.grid(padding=(0, _GAP))
+    table.add_column(style="dim", no_wrap=in_one_line)
+    if not in_one_line:
+        table.add_row(head)
+        for name, *numbers in zip(names, ratings, varied, strict=True):
+            table.add_row(Text(f"  {name}", style="not dim"))
+            table.add_row(Text(f"  {', '.join(numbers)}", style="not dim"))
+        return table
+    for justify in ("left", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    for place, (name, *numbers) in enumerate(zip(names, ratings, varied, strict=True)):
+        table.add_row("" if place else head, Text(name), *numbers)
+    return table

@@ -1,0 +1,104 @@
+"""What a command says: JSON for scripts on standard output, and beside its results lines on stderr."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any, TextIO, cast
+
+import orjson
+from rich.console import Console
+from rich.text import Text
+
+from robin_cli.settings.table import Settings
+from robin_cli.views.text import duration, plain
+
+LINE_EVERY_S = 30.0
+
+
+def print_json(*values: object, indent: bool = False) -> None:
+    """Print each of ``values`` as JSON on standard output: a line each, or an ``indent``ed block."""
+    lines = (orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None) + b"\n" for value in values)
+    sys.stdout.buffer.write(b"".join(lines))
+    sys.stdout.buffer.flush()
+
+
+class Unfailing:
+    """A stream of text to whose reader it is all one whether it still reads: what cannot be written is dropped.
+
+    Args:
+        stream: what is written to; None for nothing, as in a program without a terminal.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write ``text`` if that can be done."""
+        with suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush if that can be done."""
+        with suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class Messages:
+    """Lines for the user, on stderr, above the live display where there is one."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self.console = console
+        self.quiet = quiet
+
+    def note(self, line: str) -> None:
+        """Say ``line``, whatever is in it, as plain text; nothing when quiet."""
+        if not self.quiet:
+            self.console.print(Text(plain(line)), soft_wrap=True)
+
+    @contextmanager
+    def busy(self, what: str, every_s: float = LINE_EVERY_S) -> Iterator[None]:
+        """Show that ``what`` goes on, as long as the context lasts: off a terminal by a line every so many seconds."""
+        began = time.monotonic()
+        if self.console.is_terminal and not self.quiet:
+            with self.console.status(what):
+                yield
+        else:
+            with lines_now_and_then(lambda: f"{what} for {duration(time.monotonic() - began)}", self.note, every_s):
+                yield
+
+
+@contextmanager
+def lines_now_and_then(
+    line: Callable[[], str], note: Callable[[str], None], every_s: float = LINE_EVERY_S
+) -> Iterator[None]:
+    """Note a ``line`` every so many seconds as long as the context lasts, for those who read a log."""
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.wait(every_s):
+            note(line())
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
+
+
+def messages_for(settings: Settings, *, notebook: bool = False) -> Messages:
+    """Messages on stderr, as ``settings`` wants them; in a ``notebook`` as lines, for a live display would need its widgets."""
+    file = cast("IO[str]", Unfailing(sys.stderr))
+    console = Console(file=file, stderr=True, highlight=False, force_jupyter=False if notebook else None)
+    return Messages(console, quiet=settings.quiet)

@@ -1,0 +1,205 @@
+"""What a call takes: tokens, money and time, from the answers of a run where there is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from robin_cli.datasets.pairs import Dataset
+from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens, prices_of
+from robin_cli.model.exchange import Message
+from robin_cli.model.records import number_of
+from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.runner.session import spent_before
+from robin_cli.settings.addresses import judge_name, judges_of
+from robin_cli.settings.table import Settings
+from robin_cli.storage.reader import RunData
+
+_SAMPLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What one call takes, on average.
+
+    Attributes:
+        already: what the pilot took, of which the calls are part of every budget.
+        prompt, completion: tokens; ``completion`` is None where no answer is known.
+        cost: dollars, where answers say it; else None, and ``least``, ``most`` may tell its limits.
+        least, most: dollars for the prompt alone, and with the longest answer; None without a price.
+        price: in words; None without one.
+        reserve: dollars that must be left for a call to be made under ``--max-cost``; None without a price.
+        seconds: of the run as a whole; None where no pace is known.
+        source: where the tokens are from, in words.
+    """
+
+    already: Already
+    prompt: float
+    completion: float | None
+    cost: float | None
+    least: float | None
+    most: float | None
+    price: str | None
+    reserve: float | None
+    seconds: float | None
+    source: str
+
+    def tokens(self, budget: int) -> tuple[int, int | None]:
+        """Tokens in and out of ``budget`` calls; None where no answer is known."""
+        done, ahead = self.already, budget - self.already.calls
+        out = None if self.completion is None else round(done.completion_tokens + ahead * self.completion)
+        return round(done.prompt_tokens + ahead * self.prompt), out
+
+    def dollars(self, budget: int) -> tuple[float | None, float | None]:
+        """The least and the most that ``budget`` calls may cost; None, None without a price."""
+        ahead = budget - self.already.calls
+        low, high = (None if each is None else self.already.cost_usd + ahead * each for each in self._each)
+        return low, high
+
+    def time(self, budget: int) -> float | None:
+        """Seconds of ``budget`` calls; None where no pace is known."""
+        ahead = budget - self.already.calls
+        return None if self.seconds is None else self.already.seconds + ahead * self.seconds
+
+    def bought(self, limit: float) -> tuple[int | None, int | None]:
+        """The least and the most calls that ``limit`` dollars pay for, as ``--max-cost`` counts; None for no end."""
+        done = self.already.calls
+        left = limit - self.already.cost_usd - (self.reserve or 0.0)
+        if left < 0:  # a call is made only if the most that it may cost is there
+            return done, done
+        least, most = (None if not each else done + math.floor(left / each) + 1 for each in self._each[::-1])
+        return least, most
+
+    @property
+    def _each(self) -> tuple[float | None, float | None]:
+        return (self.least, self.most) if self.cost is None else (self.cost, self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Already:
+    """What a pilot took: calls, tokens, dollars and seconds; 0 for what is not known, and without a pilot."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    seconds: float = 0.0
+
+
+def calls_of(
+    config: Settings, dataset: Dataset, prompts: PromptSet, *, pilot: RunData | None, earlier: RunData | None
+) -> Calls:
+    """What a call takes.
+
+    Args:
+        pilot: a run of the same judge at the same endpoint: it tells tokens, money and pace.
+        earlier: a run of perhaps another judge: it tells tokens alone. Used where there is no pilot.
+
+    Raises:
+        InputError: one of the two prices is missing, or money is limited without a price.
+    """
+    prices = _prices(config)
+    # With auto concurrency and no cap nothing tells a pace; several judges, and addresses, work at the same time.
+    doors = sum(len(judge.base_urls) for judge in judges_of(config)) if config.model else 1
+    seconds = None if config.rpm is None else 60 / config.rpm / config.samples_per_request / doors
+    run = pilot or earlier
+    already = Already()
+    if run is None:
+        prompt = _characters(dataset, prompts) / CHARACTERS_PER_TOKEN / config.samples_per_request
+        source = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
+        tokens: tuple[float, float | None] = (prompt, None)
+        cost = None
+    else:
+        answers = run.judgments.filter(pc.not_equal(run.judgments["status"], "failed"))
+        tokens = (_mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"]))
+        if pilot is None:  # which paid a prompt for as many ratings as it asked for, and not as this run will
+            requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
+            shared = len(answers) / max(1, requests)
+            tokens = (tokens[0] * shared / max(1.0, min(shared, config.samples_per_request)), tokens[1])
+        cost = _dollars(prices, tokens[0], tokens[1] or 0.0)
+        if pilot is not None:
+            spent = spent_before(pilot.fold, prices)
+            tokens_spent = spent.prompt_tokens, spent.completion_tokens
+            already = Already(len(answers), *tokens_spent, spent.exact_usd or 0.0, _seconds_of(pilot))
+            if not answers["cost_usd"].null_count:
+                cost = _mean(answers["cost_usd"])
+            pace = already.seconds / max(1, len(answers) - 1)
+            seconds = max(filter(None, (seconds, pace)), default=None)
+        source = f"as in {number_of(len(answers), 'answer')} of {run.path} ({', '.join(run.manifest.judges)})"
+    least, most = (_dollars(prices, tokens[0], longest) for longest in (0.0, float(config.max_tokens)))
+    reserve = _reserve(config, dataset, prompts, prices)
+    return Calls(already, tokens[0], tokens[1], cost, least, most, _in_words(config, prices), reserve, seconds, source)
+
+
+def _reserve(config: Settings, dataset: Dataset, prompts: PromptSet, prices: Sequence[Price | None]) -> float | None:
+    """Dollars that are set aside for a request before it is made, on average; None unless each judge has a price."""
+    if not all(prices):
+        return None
+    longest = most_tokens(config.extra_body, config.max_tokens)
+    meters = [Meter(price) for price in prices]
+    each = [
+        meter.most(messages, longest, config.samples_per_request)
+        for messages in _messages(dataset, prompts)
+        for meter in meters
+    ]
+    return sum(each) / len(each)
+
+
+def _prices(config: Settings) -> list[Price | None]:
+    """The price of each judge at its first address."""
+    stated = bool(config.price_in or config.price_out)
+    if not config.model and not stated:
+        return [None]
+    judges = judges_of(config if config.model else replace(config, model=("any",)))
+    return [
+        prices_of(
+            judge.name, judge.base_urls, price_in=judge.price_in, price_out=judge.price_out, max_cost=config.max_cost
+        )[0]
+        for judge in judges
+    ]
+
+
+def _dollars(prices: Sequence[Price | None], prompt: float, completion: float) -> float | None:
+    """A call's cost, if the judges get equal shares of the calls; None unless each has a price."""
+    costs = [price.cost(round(1e6 * prompt), round(1e6 * completion)) / 1e6 for price in prices if price is not None]
+    return sum(costs) / len(costs) if costs and len(costs) == len(prices) else None
+
+
+def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
+    if len(prices) == 1:
+        return None if prices[0] is None else str(prices[0])
+    if all(price is None for price in prices):
+        return None
+    each = (f"{judge_name(model)}: {price or 'no price'}" for model, price in zip(config.model, prices, strict=True))
+    return "; ".join(each) + "; the judges are taken to get equal shares"
+
+
+def _seconds_of(run: RunData) -> float:
+    """From the first answer of each session to its last, summed."""
+    at = np.sort(run.judgments["received_at"].cast("int64").to_numpy()) / 1e6
+    starts = [datetime.fromisoformat(str(session["started_at"])).timestamp() for session in run.manifest.sessions]
+    parts = np.split(at, np.searchsorted(at, starts[1:]))
+    return sum(float(part[-1] - part[0]) for part in parts if len(part))
+
+
+def _messages(dataset: Dataset, prompts: PromptSet) -> Iterator[list[Message]]:
+    """What is sent, of an even sample of the pairs and all attributes."""
+    for pair in dataset.pairs[:: max(1, len(dataset.pairs) // _SAMPLE)]:
+        for attribute in prompts.rubrics:
+            yield prompts.messages(pair, attribute)
+
+
+def _characters(dataset: Dataset, prompts: PromptSet) -> float:
+    """Mean length of what is sent."""
+    lengths = [sum(len(message["content"]) for message in messages) for messages in _messages(dataset, prompts)]
+    return sum(lengths) / len(lengths)
+
+
+def _mean(column: Any) -> float:
+    return float(pc.mean(column).as_py() or 0.0)

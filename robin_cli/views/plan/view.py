@@ -1,0 +1,193 @@
+"""A plan for people: a table of budgets, and what an error would take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from robin_cli.model.records import number_of
+from robin_cli.policies.registry import policy_named
+from robin_cli.views.messages import print_json
+from robin_cli.views.text import dollars, duration, plain
+
+
+def print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
+    """Print what :func:`robin_cli.views.plan.facts.plan_of` found."""
+    if as_json:
+        print_json(plan, indent=True)
+        return
+    console = Console()
+    console.print(Text(plain("\n".join(_head(plan)))))
+    console.print(_table(plan))
+    console.print(Text(plain("\n".join(_tail(plan)))))
+
+
+def _head(plan: dict[str, Any]) -> list[str]:
+    out = plan["completion_tokens"]
+    answers = f"{out:,} out" if out is not None else f"at most {plan['completion_tokens_at_most']:,} out (--max-tokens)"
+    pilot = plan["pilot"]
+    sent = "Nothing was sent."
+    if pilot is not None:
+        sent = f"The pilot's {number_of(pilot['spent'], 'call')} count: they are part of each budget."
+    arms = f"{number_of(plan['pairs'], 'pair')} ({plan['attributes'][0]})"
+    if plan["arms"] > plan["pairs"]:
+        judges = f" × {len(plan['judges'])} judges" if len(plan["judges"]) > 1 else ""
+        arms = f"{plan['arms']:,} scores ({number_of(plan['pairs'], 'pair')} × {', '.join(plan['attributes'])}{judges})"
+    target = plan["for_error"]
+    return [
+        *([] if target is None else [_target(plan, target), ""]),
+        f"{number_of(plan['budget'], 'call')} over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
+        f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
+        f"Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
+        f"How ratings vary: {plan['ratings_vary_as']}.",
+        *([f"The scheduler begins with the variances of {plan['variances_from']}."] if plan["variances_from"] else []),
+        sent,
+    ]
+
+
+def _table(plan: dict[str, Any]) -> Table:
+    rows = plan["forecast"]
+    columns: list[tuple[str, Any]] = [
+        ("calls", lambda row: f"{row['budget']:,}"),
+        ("a pair" if plan["arms"] == plan["pairs"] else "a score", lambda row: f"{row['calls_an_arm']:.1f}"),
+        ("money", _money),
+        ("time", lambda row: duration(row["seconds"])),
+        ("largest error", lambda row: _error(plan, row["worst_error"], row["worst_error_sem"])),
+        ("spread evenly", lambda row: _error(plan, row["even_worst_error"], row["even_worst_error_sem"])),
+        ("average", lambda row: _error(plan, row["mean_error"], None)),
+        ("paper's bound", lambda row: _error(plan, row["bound"], None)),
+    ]
+    shown = {
+        "money": rows[0]["cost_usd_at_least"] is not None,
+        "time": rows[0]["seconds"] is not None,
+        "spread evenly": not policy_named(plan["scheduler"]).evenly,
+        "paper's bound": any(row["bound"] is not None for row in rows),
+    }
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    chosen = [(name, text) for name, text in columns if shown.get(name, True)]
+    for name, _ in chosen:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        mark = "bold" if row["budget"] == plan["budget"] else "dim" if row["within_max_cost"] is False else ""
+        table.add_row(*(text(row) for _, text in chosen), style=mark)
+    return table
+
+
+def _money(row: dict[str, Any]) -> str:
+    low, high = row["cost_usd_at_least"], row["cost_usd_at_most"]
+    return dollars(low) if low == high else f"{_short(low)}–{_short(high)[1:]}"
+
+
+def _short(amount: float) -> str:
+    return f"${amount:,.0f}" if amount >= 10 else f"${amount:.2g}"
+
+
+def _error(plan: dict[str, Any], value: float | None, sem: float | None) -> str:
+    if value is None:
+        return "–"
+    if plan["errors_are"] != "points":
+        return f"{100 * value:.1f}" + ("" if sem is None else f" ± {100 * sem:.1f}") + " %"
+    return f"{value:.2f}" + ("" if sem is None else f" ± {sem:.2f}")
+
+
+def _tail(plan: dict[str, Any]) -> list[str]:
+    lines = [] if plan["for_error"] else [_needed(plan, each) for each in plan["calls_for"]]
+    if beyond := [each for each in plan["calls_for"] if each["calls_are"] == "more than" and not plan["for_error"]]:
+        lines.append(f"--for-error {beyond[0]['worst_error']:g} looks for it beyond the largest budget here.")
+    lines += [
+        *_max_cost(plan),
+        "",
+        "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
+        f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
+    ]
+    if plan["errors_are"] != "points":
+        lines.append("These attributes have several scales: errors are shares of the width of each one's own.")
+    if not plan["by_text"]:
+        lines.append("These are errors of scores by the text; by log probabilities they are smaller.")
+    if len(plan["judges"]) > 1:
+        lines.append("These are errors of each judge's scores; those of the panel are smaller.")
+    if any(row["cost_usd_at_least"] != row["cost_usd_at_most"] for row in plan["forecast"]):
+        lines.append("money: from answers of no length to answers of --max-tokens each.")
+    if plan["below_warm_up"]:
+        lines.append(
+            f"This budget is below {plan['scheduler'].upper()}'s warm-up, so it is spread evenly; "
+            "--scheduler two-priors adapts sooner."
+        )
+    lines += sorted({f"paper's bound: assumes {row['assumes']}" for row in plan["forecast"] if row["assumes"]})
+    if plan["pilot"] is None:
+        lines.append(
+            "--pilot 3 asks your judge three times a pair, and plans by its answers, their cost and their pace."
+        )
+    else:
+        lines.append(f"To spend it: robin resume {plan['pilot']['run']} --budget {plan['budget']}")
+    return lines
+
+
+def _needed(plan: dict[str, Any], needed: dict[str, Any]) -> str:
+    evenly = (
+        ""
+        if policy_named(plan["scheduler"]).evenly
+        else f" (spread evenly: {needed['even_calls_are']} {needed['even_calls']:,})"
+    )
+    error = _told(plan, needed["worst_error"])
+    return (
+        f"For a largest error of {error} you need {needed['calls_are']} {number_of(needed['calls'], 'call')}{evenly}."
+    )
+
+
+def _told(plan: dict[str, Any], error: float) -> str:
+    """An error to reach, in the unit of the errors."""
+    return f"{error:g}" if plan["errors_are"] == "points" else f"{100 * error:g} %"
+
+
+def _target(plan: dict[str, Any], target: dict[str, Any]) -> str:
+    """The budget for an error, first of all: who asks for it wants nothing else."""
+    error = f"{'an average' if target['of'] == 'mean' else 'a largest'} error of {_told(plan, target['error'])}"
+    evenly = f"spread evenly: {target['even_calls_are']} {target['even_calls']:,}"
+    about = [] if policy_named(plan["scheduler"]).evenly else [evenly]
+    if target["calls_are"] == "more than":
+        some = target["calls_low"] < target["calls"]
+        noise = f" (by the simulation's own noise, {target['calls_low']:,} may do)" if some else ""
+        return (
+            f"For {error} you need more than {number_of(target['searched_to'], 'call')}: up to there it was searched{noise}"
+            f"{'; ' * bool(about)}{evenly * bool(about)}."
+        )
+    if target["calls_are"] == "about":
+        high = "more" if target["calls_high"] is None else f"{target['calls_high']:,}"
+        about.insert(0, f"95 %: {target['calls_low']:,} to {high}")
+    return f"For {error} you need {target['calls_are']} {number_of(target['calls'], 'call')}" + (
+        f" ({'; '.join(about)})." if about else "."
+    )
+
+
+def _max_cost(plan: dict[str, Any]) -> list[str]:
+    """Where ``--max-cost`` would end this run, and which of the budgets shown."""
+    limit, least, most = (plan[name] for name in ("max_cost_usd", "max_cost_calls_at_least", "max_cost_calls_at_most"))
+    if limit is None or least is None:
+        return []
+    if not most and most is not None:
+        return [f"--max-cost {dollars(limit)} does not pay for one call, for the most that it may cost must be there."]
+    end = (
+        number_of(least, "call")
+        if least == most
+        else f"{number_of(least, 'call')} or more"
+        if most is None
+        else f"{least:,} to {number_of(most, 'call')}"
+    )
+    stopped = {
+        verdict: [f"{row['budget']:,}" for row in plan["forecast"] if row["within_max_cost"] is within]
+        for verdict, within in (("stops", False), ("may stop", None))
+    }
+    told = [f"{verdict} {_listed(budgets)}" for verdict, budgets in stopped.items() if budgets]
+    of_these = f"of these budgets it {', '.join(told)}" if told else "it stops none of these budgets"
+    return [f"--max-cost {dollars(limit)} pays for about {end}: {of_these}."]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them: "2, 3 and 4"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

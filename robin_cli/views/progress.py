@@ -1,0 +1,118 @@
+"""What a command shows while it works: a picture on a terminal, a plain line every 30 s elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.constrain import Constrain
+from rich.live import Live
+from rich.progress import Progress
+
+from robin_cli.model.records import counted, number_of
+from robin_cli.runner.engine import Stats
+from robin_cli.runner.session import Outcome, Session
+from robin_cli.storage.fold import Spending
+from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, phase, standing_of
+from robin_cli.views.messages import Messages, lines_now_and_then
+from robin_cli.views.text import cost, dollars, duration, error_text
+
+_NARROWEST = 20
+_ECHO = 5
+"""Columns left free: where a terminal's "^C" made a further line, the picture's first line would stay behind."""
+
+
+@contextmanager
+def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None]:
+    """Show the progress of ``session`` as long as the context lasts."""
+    if quiet:
+        yield
+    elif messages.console.is_terminal:
+        view, console = LiveView(session), messages.console
+
+        def picture() -> Constrain:
+            return Constrain(view.render(), max(_NARROWEST, console.width - _ECHO))
+
+        with Live(get_renderable=picture, console=console, refresh_per_second=REFRESH_HZ, transient=True):
+            yield
+    else:
+        pace = Pace()
+        with lines_now_and_then(lambda: progress_line(session, pace), messages.note):
+            yield
+
+
+@contextmanager
+def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]:
+    """Show how much of a simulation is done, as what this yields is told: parts done, of how many."""
+    if messages.console.is_terminal and not messages.quiet:
+        with Progress(console=messages.console, transient=True) as progress:
+            task = progress.add_task("simulating")
+            yield lambda done, of: progress.update(task, completed=done, total=of)
+        return
+    began, so_far = time.monotonic(), [""]
+
+    def line() -> str:
+        return f"simulating for {duration(time.monotonic() - began)}{so_far[0]}"
+
+    def tell(done: int, of: int) -> None:
+        so_far[0] = f": {done:,} of {number_of(of, 'part')} done"
+
+    with lines_now_and_then(line, messages.note):
+        yield tell
+
+
+def progress_line(session: Session, pace: Pace) -> str:
+    """Where the run stands, in one line: spent, rate, time left, calls in flight, phase, money, worst error, what failed."""
+    budget, stats, total = session.budget, session.stats, session.total
+    unparsed, failed = stats.unparsed.copy(), stats.failed.copy()  # the loop goes on while this thread reads
+    rate = pace.rate(stats.ratings + sum(unparsed.values()))
+    parts = [
+        f"{budget.spent:,} of {number_of(budget.total, 'call')}",
+        f"{rate:,.1f}/s",
+        pace.left(budget.left, rate),
+        f"{stats.in_flight} in flight",
+        phase(session),
+    ]
+    if total.cost_usd:
+        of = "" if session.money.limit is None else f" of {dollars(session.money.limit)}"
+        parts.append(cost(total.cost_usd, complete=total.complete) + of)
+    worst = standing_of(session).worst_error
+    if not math.isnan(worst):
+        parts.append(f"worst error about {error_text(worst, as_share=session.space.has_several_scales)}")
+    troubles = {"without a rating": unparsed, "failed": failed}
+    return " · ".join([*parts, *(f"{kind}: {counted(listed)}" for kind, listed in troubles.items() if listed)])
+
+
+def conclusion(outcome: Outcome) -> list[str]:
+    """How a session ended, in lines: what was spent, what failed, tokens and money."""
+    stats = outcome.stats
+    took = duration(time.monotonic() - stats.started_at)
+    counts = {
+        "answers without a rating": stats.unparsed,
+        "rated by their text, not by log probabilities": stats.by_text,
+        "calls that failed": stats.failed,
+        "given up, because they cannot be rated": outcome.retired,
+    }
+    spent = f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent"
+    return [
+        f"{spent}, {number_of(stats.ratings, 'rating')} in this session ({took})",
+        *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
+        spent_line(stats, outcome.total),
+    ]
+
+
+def spent_line(stats: Stats, total: Spending) -> str:
+    """Tokens and money of a session, in one line, and those of all sessions of the run, where there were others."""
+    marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
+    line = _taken(stats.prompt_tokens, stats.completion_tokens, stats.cost_usd or None, complete=not stats.unpriced)
+    if (total.prompt_tokens, total.completion_tokens) == (stats.prompt_tokens, stats.completion_tokens):
+        return line + marked
+    of_all = _taken(total.prompt_tokens, total.completion_tokens, total.cost_usd or None, complete=total.complete)
+    return f"{line} in this session{marked}; {of_all} in all sessions of this run"
+
+
+def _taken(prompt: int, completion: int, cost_usd: float | None, *, complete: bool) -> str:
+    money = "" if cost_usd is None else f", {cost(cost_usd, complete=complete)}"
+    return f"{prompt:,} tokens in, {completion:,} out{money}"

@@ -1,0 +1,117 @@
+"""A report as one HTML file: it opens offline, asks no network, and runs nothing but the script it brings along."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.views.report.pictures import Picture
+from robin_cli.views.report.rows import Texts, packed
+from robin_cli.views.text import plain
+
+MOST_ROWS = 20_000
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table: its name, a value a row, what it ``says``.
+
+    ``kind``: id, text, number, score, interval or difference.
+    """
+
+    name: str
+    kind: str
+    says: str
+    values: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A choice of rows: those whose value in ``column`` is ``test`` (above, below, is, isnt) ``value``."""
+
+    name: str
+    column: str
+    test: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a report shows, from top to bottom.
+
+    Attributes:
+        title, subtitle: what was judged, and by whom.
+        headline: the few figures that matter most: name, value, a note.
+        warnings: what a reader must know before believing the figures.
+        facts: everything else about the run, by name.
+        columns: the table, and ``pairs``: of each of its rows the pair's position in ``texts``.
+        views: choices of rows, beside all.
+        left_out: rows that the table does not have, for they were too many.
+    """
+
+    title: str
+    subtitle: str
+    headline: Sequence[tuple[str, str, str]]
+    warnings: Sequence[str]
+    pictures: Sequence[Picture]
+    facts: Mapping[str, Mapping[str, str]]
+    columns: Sequence[Column]
+    pairs: Sequence[int]
+    texts: Texts
+    views: Sequence[View] = field(default_factory=tuple)
+    left_out: str = ""
+
+
+def cells(values: Sequence[Any] | NDArray[Any]) -> list[Any]:
+    """Values as the table has them: numbers to four places, None for nan."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def first_rows(key: FloatArray, most: int = MOST_ROWS) -> IntArray:
+    """The rows that a table has: all, or the ``most`` with the largest ``key``; in their order."""
+    if len(key) <= most:
+        return np.arange(len(key))
+    return np.sort(np.argsort(-np.nan_to_num(key), kind="stable")[:most])
+
+
+def html(page: Page) -> str:
+    """The page as HTML. All that comes from data and models is escaped, or reaches the page as text through its script."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    data = {
+        "columns": [{"name": each.name, "kind": each.kind} for each in page.columns],
+        "views": [asdict(each) for each in page.views],
+        "rows": packed(list(zip(*(each.values for each in page.columns), page.pairs, strict=True))),
+        "texts": page.texts.blocks,
+        "block": page.texts.block,
+    }
+    return environment.get_template("report.html.jinja").render(
+        page=page,
+        plain=plain,
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        data=orjson.dumps(data).decode().replace("<", "\\u003c"),
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

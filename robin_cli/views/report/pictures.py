@@ -1,0 +1,200 @@
+"""The pictures of a report: each drawn by matplotlib for light and for dark, as SVG."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale
+from robin_cli.views.text import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+_SIZE = (5.2, 3.6)
+_PANEL_HEIGHT = 1.8
+SAME_EACH_TIME: Any = {"svg.hashsalt": "robin"}
+"""By which a drawing of the same figures is the same file."""
+_MANY = 1500
+"""From so many marks on, they are drawn as one bitmap in the picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours that can be told apart on their ground, by people who do not see red and green apart as well."""
+
+    ink: str
+    faint: str
+    marks: tuple[str, ...]
+
+
+LIGHT = Theme("#24292f", "#d0d7de", ("#0b62c4", "#c4520b", "#1a7f37", "#8250df", "#6e7781"))
+DARK = Theme("#e6edf3", "#3d444d", ("#6cb6ff", "#f0883e", "#57ab5a", "#b083f0", "#909dab"))
+
+Draw = Callable[["Axes", Theme], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as data addresses for light and dark, with what it shows in words."""
+
+    title: str
+    says: str
+    light: str
+    dark: str
+
+
+def picture(title: str, says: str, draw: Draw | Mapping[str, Draw]) -> Picture:
+    """Draw a picture in both themes; ``says`` is read out in its place, and stands below it.
+
+    ``draw``: one panel, or several under one another, each with its name.
+    """
+    panels = draw if isinstance(draw, Mapping) else {"": draw}
+    return Picture(title, says, _address(_svg(panels, LIGHT)), _address(_svg(panels, DARK)))
+
+
+def small_multiples(names: Iterable[str], draw: Callable[[str], Draw]) -> Draw | dict[str, Draw]:
+    """A panel for each name; one alone needs none."""
+    panels = {name: draw(name) for name in dict.fromkeys(names)}
+    return panels if len(panels) > 1 else next(iter(panels.values()))
+
+
+def allocation(counts: FloatArray, variances: FloatArray, evenly: float, most: tuple[float, float]) -> Draw:
+    """Ratings against their variance, arm by arm; arms with fewer than two ratings have none.
+
+    ``most``: of variance and of ratings, where the axes end.
+    """
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        mine = ~np.isnan(variances)
+        _dots(axes, variances[mine], counts[mine], theme)
+        axes.axhline(evenly, color=theme.ink, linewidth=1, linestyle="--")
+        widest, highest = most
+        axes.set(xlabel="variance of a pair's ratings", ylabel="ratings")
+        axes.set(xlim=(-0.03 * widest, 1.03 * widest), ylim=(0, 1.05 * highest))
+
+    return draw
+
+
+def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> Draw:
+    """A measure of the worst score against ratings, and that of an even spread."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        axes.plot(calls, run, color=theme.marks[0], marker="o", markersize=3, label="this run")
+        axes.plot(calls, evenly, color=theme.marks[1], linestyle="--", label="even spread (projected)")
+        axes.set(xlabel="ratings", ylabel=label, xscale="log")
+        log_axis(axes.xaxis)
+        axes.set_ylim(0, None)
+        axes.legend(frameon=False, fontsize=8, labelcolor=theme.ink)
+
+    return draw
+
+
+def histogram(values: FloatArray, label: str, bins: FloatArray) -> Draw:
+    """How many pairs have which value."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        axes.hist(values[~np.isnan(values)], bins=list(bins), color=theme.marks[0], alpha=0.8)
+        axes.set(xlabel=label, ylabel="pairs")
+
+    return draw
+
+
+def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, *, jitter: float = 0.0) -> Draw:
+    """One score against another, with the line on which both are equal; ``jitter`` spreads what would hide one another."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        both = ~(np.isnan(x) | np.isnan(y))
+        spread = np.random.default_rng(0).uniform(-jitter, jitter, int(both.sum()))
+        axes.plot([scale.low, scale.high], [scale.low, scale.high], color=theme.ink, linewidth=1, linestyle="--")
+        _dots(axes, x[both] + spread, y[both], theme)
+        axes.set(xlabel=title_of(names[0]), ylabel=title_of(names[1]))
+
+    return draw
+
+
+def bars(counts: Mapping[str, int], label: str) -> Draw:
+    """A count for each name."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        axes.barh([title_of(name) for name in counts], list(counts.values()), color=theme.marks[1])
+        axes.invert_yaxis()
+        axes.set(xlabel=label)
+        for position, count in enumerate(counts.values()):
+            axes.annotate(
+                f"{count:,}", (count, position), xytext=(4, 0), textcoords="offset points", va="center", color=theme.ink
+            )
+        axes.margins(x=0.15)
+
+    return draw
+
+
+def _dots(axes: Axes, x: FloatArray, y: FloatArray, theme: Theme) -> None:
+    many = len(x) > _MANY
+    size, alpha = (6, 0.35) if many else (14, 0.7)
+    axes.scatter(x, y, s=size, alpha=alpha, linewidths=0, color=theme.marks[0], rasterized=many)
+
+
+def _svg(panels: Mapping[str, Draw], theme: Theme) -> str:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    coloured = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    style: Any = (
+        dict.fromkeys(coloured, theme.ink)
+        | SAME_EACH_TIME
+        | {
+            "svg.fonttype": "none",
+            "font.sans-serif": ["DejaVu Sans", "Arial"],
+            "font.size": 10,
+            "grid.color": theme.faint,
+            "grid.linewidth": 0.6,
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "axes.facecolor": "none",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.titlelocation": "left",
+            "axes.titlesize": 9,
+        }
+    )
+    with mpl.rc_context(style):
+        width, height = _SIZE
+        figure = Figure(
+            figsize=(width, max(height, _PANEL_HEIGHT * len(panels))), layout="constrained", facecolor="none"
+        )
+        drawn_on = figure.subplots(len(panels), squeeze=False)[:, 0]
+        for axes, (name, draw) in zip(drawn_on, panels.items(), strict=True):
+            draw(axes, theme)
+            axes.set_title(title_of(name))
+            if axes is not drawn_on[-1]:
+                axes.set_xlabel("")
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
+    return drawn.getvalue()
+
+
+def _address(svg: str) -> str:
+    lines = " ".join(line.strip() for line in svg[svg.index("<svg") :].splitlines())
+    return "data:image/svg+xml;base64," + base64.b64encode(lines.encode()).decode("ascii")
+
+
+def log_axis(axis: Axis) -> None:
+    """Marks at 1, 2, 5, 10, … with plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}"))
+
+
+def title_of(name: str) -> str:
+    """A name from data as a picture shows it: harmless, and never taken for a formula."""
+    return one_line(name).replace("$", r"\$")

@@ -1,0 +1,115 @@
+"""What the table of a report opens: numbers of every pair, and its texts, packed so that the file stays small.
+
+Text is cut as far as it takes to fit; how far is said in the report.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robin_cli.model.arms import IntArray
+from robin_cli.model.records import Pair
+from robin_cli.storage.reader import RunData
+
+_ROOM = 3_700_000
+"""Bytes for all texts, packed: with everything else a report stays under 5 MB."""
+
+_BLOCK = 64
+"""Pairs that are unpacked at a time."""
+
+_LONGEST = (None, 20_000, 8000, 4000, 2000, 1000, 700, 500, 350, 250, 180, 120, 60)
+_MOST = (None, 40, 20, 10, 6, 4, 4, 3, 3, 2, 2, 1, 0)
+"""Longest text in characters, and most answers of an arm, from everything down; the first of both that fit are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts of pairs in blocks of ``block`` pairs, each packed JSON; with how they were cut, None for not at all."""
+
+    blocks: list[str]
+    block: int
+    longest: int | None
+    most_answers: int | None
+    cut: bool
+
+
+Answers = Callable[[int, int | None, int | None], list[Any]]
+
+
+def packed(value: object) -> str:
+    """``value`` as JSON, compressed, in letters that HTML lets be."""
+    data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return base64.b64encode(gzip.compress(data, compresslevel=9, mtime=0)).decode("ascii")
+
+
+def texts_of(pairs: Sequence[Pair], answers: Answers, *, room: int = _ROOM) -> Texts:
+    """The texts of ``pairs`` and the ``answers`` to each, cut until they fit into ``room``."""
+    blocks: list[str] = []
+    for longest, most in zip(_LONGEST, _MOST, strict=True):
+        blocks = []
+        for start in range(0, len(pairs), _BLOCK):
+            part = range(start, min(start + _BLOCK, len(pairs)))
+            texts = [[_cut(pairs[k].prompt, longest), _cut(pairs[k].response, longest)] for k in part]
+            blocks.append(packed([[*text, answers(k, longest, most)] for k, text in zip(part, texts, strict=True)]))
+            if sum(map(len, blocks)) > room and most != 0:
+                break
+        else:
+            break
+    return Texts(blocks, _BLOCK, longest, most, cut=longest is not None)
+
+
+class Judged:
+    """The answers of a run, by pair: attribute (and judge, if several), rating (None for none), its reason, the feedback."""
+
+    def __init__(self, run: RunData) -> None:
+        space = self._space = run.space
+        self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
+        self._order = np.argsort(run.arm, kind="stable")
+        self._starts: IntArray = np.searchsorted(run.arm[self._order], np.arange(len(space) + 1))
+        self._columns = {
+            # large: two GB of text are more than a string column holds
+            name: pc.cast(run.judgments[name], kind).combine_chunks()
+            for name, kind in (
+                ("rating", pa.int32()),
+                ("expected_rating", pa.float64()),
+                *((each, pa.large_string()) for each in ("reason", "feedback", "text")),
+            )
+        }
+
+    def of(self, pair: int, longest: int | None, most: int | None) -> list[Any]:
+        """At most ``most`` answers for each attribute, first those that differ, each text at most ``longest`` characters."""
+        found = []
+        for arm, name in zip(self._space.arms_of_pair(pair), self._names, strict=True):
+            rows = self._order[self._starts[arm] : self._starts[arm + 1]]
+            shown = _varied(rows, self._columns["rating"], most)
+            for row in shown:
+                rating, expected, reason, feedback, text = (each[int(row)].as_py() for each in self._columns.values())
+                rating = rating if expected is None else round(expected, 2)
+                found.append([name, rating, reason or "", _cut(feedback or text, longest)])
+        return found
+
+
+def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
+    """At most ``most`` of ``rows``, every rating among them before any comes twice; in the order they came."""
+    if most is None or len(rows) <= most:
+        return [int(row) for row in rows]
+    seen: dict[int | None, int] = {}
+    ranked = []
+    for row in rows.tolist():
+        rating = ratings[row].as_py()
+        seen[rating] = seen.get(rating, 0) + 1
+        ranked.append((seen[rating], row))
+    return sorted(row for _, row in sorted(ranked)[:most])
+
+
+def _cut(text: str, longest: int | None) -> str:
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"

@@ -1,0 +1,295 @@
+"""The report of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.curve import Curve, curve_of
+from robin_cli.analysis.scores import Scores, judge_scores, score
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import MODEL_PREFIX, Scale, counted, in_words, number_of
+from robin_cli.storage.reader import RunData
+from robin_cli.views.report import pictures
+from robin_cli.views.report.page import Column, Page, View, cells, first_rows
+from robin_cli.views.report.pictures import Draw, Picture, picture
+from robin_cli.views.report.rows import Judged, texts_of
+from robin_cli.views.status import (
+    agreement_line,
+    cost_of,
+    error_of,
+    facts_of,
+    lines_of,
+    range_of,
+    spread_over,
+    tokens_of,
+    whose,
+)
+from robin_cli.views.table import judged_by
+
+_BINS = 20
+
+
+def page_of(run: RunData, *, working: bool) -> Page:
+    """What the report of ``run`` shows; ``working``: a process is at work on it."""
+    scores = score(run)
+    facts = facts_of(run, scores, working=working)
+    curve = curve_of(run)
+    shown = first_rows(_column(scores, "ci_high") - _column(scores, "ci_low"))
+    columns = _columns(run, scores, shown)
+    pairs, place = np.unique(run.space.pair[scores.arm[shown]], return_inverse=True)
+    judged = Judged(run)
+    packed = texts_of([run.pairs[pair] for pair in pairs], lambda k, longest, most: judged.of(pairs[k], longest, most))
+    attributes = ", ".join(facts["attributes"])
+    return Page(
+        title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
+        subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
+        headline=_headline(facts, scores, curve),
+        warnings=_warnings(facts),
+        pictures=_pictures(run, scores, facts, curve),
+        facts={"About this run": lines_of(facts)},
+        columns=columns,
+        pairs=place.tolist(),
+        texts=packed,
+        views=_views(columns),
+        left_out=""
+        if len(shown) == len(scores)
+        else f"Of {len(scores):,} rows these are the {len(shown):,} with the widest intervals; robin export has all.",
+    )
+
+
+def _headline(facts: dict[str, Any], scores: Scores, curve: Curve) -> list[tuple[str, str, str]]:
+    means = _split(_column(scores, "score"), list(scores.columns["attribute"]))
+    single = " of single judges" if len(facts["judges"]) > 1 else ""  # as in the picture
+    largest = float(curve.error[-1]) if len(curve.error) else np.nan
+    lines = [
+        *(_mean_line(f"mean {name}" if len(means) > 1 else "mean score", mine) for name, mine in means.items()),
+        ("calls spent", f"{facts['spent']:,}", f"of a budget of {facts['budget']:,}; {facts['state']}"),
+        (
+            "largest standard error",
+            "–" if np.isnan(largest) else error_of(facts, largest),
+            f"of the scores{single} with two ratings or more: an estimate",
+        ),
+        (
+            "error bound",
+            f"± {error_of(facts, facts['error_bound'])}",
+            f"no score{single} is further from {whose(facts)} mean, with 95 % confidence for all at once",
+        ),
+        (
+            "answers without a rating",
+            f"{sum(facts['unparsed'].values()):,}",
+            f"and {sum(facts['failed'].values()):,} failed calls kept",
+        ),
+        ("cost", cost_of(facts), tokens_of(facts)),
+    ]
+    if facts["judge_spread"] is not None:
+        apart = f"standard deviation of the judges' means of one pair, noise taken out; {spread_over(facts)}"
+        lines.append(("between judges", error_of(facts, facts["judge_spread"]), apart))
+    for attribute, found in facts["agreement"].items():
+        each = found["spearman"]
+        value = "–" if each["value"] is None else f"{each['value']:.2f}"
+        over = f"95 % interval {range_of(each)}, bootstrap over {number_of(each['n'], 'pair')}"
+        lines.append((f"Spearman ρ with human {attribute}", value, each["why"] or over))
+    return lines
+
+
+def _mean_line(name: str, scores: FloatArray) -> tuple[str, str, str]:
+    rated = scores[~np.isnan(scores)]
+    mean = f"{rated.mean():.2f}" if len(rated) else "–"
+    spread = f"{rated.std(ddof=1):.2f}" if len(rated) > 1 else "–"
+    return name, mean, f"over {number_of(len(rated), 'score')}; how they differ: standard deviation {spread}"
+
+
+def _warnings(facts: dict[str, Any]) -> list[str]:
+    found = []
+    judges = [judge["judge"] for judge in facts["judges"]]
+    replays = [judge for judge in judges if judge.startswith(MODEL_PREFIX)]
+    if replays and len(replays) == len(judges):
+        found.append(
+            "These are recorded ratings, replayed: no model read the responses, and the scores say nothing about them."
+        )
+    elif replays:
+        found.append(
+            f"The ratings of {', '.join(replays)} are recorded ones, replayed: no model read the responses for them, and "
+            "scores that they are part of say that much less."
+        )
+    if facts["state"] != "finished":
+        found.append(f"This run is {facts['state']}: {facts['spent']:,} of {facts['budget']:,} calls are spent.")
+    if facts["arms_retired"]:
+        reasons = counted(facts["retired_reasons"])
+        found.append(f"{facts['arms_retired']:,} of {facts['arms']:,} could not be rated and were given up: {reasons}.")
+    return found
+
+
+def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve) -> list[Picture]:
+    several = len(run.space.judges) > 1
+    each = judge_scores(run) if several else scores
+    by_label = _Split.of(run, each, [run.space.label(arm) for arm in range(len(each))])
+    evenly = facts["ratings"] / max(1, facts["arms"])
+    most = max(1.0, evenly, _column(each, "n").max(initial=0.0))
+    drawn = [
+        picture(
+            "Where the budget went",
+            f"Each mark is a pair{' and a judge' * several}. An even spread would have given each {evenly:.1f} ratings "
+            "(dashed).",
+            by_label.drawn(
+                lambda mine, scale: pictures.allocation(
+                    mine["n"], mine["variance"], evenly, (by_label.widest(scale), most)
+                )
+            ),
+        )
+    ]
+    if len(curve.calls) > 1:
+        drawn += _courses(curve, facts, several=several)
+    by_attribute = _Split.of(run, scores, list(scores.columns["attribute"]))
+    drawn += [
+        picture("Scores", "How many pairs have which score.", by_attribute.drawn(_score_histogram)),
+        picture(
+            "Variances",
+            "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same.",
+            by_label.drawn(
+                lambda mine, scale: pictures.histogram(
+                    mine["variance"],
+                    "variance of a pair's ratings",
+                    np.linspace(0, by_label.widest(scale), _BINS + 1),
+                )
+            ),
+        ),
+    ]
+    if several:
+        told = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
+        drawn.append(picture("Scores of each judge", told, by_label.drawn(_score_histogram)))
+    for attribute, found in facts["agreement"].items():
+        if attribute in by_attribute.scales:
+            mine, scale = by_attribute.columns[attribute], by_attribute.scales[attribute]
+            drawn.append(
+                picture(
+                    f"Agreement with human {attribute}",
+                    f"{agreement_line(found)}. Marks are spread sideways a little.",
+                    pictures.against(mine["human"], mine["score"], (f"human {attribute}", "score"), scale, jitter=0.12),
+                )
+            )
+    troubles = {in_words(name): count for name, count in facts["unparsed"].items()}
+    troubles |= {f"{in_words(name)} (failed)": count for name, count in facts["failed"].items()}
+    if troubles:
+        drawn.append(
+            picture(
+                "What brought no rating",
+                "Answers without a rating are paid for and count; failed calls do not.",
+                pictures.bars(troubles, "calls"),
+            )
+        )
+    return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The columns of scores by what their rows are of, an attribute or an attribute and a judge, and the scale of each."""
+
+    columns: Mapping[str, Mapping[str, FloatArray]]
+    scales: Mapping[str, Scale]
+
+    @classmethod
+    def of(cls, run: RunData, scores: Scores, names: list[str]) -> _Split:
+        scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
+        rows = {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}
+        numbers = {each: _column(scores, each) for each in ("score", "variance", "n", "human")}
+        attributes = scores.columns["attribute"]
+        return cls(
+            {name: {each: values[mine] for each, values in numbers.items()} for name, mine in rows.items()},
+            {name: scale_of[str(attributes[mine[0]])] for name, mine in rows.items()},
+        )
+
+    def drawn(self, draw: Callable[[Mapping[str, FloatArray], Scale], Draw]) -> Draw | dict[str, Draw]:
+        """A panel of each: laid over one another they could not be told apart."""
+        return pictures.small_multiples(self.columns, lambda name: draw(self.columns[name], self.scales[name]))
+
+    def widest(self, scale: Scale) -> float:
+        """The largest variance of all that are on ``scale``."""
+        mine = [columns["variance"] for name, columns in self.columns.items() if self.scales[name] == scale]
+        return float(np.nanmax(np.concatenate(mine), initial=0.25))
+
+
+def _score_histogram(mine: Mapping[str, FloatArray], scale: Scale) -> Draw:
+    return pictures.histogram(mine["score"], "score", np.linspace(scale.low, scale.high, _BINS + 1))
+
+
+def _courses(curve: Curve, facts: dict[str, Any], *, several: bool) -> list[Picture]:
+    def told(measure: FloatArray) -> str:
+        return error_of(facts, float(measure[-1]))
+
+    single = " of single judges" if several else ""
+    even = "Dashed: an even spread of as many ratings, projected from this run's ratings."
+    return [
+        picture(
+            "Largest standard error",
+            f"The least certain of {curve.arms:,} scores{single}, by the spread of its ratings: an estimate, and what the "
+            f"calls are spent to lower. {even} At the end {told(curve.error)} against {told(curve.even_error)}.",
+            pictures.course(curve.calls, curve.error, curve.even_error, "largest standard error"),
+        ),
+        picture(
+            "Guaranteed bound",
+            f"With 95 % confidence none of {curve.arms:,} scores{single} is further off, whenever one looks. It also covers "
+            f"what ratings have not shown yet, so the pairs with the fewest set it. {even} At the end {told(curve.bound)} "
+            f"against {told(curve.even_bound)}.",
+            pictures.course(curve.calls, curve.bound, curve.even_bound, "error bound of all scores"),
+        ),
+    ]
+
+
+_COLUMNS = {
+    "pair_id": ("pair", "id", "The pair's id; opens its texts."),
+    "attribute": ("attribute", "text", "What was rated."),
+    "score": ("score", "score", "The mean of the ratings."),
+    "ci_low": ("from", "interval", "Lower end of the 95 % interval for the judge's mean."),
+    "ci_high": ("to", "interval", "Upper end of the 95 % interval for the judge's mean."),
+    "judge_spread": ("judges ±", "score", "How far the judges' means are apart beyond noise: a standard deviation."),
+    "variance": ("variance", "score", "Variance of the ratings (mean over the judges); from two up."),
+    "n": ("ratings", "number", "How many ratings there are."),
+    "n_unparsed": ("unparsed", "number", "Answers without a rating."),
+    "human": ("human", "score", "The human rating that came with the data."),
+    "given_up": ("given up", "text", "Why the pair is asked no more."),
+}
+
+
+def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[Column]:
+    """Those of ``_COLUMNS`` that say something of this run."""
+    there = {
+        "attribute": len(run.manifest.attributes) > 1,
+        "judge_spread": "judge_spread" in scores.columns,
+        "human": not np.isnan(_column(scores, "human")).all(),
+        "given_up": any(scores.columns["given_up"]),
+    }
+    return [
+        Column(*said, cells(_values(scores, name)[shown])) for name, said in _COLUMNS.items() if there.get(name, True)
+    ]
+
+
+def _views(columns: list[Column]) -> list[View]:
+    views = [
+        View("variance above 1", "variance", "above", 1),
+        View("variance 0", "variance", "is", 0),
+        View("with unparsed answers", "unparsed", "above", 0),
+        View("without a rating", "ratings", "is", 0),
+    ]
+    if any(column.name == "given up" for column in columns):
+        views.append(View("given up", "given up", "isnt", ""))
+    return views
+
+
+def _values(scores: Scores, name: str) -> NDArray[Any]:
+    values = scores.columns[name]
+    return np.array(values, dtype=object) if isinstance(values, list) else values
+
+
+def _column(scores: Scores, name: str) -> FloatArray:
+    return np.asarray(scores.columns[name], dtype=np.float64)
+
+
+def _split(values: FloatArray, attributes: list[Any]) -> dict[str, FloatArray]:
+    names = np.array(attributes)
+    return {str(name): values[names == name] for name in dict.fromkeys(attributes)}

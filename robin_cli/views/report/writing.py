@@ -1,0 +1,75 @@
+"""Where a report goes."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from robin_cli.files.local import check_whole_file, whole_file
+from robin_cli.files.outputs import check_output_file, output_file
+from robin_cli.model.errors import InputError, StorageError
+from robin_cli.storage.fold import COUNTED
+from robin_cli.storage.locking import is_locked
+from robin_cli.storage.manifest import read_manifest
+from robin_cli.storage.reader import read_run
+from robin_cli.views.report.page import html
+
+_FILE = "report.html"
+_COLUMNS = (*COUNTED, "feedback", "text", "text_because", "usage_estimated")
+_MOST_RUNS = 2
+
+
+def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
+    """Write the report of one run, or of two, to ``output``: None for RUN/report.html (report.html here for two), - for stdout.
+
+    Returns:
+        The file that was written, if any.
+
+    Raises:
+        InputError: more than two runs, or two that cannot be compared. RunError, StorageError: a run cannot be read, or the
+            file not be written.
+    """
+    if len(runs) > _MOST_RUNS:
+        raise InputError(f"robin report takes one run, or two to compare; {len(runs)} were given")
+    own = output is None  # a place that nobody named: a link there is not followed
+    path = str(_place(runs)) if output is None else output
+    if output != "-":
+        _check(path, runs, own=own)
+    working = [is_locked(run) for run in runs]
+    data = [read_run(run, _COLUMNS) for run in runs]
+    if len(data) == 1:
+        from robin_cli.views.report.single import page_of
+
+        page = page_of(data[0], working=working[0])
+    else:
+        from robin_cli.views.report.comparison import comparison_of
+
+        page = comparison_of(data[0], data[1], working=(working[0], working[1]))
+    text = html(page).encode()
+    if output == "-":
+        sys.stdout.buffer.write(text)
+        return None
+    try:
+        with whole_file(Path(path)) if own else output_file(path, mode=0o600) as file:  # it holds prompts
+            file.write(text)
+    except OSError as error:
+        raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with -o") from error
+    return Path(path)
+
+
+def _place(runs: Sequence[Path]) -> Path:
+    return runs[0] / _FILE if len(runs) == 1 else Path(_FILE)
+
+
+def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
+    """StorageError if ``path`` cannot be written, before minutes go into a report."""
+    for run in runs:
+        read_manifest(run)  # no run is the first thing to say
+    try:
+        check_whole_file(Path(path)) if own else check_output_file(path)
+    except OSError as error:
+        command = shlex.join(["robin", "report", *map(str, runs), "-o", f"{runs[0].absolute().name}.html"])
+        there = f"name another place: {command}" if own else "name another file with -o"
+        raise StorageError(f"{path}: cannot be written ({error.strerror}); {there}") from error

@@ -1,0 +1,73 @@
+"""``robin runs``: the runs in a folder, and where each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from robin_cli.model.errors import RunError, StorageError
+from robin_cli.storage.locking import is_locked
+from robin_cli.storage.manifest import FILE, read_manifest
+from robin_cli.storage.reader import count_answers
+from robin_cli.views.messages import print_json
+from robin_cli.views.text import one_line
+
+_UNREADABLE = "damaged"
+_NARROWEST = 20
+
+
+def runs_in(folder: Path) -> list[dict[str, Any]]:
+    """A few facts about every run in ``folder``, the oldest first, as JSON values; without reading their answers' texts.
+
+    A run that cannot be read is listed with the state "damaged", and ``error`` says why.
+    """
+    found = [_facts(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))]
+    return sorted(found, key=lambda facts: str(facts.get("created_at", "")))
+
+
+def print_runs(runs: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    """Print what :func:`runs_in` found: a table, or a JSON object a line."""
+    if as_json:
+        print_json(*runs)
+        return
+    rows = [("run", "state", "calls", "judge")]
+    for run in runs:
+        if run["state"] == _UNREADABLE:
+            rows.append((run["run"], run["state"], "", run["error"]))
+        else:
+            calls = f"{run['spent']:,} of {run['budget']:,}"
+            rows.append((run["run"], run["state"], calls, f"{run['judge']}, {run['scheduler']}"))
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    wide = [max(len(row[column]) for row in cells) for column in range(3)]
+    console = Console()
+    for name, state, calls, judge in cells:
+        line = f"{name:<{wide[0]}}  {state:<{wide[1]}}  {calls:>{wide[2]}}  "  # the name is whole, to be copied
+        left = max(_NARROWEST, console.width - len(line))
+        console.print(Text(line + (judge if len(judge) <= left else judge[: left - 1] + "…")), soft_wrap=True)
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    try:
+        working = is_locked(path)
+        manifest = read_manifest(path)
+        spent, ratings = count_answers(path)
+        finished = spent >= manifest.budget
+    except (RunError, StorageError, TypeError, KeyError, ValueError) as error:
+        return {"run": str(path), "state": _UNREADABLE, "error": str(error)}
+    return {
+        "run": str(path),
+        "state": "working" if working else "finished" if finished else "stopped",
+        "spent": spent,
+        "budget": manifest.budget,
+        "ratings": ratings,
+        "pairs": manifest.data["pairs"],
+        "attributes": list(manifest.attributes),
+        "judge": ", ".join(manifest.judges),
+        "scheduler": manifest.settings["scheduler"],
+        "data": manifest.data["source"],
+        "created_at": manifest.created_at,
+    }

@@ -1,0 +1,56 @@
+"""Text for a terminal: what comes from models and data made harmless, and numbers as people read them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def plain(text: str, *, keep: str = "\n\t") -> str:
+    r"""``text`` with every character that a terminal could act on replaced by a visible one.
+
+    Control characters (escape sequences start with one) and the marks that turn the direction of writing become ``\x1b``
+    and the like; those in ``keep`` stay.
+    """
+    return "".join(_named(char) if _acts(char) and char not in keep else char for char in text)
+
+
+_ACTING = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _acts(char: str) -> bool:
+    return char in _TURNING or unicodedata.category(char) in _ACTING
+
+
+def _named(char: str) -> str:
+    return char.encode("ascii", "backslashreplace").decode("ascii") if ord(char) > 0x7F else f"\\x{ord(char):02x}"
+
+
+def one_line(value: object) -> str:
+    """``value`` as text of one line that a terminal cannot act on."""
+    return plain(str(value), keep="")
+
+
+def dollars(amount: float) -> str:
+    """Money as people read it: $12.34, and $0.00123 where cents would say nothing."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
+
+
+def cost(known_usd: float | None, *, complete: bool, unknown: str = "unknown") -> str:
+    """What something cost, of which ``known_usd`` is known; ``complete``: that is all of it."""
+    if known_usd is None:
+        return unknown
+    return dollars(known_usd) if complete else f"at least {dollars(known_usd)}"
+
+
+def error_text(error: float, *, as_share: bool) -> str:
+    """An error of a score as people read it: in points, or ``as_share`` of the scale where there are several scales."""
+    return f"{100 * error:.1f} % of the scale" if as_share else f"{error:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """``seconds`` as people say it: 42 s, 3 min, 2 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

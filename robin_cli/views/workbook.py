@@ -1,0 +1,125 @@
+"""Results as an Excel workbook: typed cells, a sheet of the run's settings, and no text that acts as anything but text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+
+from robin_cli.model.errors import InputError
+
+if TYPE_CHECKING:
+    from xlsxwriter.format import Format
+    from xlsxwriter.workbook import Workbook
+    from xlsxwriter.worksheet import Worksheet
+
+_CELL_LIMIT = 32_767
+"""UTF-16 units in a cell."""
+_SHEET_ROWS = 1_048_575
+_SHEET_COLUMNS = 16_384
+_CUT = " … (cut: an Excel cell holds no more)"
+_TIME = "yyyy-mm-dd hh:mm:ss.000"
+_FIRST_YEAR = 1900
+_FILTER_ARROW = 3
+_LONG = frozenset({"prompt", "response", "feedback", "text"})
+
+
+def write_workbook(
+    file: IO[bytes], schema: pa.Schema, rows: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]
+) -> None:
+    """Write ``rows`` to sheets "results", "results 2" and so on, and ``settings`` to a sheet of that name.
+
+    Times are UTC. What is not there is an empty cell.
+
+    Raises:
+        InputError: more columns than a sheet holds.
+    """
+    import xlsxwriter
+
+    if len(schema) > _SHEET_COLUMNS:
+        raise InputError(f"xlsx: {len(schema):,} columns, and a sheet holds {_SHEET_COLUMNS:,}; write csv or parquet")
+    with xlsxwriter.Workbook(file, {"constant_memory": True, "nan_inf_to_errors": False}) as book:
+        formats = {
+            "plain": book.add_format(),
+            "bold": book.add_format({"bold": True}),
+            "left": book.add_format({"align": "left"}),
+            "time": book.add_format({"num_format": _TIME}),
+            "left time": book.add_format({"num_format": _TIME, "align": "left"}),
+        }
+        sheet, line, sheets = _new_sheet(book, schema, 1, formats), 0, 1
+        for row in rows:
+            if line == _SHEET_ROWS:
+                sheet.autofilter(0, 0, line, len(schema) - 1)
+                sheets += 1
+                sheet, line = _new_sheet(book, schema, sheets, formats), 0
+            line += 1
+            for column, value in enumerate(row.values()):
+                _write(sheet, line, column, value, formats)
+        sheet.autofilter(0, 0, line, len(schema) - 1)
+        _write_settings(book.add_worksheet("settings"), settings, formats)
+
+
+def _new_sheet(book: Workbook, schema: pa.Schema, number: int, formats: Mapping[str, Format]) -> Worksheet:
+    sheet = book.add_worksheet("results" if number == 1 else f"results {number}")
+    sheet.freeze_panes(1, 0)
+    for column, field in enumerate(schema):
+        sheet.set_column(column, column, _width(field))
+        _write_text(sheet, 0, column, field.name, formats["bold"])
+    return sheet
+
+
+def _width(field: pa.Field) -> int:
+    """Characters that a column shows: what is usual of its type, and its name with the arrow of the filter."""
+    if pa.types.is_timestamp(field.type):
+        usual = len(_TIME)
+    elif pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+        usual = 60 if field.name in _LONG else 24 if field.name in {"pair_id", "model", "judge"} else 14
+    else:
+        usual = 10
+    return max(usual, min(40, len(field.name) + _FILTER_ARROW))
+
+
+def _write_settings(sheet: Worksheet, settings: Mapping[str, Any], formats: Mapping[str, Format]) -> None:
+    sheet.set_column(0, 0, 24)
+    sheet.set_column(1, 1, 80)
+    left = {"plain": formats["left"], "time": formats["left time"]}
+    for line, (name, value) in enumerate(settings.items()):
+        _write_text(sheet, line, 0, name, formats["plain"])
+        _write(sheet, line, 1, _cell(value), left)
+
+
+def _cell(value: Any) -> Any:
+    """A setting as a cell holds it: several values by commas, a table as JSON."""
+    if isinstance(value, list | tuple):
+        return ", ".join(str(_cell(each)) for each in value)
+    if isinstance(value, Mapping):
+        return orjson.dumps(value).decode() if value else None
+    return value
+
+
+def _write(sheet: Worksheet, line: int, column: int, value: Any, formats: Mapping[str, Format]) -> None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return
+    if isinstance(value, bool):
+        sheet.write_boolean(line, column, value, formats["plain"])
+    elif isinstance(value, int | float):
+        sheet.write_number(line, column, value, formats["plain"])
+    elif isinstance(value, datetime) and value.year >= _FIRST_YEAR:
+        moment = value.astimezone(UTC).replace(tzinfo=None)  # a cell's time has no zone
+        sheet.write_datetime(line, column, moment, formats["time"])
+    else:
+        _write_text(sheet, line, column, str(value), formats["plain"])
+
+
+def _write_text(sheet: Worksheet, line: int, column: int, text: str, style: Format) -> None:
+    """Write ``text`` as nothing but text: never write(), which makes formulas and links of what looks like them."""
+    if len(text) > _CELL_LIMIT // 2 and len(units := text.encode("utf-16-le")) > 2 * _CELL_LIMIT:
+        text = units[: 2 * (_CELL_LIMIT - len(_CUT))].decode("utf-16-le", "ignore") + _CUT
+    if text.startswith("<r>") and text.endswith("</r>"):  # which xlsxwriter takes for the XML of a formatted text
+        sheet.write_rich_string(line, column, text[0], style, text[1:])
+    else:
+        sheet.write_string(line, column, text, style)

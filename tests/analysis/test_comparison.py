@@ -1,0 +1,95 @@
+"""Two runs beside each other, and how sure one run was as it went on, from the ratings themselves."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robin_cli.analysis.comparison import compare
+from robin_cli.analysis.curve import curve_of
+from tests.analysis.test_scores import interval, rated, reach, run_of
+
+Rated = dict[tuple[str, str, str], list[int | None]]
+A: Rated = {
+    ("p0", "style", "a"): [1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1],
+    ("p0", "stars", "a"): [1, 10],
+    ("p1", "style", "a"): [5] * 30,
+    ("p1", "stars", "a"): [3],
+    ("p2", "style", "a"): [2],
+    ("p2", "stars", "a"): [2, 2],
+}
+B: Rated = {
+    ("p1", "style", "a"): [1] * 30,
+    ("p1", "stars", "a"): [9, 8],
+    ("p0", "style", "a"): [5] * 25,
+    ("p0", "stars", "a"): [10, 1, 1],
+}
+
+
+def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_path: Path) -> None:
+    found = compare(run_of(tmp_path / "a", A), run_of(tmp_path / "b", B))
+    assert found.alone == (2, 0)
+    keys = [key for key in A if key in B]
+    ends = {"style": (1, 5), "stars": (1, 10)}
+    for row, key in enumerate(keys):
+        low, high = ends[key[1]]
+        a, b = (interval(each[key], low, high, 0.05 / 2) for each in (A, B))
+        assert (found.low[row], found.high[row]) == pytest.approx((b[0] - a[1], b[1] - a[0]))
+        assert found.difference[row] == pytest.approx(rated(B[key]).mean() - rated(A[key]).mean())
+        assert (found.n_a[row], found.n_b[row]) == (len(A[key]), len(B[key]))
+    assert found.apart.tolist() == [
+        True,
+        False,
+        True,
+        False,
+    ]  # p0's style rose, p1's fell; of the stars little is known
+    style = found.by_attribute()["style"]
+    assert style.difference.tolist() == [found.difference[0], found.difference[2]]
+    assert list(found.by_attribute()) == ["style", "stars"]
+
+
+def test_says_how_sure_each_run_was_as_its_calls_were_spent(tmp_path: Path) -> None:
+    ratings: Rated = {
+        ("p0", "style", "a"): [1, 5, 3, 3, 2, 4, 1, 1, 5, 2, 2, 3],
+        ("p1", "style", "a"): [2, None, 2, 2],
+        ("p2", "style", "a"): [],
+    }
+    curve = curve_of(run_of(tmp_path, ratings), points=3)
+    x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p1", "style", "a"])
+    # from twice the arms that have ratings up to all ratings, evenly in logarithms; the answers came arm by arm
+    assert curve.calls.tolist() == [4, round(math.sqrt(4 * 15)), 15]
+    assert curve.arms == 2
+    for at, calls in enumerate(curve.calls.tolist()):
+        seen = [x[:calls], y[: max(0, calls - 12)]]
+        deviation = [x.std(ddof=1), y.std(ddof=1)]
+        errors = [s / math.sqrt(len(each)) for s, each in zip(deviation, seen, strict=True) if len(each)]
+        assert curve.error[at] == pytest.approx(max(errors))
+        assert curve.even_error[at] == pytest.approx(max(deviation) / math.sqrt(calls / 2))
+        bounds = [reach([int(k) for k in each], 1, 5, 0.05 / 2) for each in seen if len(each)]
+        assert curve.bound[at] == pytest.approx(max(bounds) if all(map(len, seen)) else 4, abs=1e-5)
+    # in the end, at 7.5 ratings of each, in their proportions
+    from robin_cli.analysis.intervals import largest_reach
+
+    counts = np.array([[np.sum(each == level) * 7.5 / len(each) for level in range(1, 6)] for each in (x, y)])
+    assert curve.even_bound[-1] == pytest.approx(largest_reach(counts, 1, 5, alpha=0.05))
+
+
+def test_counts_errors_in_shares_where_there_are_several_scales(tmp_path: Path) -> None:
+    ratings: Rated = {("p0", "style", "a"): [1, 5, 3], ("p0", "stars", "a"): [1, 10, 4, 5]}
+    curve = curve_of(run_of(tmp_path, ratings), points=2)
+    x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p0", "stars", "a"])
+    assert curve.error[-1] == pytest.approx(max(x.std(ddof=1) / math.sqrt(3) / 4, y.std(ddof=1) / math.sqrt(4) / 9))
+    bounds = reach([1, 5, 3], 1, 5, 0.025) / 4, reach([1, 10, 4, 5], 1, 10, 0.025) / 9
+    assert curve.bound[-1] == pytest.approx(max(bounds), abs=1e-5)
+
+
+def test_has_twelve_points_where_there_are_ratings_enough(tmp_path: Path) -> None:
+    assert len(curve_of(run_of(tmp_path, {("p0", "style", "a"): [1, 2, 3, 4, 5] * 100})).calls) == 12
+
+
+def test_has_no_curve_where_nothing_was_rated(tmp_path: Path) -> None:
+    curve = curve_of(run_of(tmp_path, {("p0", "style", "a"): [None, None]}))
+    assert (len(curve.calls), len(curve.bound), curve.arms) == (0, 0, 0)

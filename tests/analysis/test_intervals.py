@@ -1,0 +1,160 @@
+"""Intervals that hold although the ratings decided how many there are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from robin_cli.analysis.intervals import largest_reach, mean_intervals
+from robin_cli.model.arms import IntArray
+
+SPREADS = {
+    "constant": [0, 0, 0, 1, 0],
+    "coin": [0.5, 0, 0, 0, 0.5],
+    "rare": [0.97, 0, 0, 0, 0.03],
+    "even": [0.2] * 5,
+    "high": [0, 0, 0.05, 0.25, 0.7],
+}
+
+some_counts = st.lists(st.lists(st.integers(0, 40), min_size=5, max_size=5), min_size=1, max_size=6)
+
+
+@given(some_counts)
+@settings(max_examples=30)
+def test_gives_intervals_around_the_mean_that_are_never_points(rows: list[list[int]]) -> None:
+    counts = np.array(rows)
+    low, high = mean_intervals(counts, 0, 4)
+    n = counts.sum(axis=1)
+    mean = (counts @ np.arange(5))[n > 0] / n[n > 0]
+    assert np.all((low[n > 0] <= mean + 1e-9) & (mean <= high[n > 0] + 1e-9))
+    assert np.all(high - low > 1e-3)
+    assert np.all((low >= 0) & (high <= 4))
+    assert np.all((low[n == 0] == 0) & (high[n == 0] == 4))
+
+
+@given(some_counts)
+@settings(max_examples=30)
+def test_treats_both_ends_of_the_scale_alike(rows: list[list[int]]) -> None:
+    counts = np.array(rows)
+    low, high = mean_intervals(counts, 0, 4)
+    mirrored_low, mirrored_high = mean_intervals(counts[:, ::-1], 0, 4)
+    assert np.allclose(low, 4 - mirrored_high)
+    assert np.allclose(high, 4 - mirrored_low)
+
+
+def test_narrows_with_more_ratings_as_the_root_of_their_number() -> None:
+    counts = np.array([[20, 10, 0, 10, 20]]) * np.array([[1], [16], [256]])
+    low, high = mean_intervals(counts, 0, 4)
+    width = high - low
+    assert 3 < width[0] / width[1] < 5
+    assert 3 < width[1] / width[2] < 5
+
+
+# Stakes even in log-odds from 1:e⁵ to e⁵:1, in half steps: what the module's text calls a fixed grid.
+STAKES = [math.exp(k / 2) / (1 + math.exp(k / 2)) for k in range(-10, 11)]
+
+
+def lower_end(ratings: list[float], alpha: float) -> float:
+    """By the definition: the smallest m against which the average of the products over the ratings has not come to 2/α."""
+
+    def wealth(m: float) -> float:
+        return sum(math.prod(1 + stake * (x / m - 1) for x in ratings) for stake in STAKES) / len(STAKES)
+
+    mean = sum(ratings) / len(ratings)
+    if not mean:
+        return 0.0
+    return float(optimize.brentq(lambda m: math.log(wealth(m) * alpha / 2), 1e-12 * mean, mean, xtol=1e-14))
+
+
+SEQUENCES = [
+    [0, 4, 4, 1, 2, 4, 3],
+    [4] * 20,
+    [0, 0],
+    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    [2],
+    [3, 4, 3, 3, 2, 3, 3, 4] * 4,
+]
+
+
+def counted(sequences: list[list[int]], levels: int = 5) -> IntArray:
+    return np.array([np.bincount(each, minlength=levels) for each in sequences])
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+@pytest.mark.parametrize(("bottom", "top"), [(0, 4), (1, 5), (-2, 2), (10, 18)])
+def test_gives_the_means_that_no_bet_has_won_against(bottom: int, top: int, alpha: float) -> None:
+    low, high = mean_intervals(counted(SEQUENCES), bottom, top, alpha=alpha)
+    for place, ratings in enumerate(SEQUENCES):
+        shares = [rating / 4 for rating in ratings]
+        assert low[place] == pytest.approx(bottom + (top - bottom) * lower_end(shares, alpha), abs=1e-6)
+        mirrored = lower_end([1 - share for share in shares], alpha)
+        assert high[place] == pytest.approx(top - (top - bottom) * mirrored, abs=1e-6)
+
+
+def test_holds_with_95_percent_if_nothing_else_is_said() -> None:
+    counts = counted(SEQUENCES)
+    np.testing.assert_array_equal(mean_intervals(counts, 0, 4), mean_intervals(counts, 0, 4, alpha=0.05))
+    assert largest_reach(counts, 0, 4) == largest_reach(counts, 0, 4, alpha=0.05)
+
+
+def test_gives_each_arm_its_own_interval_among_any_number() -> None:
+    rows = np.stack(np.unravel_index(np.arange(6**5), (6,) * 5), axis=1)  # 7,776 different counts
+    low, high = mean_intervals(rows, 1, 5)
+    for place in (0, 1, 4095, 4096, 4097, 7775):
+        alone = mean_intervals(rows[place : place + 1], 1, 5)
+        assert (low[place], high[place]) == pytest.approx((alone[0][0], alone[1][0]))
+
+
+def test_reaches_as_far_as_the_furthest_end_of_all_intervals_together() -> None:
+    rng = np.random.default_rng(3)
+    for bottom, top, arms in ((0, 4, 1), (1, 7, 40), (-2, 2, 30), (10, 18, 3000)):
+        counts = rng.multinomial(rng.integers(1, 60, arms), rng.dirichlet(np.ones(top - bottom + 1), arms))
+        mean = counts @ np.arange(bottom, top + 1) / counts.sum(axis=1)
+        low, high = mean_intervals(counts, bottom, top, alpha=0.1 / arms)  # Bonferroni: each has its share of 10 %
+        furthest = np.maximum(mean - low, high - mean).max()
+        assert largest_reach(counts, bottom, top, alpha=0.1) == pytest.approx(furthest, abs=1e-5)
+
+
+def test_reaches_over_the_whole_scale_while_an_arm_has_no_rating() -> None:
+    assert largest_reach(np.array([[0, 5, 0], [0, 0, 0]]), 1, 3) == 2
+    assert largest_reach(np.array([[0, 0, 1], [0, 1, 0]]), 1, 3) <= 2
+    assert largest_reach(np.array([[0, 500, 0], [0, 500, 0]]), 1, 3) < 0.1
+    assert math.isnan(largest_reach(np.empty((0, 3)), 1, 3))
+    assert [each.shape for each in mean_intervals(np.empty((0, 3)), 1, 3)] == [(0,), (0,)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", SPREADS)
+def test_covers_whoever_stops_when(spread: str) -> None:
+    # Simulated: 400 sequences, looked at after every rating of the first 40, then after every fifth; the share in which the
+    # true mean was ever outside must be at most 5 %. By chance alone it passes 5 % + 3 s.e. = 8.3 % once in a thousand.
+    rng = np.random.default_rng(11)
+    p = np.array(SPREADS[spread])
+    mean = p @ np.arange(5)
+    counts = np.zeros((400, 5), dtype=np.int64)
+    missed = np.zeros(400, dtype=bool)
+    for number in range(1, 301):
+        counts[np.arange(400), rng.choice(5, size=400, p=p)] += 1
+        if number <= 40 or number % 5 == 0:
+            low, high = mean_intervals(counts, 0, 4)
+            missed |= (mean < low - 1e-9) | (mean > high + 1e-9)
+    assert missed.mean() <= 0.083
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, float("nan")])
+def test_refuses_a_level_that_is_none(alpha: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        mean_intervals(np.ones((1, 5), dtype=np.int64), 0, 4, alpha=alpha)
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 1.0, 2.0, 5.0, 0.25]), min_size=3, max_size=3), min_size=1, max_size=8))
+def test_says_of_many_arms_what_it_says_of_each_alone(rows: list[list[float]]) -> None:
+    counts = np.array(rows)
+    alone = [mean_intervals(row[None], 1, 3) for row in counts]
+    low, high = mean_intervals(counts, 1, 3)
+    assert list(zip(low, high, strict=True)) == [(each[0][0], each[1][0]) for each in alone]

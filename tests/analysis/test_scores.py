@@ -1,0 +1,311 @@
+"""The scores of a run by value: from the ratings themselves with numpy, and with the intervals that they are said to have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robin_cli.analysis.intervals import largest_reach, mean_intervals
+from robin_cli.analysis.scores import (
+    COLUMNS,
+    JUDGE_COLUMNS,
+    PANEL_COLUMNS,
+    Scores,
+    _told_apart,
+    agreements,
+    all_agreements,
+    check_comparable,
+    judge_scores,
+    score,
+)
+from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.records import RETIRE_AFTER, Judgment, Pair
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.store import RunStore
+from tests.storage.test_store import SETTINGS, judgment, manifest
+
+ATTRIBUTES = ("style", "stars")
+JUDGES = ("a", "b")
+ENDS = {"style": (1, 5), "stars": (1, 10)}
+
+# by pair, attribute and judge: ratings; None is an answer without one
+Rated = dict[tuple[str, str, str], list[int | None]]
+RATINGS: Rated = {
+    ("p0", "style", "a"): [1, 5, 3],
+    ("p0", "style", "b"): [2, 2, None, 4, 4],
+    ("p0", "stars", "a"): [10, 7],
+    ("p0", "stars", "b"): [1, 1, 1, 1],
+    ("p1", "style", "a"): [5, 5],
+    ("p1", "style", "b"): [1],
+    ("p1", "stars", "a"): [],
+    ("p1", "stars", "b"): [3, 6],
+}
+
+
+def run_of(
+    path: Path,
+    ratings: dict[tuple[str, str, str], list[int | None]],
+    *,
+    ends: Any = None,
+    more: Sequence[Judgment] = (),
+    human: dict[str, dict[str, float]] | None = None,
+) -> RunData:
+    """A run with these ratings, on disk and read back."""
+    names, attributes, judges = (tuple(dict.fromkeys(key[place] for key in ratings)) for place in range(3))
+    pairs = [Pair(name, "prompt", "response", (human or {}).get(name, {})) for name in names]
+    scale = {name: (ends or ENDS)[name] for name in attributes}
+    made = manifest(
+        settings={**SETTINGS, "model": judges},
+        attributes=attributes,
+        scale=scale if len(set(scale.values())) > 1 else next(iter(scale.values())),
+        format=2 if len(set(scale.values())) > 1 else 1,
+    )
+    rows = [
+        replace(
+            judgment(0, status="unparsed" if value is None else "ok"),
+            pair_id=name,
+            attribute=attribute,
+            judge=judge,
+            draw=draw,
+            rating=value,
+        )
+        for (name, attribute, judge), values in ratings.items()
+        for draw, value in enumerate(values)
+    ]
+    with RunStore.create(path / "r", made, pairs) as store:
+        store.append([*rows, *more])
+    return read_run(path / "r")
+
+
+def rated(ratings: list[int | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array([each for each in ratings if each is not None], dtype=np.float64)
+
+
+def interval(ratings: list[int | None], low: int, high: int, alpha: float) -> tuple[float, float]:
+    counts = np.array([[list(rated(ratings)).count(level) for level in range(low, high + 1)]])
+    lower, upper = mean_intervals(counts, low, high, alpha=alpha)
+    return float(lower[0]), float(upper[0])
+
+
+def reach(ratings: list[int | None], low: int, high: int, alpha: float) -> float:
+    counts = np.array([[list(rated(ratings)).count(level) for level in range(low, high + 1)]])
+    return largest_reach(counts, low, high, alpha=alpha)
+
+
+def test_scores_each_judges_ratings(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RATINGS)
+    scores = judge_scores(run, alpha=0.1)
+    columns = scores.columns
+    keys = list(zip(columns["pair_id"], columns["attribute"], columns["judge"], strict=True))
+    assert sorted(keys) == sorted(RATINGS)
+    for row, (key, (low, high)) in enumerate((key, ENDS[str(key[1])]) for key in keys):
+        all_of_them = RATINGS[key]
+        x = rated(all_of_them)
+        told = {name: values[row] for name, values in columns.items()}
+        assert (told["n"], told["n_unparsed"]) == (len(x), len(all_of_them) - len(x))
+        assert told["score"] == pytest.approx(x.mean() if len(x) else math.nan, nan_ok=True)
+        several = len(x) > 1
+        assert told["variance"] == pytest.approx(x.var(ddof=1) if several else math.nan, nan_ok=True)
+        assert told["std_error"] == pytest.approx(
+            x.std(ddof=1) / math.sqrt(len(x)) if several else math.nan, nan_ok=True
+        )
+        assert (told["ci_low"], told["ci_high"]) == pytest.approx(interval(all_of_them, low, high, 0.1))
+        assert run.space.pair[scores.arm[row]] == int(str(key[0])[1:])
+    assert scores.facets == ["style_a", "style_b", "stars_a", "stars_b"]
+
+
+def test_bounds_the_error_of_all_scores_at_once_in_shares_of_their_scales(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RATINGS)
+    assert judge_scores(run).error_bound == 1.0  # p1 has no stars by a: nothing is known
+
+    known = {key: values or [4, 4] for key, values in RATINGS.items()}
+    bound = judge_scores(run_of(tmp_path / "all", known)).error_bound
+    furthest = max(reach(values, *ENDS[key[1]], 0.05 / 8) / (ENDS[key[1]][1] - 1) for key, values in known.items())
+    assert bound == pytest.approx(furthest, abs=1e-5)
+    assert score(run_of(tmp_path / "again", known)).error_bound == bound
+
+
+def test_bounds_the_error_in_points_where_there_is_one_scale(tmp_path: Path) -> None:
+    ratings: dict[tuple[str, str, str], list[int | None]] = {
+        ("p0", "style", "a"): [1, 5, 3, 2],
+        ("p1", "style", "a"): [2, 2, 2],
+    }
+    furthest = max(reach(values, 1, 5, 0.05 / 2) for values in ratings.values())
+    assert score(run_of(tmp_path, ratings)).error_bound == pytest.approx(furthest, abs=1e-5)
+
+
+def test_a_panel_counts_its_judges_alike_and_shares_what_may_fail_between_them(tmp_path: Path) -> None:
+    alpha = 0.08
+    run = run_of(tmp_path, RATINGS)
+    scores = score(run, alpha=alpha)
+    columns = scores.columns
+    assert scores.facets == ATTRIBUTES
+    for row, (name, attribute) in enumerate(zip(columns["pair_id"], columns["attribute"], strict=True)):
+        low, high = ENDS[str(attribute)]
+        each = [RATINGS[str(name), str(attribute), judge] for judge in JUDGES]
+        x = [rated(one) for one in each]
+        told = {name: values[row] for name, values in columns.items()}
+        assert (told["n"], told["judges"]) == (sum(map(len, x)), sum(len(one) > 0 for one in x))
+        assert told["n_unparsed"] == sum(one.count(None) for one in each)
+        every = all(len(one) for one in x)
+        assert told["score"] == pytest.approx(np.mean([one.mean() for one in x]) if every else math.nan, nan_ok=True)
+        # all judges' intervals hold at once with 1 − α if each does with 1 − α/2: then the mean lies between their means
+        lower, upper = zip(*(interval(one, low, high, alpha / 2) for one in each), strict=True)
+        assert (told["ci_low"], told["ci_high"]) == pytest.approx((np.mean(lower), np.mean(upper)))
+        if all(len(one) > 1 for one in x):
+            noise = [one.var(ddof=1) / len(one) for one in x]
+            between = np.var([one.mean() for one in x], ddof=1) - np.mean(noise)
+            assert told["variance"] == pytest.approx(np.mean([one.var(ddof=1) for one in x]))
+            assert told["std_error"] == pytest.approx(math.sqrt(sum(noise)) / 2)
+            assert told["judge_spread"] == pytest.approx(math.sqrt(max(0.0, between)))
+            assert scores.between is not None
+            assert scores.between[row] == pytest.approx(between / (high - low) ** 2)
+        else:
+            assert math.isnan(told["variance"])  # type: ignore[arg-type]
+        assert run.space.pair[scores.arm[row]] == int(str(name)[1:])
+
+
+def failed(number: int, reason: str, **change: Any) -> list[Judgment]:
+    rows = [judgment(0, status="failed", reason=reason) for _ in range(number)]
+    return [replace(row, attribute="style", draw=90 + k, **change) for k, row in enumerate(rows)]
+
+
+def test_says_of_arms_given_up_why_and_bounds_nothing_that_is_no_score(tmp_path: Path) -> None:
+    ratings: dict[tuple[str, str, str], list[int | None]] = {
+        ("p0", "style", "a"): [1, 5, 3],
+        ("p0", "style", "b"): [2, 2],
+        ("p1", "style", "a"): [],
+        ("p1", "style", "b"): [4, 4],
+    }
+    gone = failed(RETIRE_AFTER, "context_length", pair_id="p1", judge="a")
+    run = run_of(tmp_path, ratings, more=gone)
+
+    each, together = judge_scores(run), score(run)
+
+    assert each.columns["given_up"] == ["", "", "context_length", ""]
+    assert together.columns["given_up"] == ["", "a: context_length"]
+    assert each.retired.tolist() == [False, False, True, False]
+    assert together.retired.tolist() == [False, True]
+    # three scores share the 5 %: the fourth there will never be
+    furthest = max(reach(values, 1, 5, 0.05 / 3) for values in ratings.values() if values)
+    assert each.error_bound == pytest.approx(furthest, abs=1e-5)
+
+
+def test_an_arm_given_up_that_has_ratings_has_a_score_to_be_off(tmp_path: Path) -> None:
+    ratings: dict[tuple[str, str, str], list[int | None]] = {
+        ("p0", "style", "a"): [3] * 9,
+        ("p1", "style", "a"): [4],
+    }
+    gone = failed(RETIRE_AFTER, "context_length", pair_id="p1", judge="a")
+    told = score(run_of(tmp_path, ratings, more=gone)).error_bound
+    assert told == pytest.approx(reach([4], 1, 5, 0.05 / 2), abs=1e-5)
+
+
+def test_knows_nothing_where_all_was_given_up(tmp_path: Path) -> None:
+    gone = failed(RETIRE_AFTER, "context_length", pair_id="p0", judge="a")
+    assert score(run_of(tmp_path, {("p0", "style", "a"): []}, more=gone)).error_bound == 4
+
+
+def test_spreads_an_expected_rating_over_the_levels_beside_it(tmp_path: Path) -> None:
+    values = [3.25, 2.0, 4.984375]
+    rows = [
+        replace(judgment(0), pair_id="p0", attribute="style", judge="a", draw=k, rating=3, expected_rating=value)
+        for k, value in enumerate(values)
+    ]
+    scores = score(run_of(tmp_path, {("p0", "style", "a"): []}, more=rows), alpha=0.1)
+    assert scores.columns["score"][0] == pytest.approx(np.mean(values))
+    # sixteen steps to a point: 3.25 is the 36th, 4.984375 a quarter of the 63rd and three of the 64th
+    counts = np.zeros((1, 65))
+    counts[0, [36, 16, 63, 64]] = 1, 1, 0.25, 0.75
+    low, high = mean_intervals(counts, 1, 5, alpha=0.1)
+    assert (scores.columns["ci_low"][0], scores.columns["ci_high"][0]) == pytest.approx((low[0], high[0]))
+
+
+@pytest.mark.parametrize("rating", [0, 6])
+def test_refuses_ratings_outside_the_scale(tmp_path: Path, rating: int) -> None:
+    with pytest.raises(StorageError, match="outside the scale 1-5"):
+        score(run_of(tmp_path, {("p0", "style", "a"): [rating]}))
+    assert score(run_of(tmp_path / "b", {("p0", "style", "a"): [1, 5]})).columns["score"][0] == 3
+
+
+def humans(high: float) -> dict[str, dict[str, float]]:
+    return {f"p{k}": {"style": high if k == 11 else k % 5 + 1.0} for k in range(12)}
+
+
+def scored(tmp_path: Path, human: dict[str, dict[str, float]]) -> RunData:
+    ratings: dict[tuple[str, str, str], list[int | None]] = {
+        (f"p{k}", attribute, judge): [k % 3 + place, (k * k) % 4 + 1]
+        for k in range(12)
+        for attribute in ATTRIBUTES
+        for place, judge in enumerate(JUDGES, 1)
+    }
+    return run_of(tmp_path, ratings, human=human)
+
+
+def test_correlates_the_scores_of_the_panel_and_of_each_judge_with_human_ratings(tmp_path: Path) -> None:
+    run = scored(tmp_path, humans(2.0))
+    found = all_agreements(run)
+    assert list(found) == ["style", "style · a", "style · b"]  # nobody rated the stars
+    human = [humans(2.0)[f"p{k}"]["style"] for k in range(12)]
+    means = {judge: [(k % 3 + place + (k * k) % 4 + 1) / 2 for k in range(12)] for place, judge in enumerate(JUDGES, 1)}
+    means |= {"panel": np.mean([means["a"], means["b"]], axis=0).tolist()}
+    for name, of in (("style", "panel"), ("style · a", "a"), ("style · b", "b")):
+        (pearson, *_) = found[name]
+        assert pearson.value == pytest.approx(np.corrcoef(means[of], human)[0, 1])
+    assert agreements(score(run), run).keys() == {"style"}
+
+
+def test_tells_no_agreement_with_human_ratings_of_another_scale(tmp_path: Path) -> None:
+    run = scored(tmp_path, humans(50.0))
+    found = agreements(score(run), run)
+    assert {each.n for each in found["style"]} == {12}
+    assert "1 of 12 human ratings are off the scale 1-5" in found["style"][0].why
+    with pytest.raises(InputError, match="--columns style=NAME,stars=NAME, or with a rubric of theirs"):
+        check_comparable(found, run, lambda _: None)
+
+
+def test_says_of_what_there_is_no_agreement(tmp_path: Path) -> None:
+    run = scored(tmp_path, {})
+    with pytest.raises(InputError, match="has no human ratings of style, stars"):
+        check_comparable(agreements(score(run), run), run, lambda _: None)
+    run = scored(tmp_path / "one", {f"p{k}": {"style": 3.0, "stars": float(k % 7 + 1)} for k in range(12)})
+    said: list[str] = []
+    check_comparable(agreements(score(run), run), run, said.append)
+    assert said == ["style: no agreement is told: all human ratings are alike"]
+    run = scored(tmp_path / "both", {f"p{k}": {"style": 3.0, "stars": 7.0} for k in range(12)})
+    said.clear()
+    check_comparable(agreements(score(run), run), run, said.append)
+    assert len(said) == 2  # they are on the scale: there is no other field to name
+
+
+def test_a_panel_of_three_has_a_row_a_pair_and_its_human_ratings(tmp_path: Path) -> None:
+    ratings: Rated = {(f"p{k}", "style", judge): [k + 1, 1] for k in range(2) for judge in ("a", "b", "c")}
+    scores = score(run_of(tmp_path, ratings, human={"p0": {"style": 4.0}, "p1": {"style": 2.0}}))
+    assert list(scores.columns) == list(PANEL_COLUMNS)
+    assert (scores.columns["pair_id"], list(scores.columns["human"])) == (["p0", "p1"], [4.0, 2.0])
+    assert list(scores.columns["judges"]) == [3, 3]
+
+
+def test_one_judge_is_correlated_once(tmp_path: Path) -> None:
+    ratings: Rated = {(f"p{k}", "style", "a"): [k % 5 + 1] for k in range(12)}
+    run = run_of(tmp_path, ratings, human=humans(2.0))
+    assert list(all_agreements(run)) == ["style"]
+    assert list(score(run).columns) == list(COLUMNS)
+    assert list(judge_scores(run).columns) == list(JUDGE_COLUMNS)
+    assert set(JUDGE_COLUMNS) == {*COLUMNS, "judge"}
+
+
+def test_names_columns_that_would_be_called_alike_by_their_place() -> None:
+    assert _told_apart(["a_b_c", "x", "a_b_c"]) == ["a_b_c_1", "x", "a_b_c_3"]
+
+
+def test_has_as_many_rows_as_pairs_and_attributes(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RATINGS)
+    found: list[Scores] = [score(run), judge_scores(run)]
+    assert [len(each) for each in found] == [4, 8]

@@ -1,0 +1,87 @@
+"""What is simulated is what runs: the vectorised simulation and the scheduler, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import OBJECTIVES, Policy, Setup
+from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.registry import POLICIES
+from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
+
+SHORT, LONG = Scale(0, 4), Scale(1, 10)
+PAIRS, WORLDS = 37, 2
+
+
+def recorded(rng: np.random.Generator, *, several_scales: bool) -> Ratings:
+    """Ratings of WORLDS sets of pairs, of which some never vary and others always do."""
+    rows = []
+    for arm in range(PAIRS * WORLDS):
+        scale = LONG if several_scales and arm % PAIRS % 2 else SHORT
+        levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2, 5]))
+        rows.append(rng.choice(levels, rng.integers(3, 12)))
+    return Ratings.of(rows)
+
+
+def priors(rng: np.random.Generator) -> FloatArray:
+    """Prior variances of all worlds, of the same mean on each scale, to the last bit: the level is one for all worlds."""
+    one = rng.integers(0, 24, PAIRS) / 8
+    other = one.copy()
+    other[::2], other[1::2] = np.roll(one[::2], 3), np.roll(one[1::2], 5)
+    return np.concatenate([one, other])
+
+
+def made(
+    name: str, objective: str, budget: int, variances: FloatArray, prior: FloatArray | None, *, several_scales: bool
+) -> Policy:
+    groups = [(SHORT, np.arange(0, PAIRS, 2)), (LONG, np.arange(1, PAIRS, 2))]
+    if not several_scales:
+        groups = [(SHORT, np.arange(PAIRS))]
+    setup = Setup(PAIRS, budget, SHORT, delta=0.3, objective=objective, variances=variances)
+    return policy_by_scale(name, setup, prior, groups)
+
+
+def simulated_calls(ratings: Ratings, policy: Policy, budget: int) -> Iterator[list[tuple[int, float]]]:
+    """The arm that was asked and its rating, call by call; one list a run."""
+    every = simulate(ratings, policy, range(1, budget + 1), WORLDS, np.random.default_rng(3), worlds=WORLDS)
+    n = np.array([each.n for each in every])
+    total = np.nan_to_num(np.array([each.estimates for each in every])) * n
+    for run in range(WORLDS):
+        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
+        sums = np.diff(total[:, run], axis=0, prepend=0.0)
+        yield [(int(arm), float(round(sums[call, arm]))) for call, arm in enumerate(asked)]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("several_scales", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("name", POLICIES)
+def test_asks_the_same_arms_in_a_simulation_as_in_a_run(
+    name: str, *, begun: bool, several_scales: bool, objective: str
+) -> None:
+    check_asks_the_same_arms(name, begun=begun, several_scales=several_scales, objective=objective)
+
+
+def check_asks_the_same_arms(name: str, *, begun: bool, several_scales: bool, objective: str) -> None:
+    rng = np.random.default_rng(1)
+    ratings = recorded(rng, several_scales=several_scales)
+    prior = priors(rng) if begun else None
+    for budget in (2 * PAIRS + 5, 25 * PAIRS):  # below a warm-up, and beyond it
+        whole = made(name, objective, budget, ratings.variances, prior, several_scales=several_scales)
+        for run, calls in enumerate(simulated_calls(ratings, whole, budget)):
+            of_world = slice(run * PAIRS, (run + 1) * PAIRS)
+            own = None if prior is None else prior[of_world]
+            policy = made(name, objective, budget, ratings.variances[of_world], own, several_scales=several_scales)
+            scheduler = HeapScheduler(Arms(PAIRS), policy, budget=budget)
+            for number, (arm, rating) in enumerate(calls):
+                ticket = scheduler.ask()
+                assert isinstance(ticket, Ticket)
+                assert ticket.arm == arm, f"call {number} of run {run}"
+                scheduler.tell(ticket, (rating,))
+            assert scheduler.ask() is Idle.EXHAUSTED

@@ -1,0 +1,187 @@
+"""Data in which several people rated a pair: HelpSteer2's disagreements, Summarize From Feedback's axis files."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tempfile
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.datasets.pools import load_pools
+from robin_cli.model.errors import InputError
+from tests.conftest import replaying, robin
+from tests.datasets.writing import HELPSTEER, as_lines, as_parquet, complaint, written
+
+ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
+DISAGREEMENTS: list[dict[str, Any]] = [
+    {**HELPSTEER[0], **{name: [4, 3, at % 5] for at, name in enumerate(ATTRIBUTES)}},
+    {**HELPSTEER[1], **{name: [0, 1, 1, 4] for name in ATTRIBUTES}},
+    {"prompt": "p", "response": "r", **{name: [2] for name in ATTRIBUTES}},
+]
+AXES = ("overall", "accuracy", "coverage", "coherence")
+
+
+def axis_row(worker: str, text: str = "Short.", *ratings: int | None, **more: Any) -> dict[str, Any]:
+    axes = dict(zip(AXES, ratings, strict=False))
+    info = {"id": "t3_1", "post": "A long story.", "title": "T", "subreddit": "r/tifu", "article": None}
+    return {
+        "info": info,
+        "summary": {"text": text, "policy": "sup4", "note": "ok", "axes": {**axes, "compatible": None}},
+        "worker": worker,
+        **more,
+    }
+
+
+WORKERS = [
+    axis_row("w1", "Short.", 7, 6, 5, 4),
+    axis_row("w1", "Shorter.", 1, 1, 1, 1),
+    axis_row("w2", "Short.", 4, None, 6, 4),
+    axis_row("w3", "Short.", 4, 7, 7, 4),
+]
+
+
+def test_takes_the_mean_of_annotators_as_the_human_rating(tmp_path: Path) -> None:
+    for name, content in (
+        ("d.jsonl.gz", gzip.compress(as_lines(DISAGREEMENTS))),
+        ("d.parquet", as_parquet(DISAGREEMENTS)),
+    ):
+        pairs = load_pairs(written(tmp_path, name, content)).pairs
+        assert [pair.human["helpfulness"] for pair in pairs] == [7 / 3, 1.5, 2.0]
+        assert set(pairs[0].human) == set(ATTRIBUTES)
+
+
+def test_takes_the_mean_of_those_who_rated(tmp_path: Path) -> None:
+    row = {
+        "prompt": "p",
+        "response": "r",
+        "helpfulness": [None, 4, float("nan"), 1],
+        "correctness": [],
+        "verbosity": [None],
+    }
+    assert load_pairs(written(tmp_path, "p.jsonl", as_lines([row]))).pairs[0].human == {"helpfulness": 2.5}
+
+
+def test_takes_each_attribute_of_disagreements_as_a_pool(tmp_path: Path) -> None:
+    file = written(tmp_path, "disagreements.jsonl.gz", gzip.compress(as_lines(DISAGREEMENTS)))
+    pools = load_pools(file)
+    assert tuple(pools) == ATTRIBUTES
+    assert pools["verbosity"].pair_ids == tuple(pair.pair_id for pair in load_pairs(file).pairs)
+    assert [each.tolist() for each in pools["verbosity"].ratings] == [[4, 3, 4], [0, 1, 1, 4], [2]]
+    assert pools["verbosity"].constant == 1
+    written(tmp_path, "p.parquet", as_parquet(DISAGREEMENTS))
+    assert load_pools(tmp_path / "*.parquet")["verbosity"].ratings[0].tolist() == [4, 3, 4]
+
+
+def test_merges_what_workers_say_of_one_summary(tmp_path: Path) -> None:
+    data = load_pairs(written(tmp_path, "axis1.json", as_lines(WORKERS)))
+    assert data.merged == 2
+    assert [pair.response for pair in data.pairs] == ["Short.", "Shorter."]
+    assert data.pairs[0].human == {"overall": 5.0, "accuracy": 6.5, "coverage": 6.0, "coherence": 4.0}
+    assert tuple(sorted(data.pairs[1].human)) == tuple(sorted(AXES))
+
+
+def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) -> None:
+    written(tmp_path, "1.json", as_lines(WORKERS[:2]))
+    written(tmp_path, "2.json", as_lines([*WORKERS[2:], axis_row("w4", "Later.", 1, 1, 1, 1)]))
+    data = load_pairs(tmp_path / "*.json", limit=1)
+    assert (len(data.pairs), data.merged) == (1, 2)
+    assert data.pairs[0].human["overall"] == 5.0
+
+
+def test_takes_each_axis_as_a_pool(tmp_path: Path) -> None:
+    pools = load_pools(written(tmp_path, "axis1.json", as_lines(WORKERS)))
+    assert set(pools) == set(AXES)
+    assert [each.tolist() for each in pools["accuracy"].ratings] == [[6, 7], [1]]
+
+
+def test_refuses_workers_of_one_id_and_different_texts(tmp_path: Path) -> None:
+    file = written(tmp_path, "axis1.jsonl", as_lines(WORKERS[:2]))
+    assert 'axis1.jsonl:2: the id "t3_1" is that of line 1, too.' in complaint(file, columns={"id": "info.id"})
+
+
+def test_refuses_the_same_texts_twice_in_data_that_is_not_of_workers(tmp_path: Path) -> None:
+    assert "same prompt and response as line 1" in complaint(written(tmp_path, "a.jsonl", as_lines(HELPSTEER[:1] * 2)))
+    bare = {"info": {"post": "p"}, "summary": {"text": "s"}}
+    assert "same prompt and response as line 1" in complaint(written(tmp_path, "b.jsonl", as_lines([bare, bare])))
+    again = as_lines([DISAGREEMENTS[0]] * 2)
+    assert "same prompt and response as line 1" in complaint(written(tmp_path, "c.jsonl", again))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.lists(st.none() | st.integers(1, 7), min_size=4, max_size=4)), min_size=1
+    ),
+    st.integers(1, 4) | st.none(),
+)
+def test_gives_every_summary_the_mean_of_its_workers(
+    rated: list[tuple[str, list[int | None]]], limit: int | None
+) -> None:
+    rows = [axis_row(f"w{at}", text, *ratings) for at, (text, ratings) in enumerate(rated)]
+    with tempfile.TemporaryDirectory() as folder:
+        data = load_pairs(written(Path(folder), "axis.jsonl", as_lines(rows)), limit=limit)
+    texts = list(dict.fromkeys(text for text, _ in rated))[:limit]
+    assert [pair.response for pair in data.pairs] == texts
+    for pair in data.pairs:
+        own = [dict(zip(AXES, ratings, strict=True)) for text, ratings in rated if text == pair.response]
+        expected = {name: [value for each in own if (value := each[name]) is not None] for name in AXES}
+        assert pair.human == pytest.approx({name: fmean(values) for name, values in expected.items() if values})
+    assert data.merged == sum(text in texts for text, _ in rated) - len(texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "said"),
+    [
+        ("p.jsonl", HELPSTEER, "no pair has two ratings"),
+        (
+            "p.jsonl",
+            [DISAGREEMENTS[0], {**DISAGREEMENTS[1], "helpfulness": [1, 2.5]}],
+            "p.jsonl:2: the rating in field",
+        ),
+        (
+            "p.jsonl",
+            [DISAGREEMENTS[0], {**DISAGREEMENTS[1], "helpfulness": ["\x1b[31m"]}],
+            "p.jsonl:2: the human rating",
+        ),
+        ("p.jsonl", [DISAGREEMENTS[0], {"prompt": "p"}], 'p.jsonl:2: no field "response"; found prompt.'),
+        ("p.json", [{"id": "a", "score": 1}] * 2, 'p.json:1: no field "prompt"; found id, score.'),
+        ("p.jsonl", [{**row, "id": "x"} for row in DISAGREEMENTS], 'p.jsonl:2: the id "x" is that of another text'),
+    ],
+)
+def test_says_what_is_wrong_with_a_pool_of_annotators(tmp_path: Path, name: str, rows: Any, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_pools(written(tmp_path, name, as_lines(rows)))
+    assert said in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert "--columns" not in str(caught.value)
+
+
+def test_judges_and_simulates_with_the_published_files(tmp_path: Path) -> None:
+    """The commands themselves, once: serve, judge, plan and simulate."""
+    file = written(tmp_path, "disagreements.jsonl.gz", gzip.compress(as_lines(DISAGREEMENTS)))
+    with replaying(file) as url:
+        endpoint = ("--base-url", url, "--model", "replay:verbosity")
+        done = robin("judge", file, "--budget", "30", "-a", "verbosity", *endpoint, "--run", "r", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert list(pd.read_csv(io.StringIO(done.stdout))["human"]) == pytest.approx([11 / 3, 1.5, 2.0])
+
+    done = robin("simulate", file, "--budget", "60", "--runs", "2", "--attribute", "verbosity", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "verbosity: 1 of 3 pairs have one rating, and never vary" in done.stderr
+
+    (tmp_path / "my axes").mkdir()
+    written(tmp_path / "my axes", "cnndm1.json", as_lines(WORKERS[:2]))
+    written(tmp_path / "my axes", "tldr1.json", as_lines(WORKERS[2:]))
+    planned = ("plan", "--budget", "40", "-a", "overall", "--model", "gpt-4.1-nano", "--json")
+    done = robin(*planned, cwd=tmp_path, ROBIN_DATA="'my axes/*.json'")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("2 rows merged with earlier ones") == 1
+    assert json.loads(done.stdout)["pairs"] == 2

@@ -1,0 +1,116 @@
+"""What holds for any pairs and any bytes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robin_cli.datasets.pairs import Dataset, load_pairs, pair_id_of
+from robin_cli.model.errors import InputError
+from tests.datasets.writing import HELPSTEER, WRITERS, Row, as_csv, as_lines, as_parquet, written
+
+# Half a surrogate pair has no UTF-8, in which all of these formats are written.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+PROMPT = TEXT.filter(lambda text: bool(text) and not text.isspace())
+RATING = st.one_of(st.none(), st.integers(0, 4), st.floats(allow_nan=False, allow_infinity=False))
+
+
+def pairs_of(responses: st.SearchStrategy[str], ids: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    row = st.fixed_dictionaries(
+        {"prompt": PROMPT, "response": responses}, optional={"helpfulness": RATING, "verbosity": RATING, "id": ids}
+    )
+    return st.lists(row, min_size=1, max_size=8, unique_by=(id_of, lambda row: (row["prompt"], row["response"])))
+
+
+def id_of(row: Row) -> str:
+    return str(row.get("id") or pair_id_of(row["prompt"], row["response"]))
+
+
+def loaded(name: str, content: bytes, **options: Any) -> Dataset:
+    with tempfile.TemporaryDirectory() as folder:
+        return load_pairs(written(Path(folder), name, content), **options)
+
+
+def check_round_trip(name: str, write: Callable[[Sequence[Row]], bytes], rows: list[dict[str, Any]]) -> None:
+    data = loaded(name, write(rows))
+    assert [(pair.pair_id, pair.prompt, pair.response) for pair in data.pairs] == [
+        (id_of(row), row["prompt"], row["response"]) for row in rows
+    ]
+    assert [pair.human for pair in data.pairs] == [
+        {name: row[name] for name in ("helpfulness", "verbosity") if row.get(name) is not None} for row in rows
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".json"])
+@settings(max_examples=60, deadline=None)
+@given(rows=pairs_of(TEXT, st.one_of(TEXT.filter(bool), st.integers(1, 2**63))))
+def test_reads_any_pairs_back_from_json(suffix: str, rows: list[dict[str, Any]]) -> None:
+    check_round_trip(f"pairs{suffix}", WRITERS[suffix], rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=pairs_of(TEXT, TEXT.filter(bool)))  # a column has one type: ids are all text here
+def test_reads_any_pairs_back_from_parquet(rows: list[dict[str, Any]]) -> None:
+    check_round_trip("pairs.parquet", as_parquet_of_floats, rows)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz"])
+@settings(max_examples=60, deadline=None)
+@given(rows=pairs_of(TEXT, st.one_of(TEXT.filter(bool), st.integers(1, 2**63))))
+def test_reads_any_pairs_back_from_csv(suffix: str, rows: list[dict[str, Any]]) -> None:
+    check_round_trip(f"pairs{suffix}", WRITERS[suffix], rows)
+
+
+def as_parquet_of_floats(rows: Sequence[Row]) -> bytes:
+    ratings = ("helpfulness", "verbosity")
+    return as_parquet([{k: float(v) if k in ratings and v is not None else v for k, v in row.items()} for row in rows])
+
+
+def refuses_or_reads(name: str, content: bytes) -> None:
+    for skip_bad_rows in (False, True):
+        try:
+            pairs = loaded(name, content, skip_bad_rows=skip_bad_rows).pairs
+        except InputError:
+            continue
+        assert pairs
+        assert all(pair.prompt.encode() for pair in pairs)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.parquet", "x.json", "x.jsonl.gz"])
+@settings(max_examples=80, deadline=None)
+@given(content=st.binary(max_size=200))
+def test_meets_any_bytes_with_an_input_error_or_pairs(name: str, content: bytes) -> None:
+    refuses_or_reads(name, content)
+
+
+LINES, TABLE, PARQUET = as_lines(HELPSTEER), as_csv(HELPSTEER), as_parquet(HELPSTEER)
+
+
+@pytest.mark.parametrize(("name", "content"), [("x.jsonl", LINES), ("x.csv", TABLE), ("x.parquet", PARQUET)])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_meets_any_damage_with_an_input_error_or_pairs(name: str, content: bytes, data: st.DataObject) -> None:
+    damaged = bytearray(content)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    refuses_or_reads(name, bytes(damaged[: data.draw(st.sampled_from([None, len(content) // 2, -1]))]))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(values=st.dictionaries(st.sampled_from(["prompt", "response", "id", "helpfulness", "info", "summary"]), JSON))
+def test_meets_any_values_with_an_input_error_or_pairs(values: dict[str, Any]) -> None:
+    refuses_or_reads("x.jsonl", json.dumps(values).encode())

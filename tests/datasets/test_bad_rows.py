@@ -1,0 +1,312 @@
+"""What robin says of rows that cannot be used: the fact, the place and the next step."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.model.errors import InputError
+from robin_cli.settings.reading import load_settings
+from tests.datasets.writing import WRITERS, as_array, as_csv, as_lines, as_parquet, complaint, written
+
+GOOD = {"prompt": "p", "response": "r"}
+SKIP = "or leave such rows out with --skip-bad-rows."
+
+
+def lines_with(folder: Path, bad: bytes) -> Path:
+    """A file with a good row on lines 1 and 3, and a bad one on line 2."""
+    other = {"prompt": "q", "response": "s"}
+    return written(folder, "pairs.jsonl", as_lines([GOOD]) + bad + b"\n" + as_lines([other]))
+
+
+def test_names_the_line_of_a_bad_row(tmp_path: Path) -> None:
+    path = lines_with(tmp_path, b'{"prompt": "p", "answer": "r"}')
+    assert complaint(path) == (
+        'pairs.jsonl:2: no field "response"; found prompt, answer. Use --columns response=answer.'
+    )
+
+
+BAD_LINES = {
+    '{"prompt": "p", "response"': ("not valid JSON: Expecting ':' delimiter at column 27.", SKIP),
+    '["p", "r"]': ("the row is a list, not an object.", "A file that is one JSON array is named .json."),
+    "[": ("not valid JSON", "A file that is one JSON array is named .json."),
+    "7": ("the row is a number, not an object.", 'Write it as {"prompt": …, "response": …}.'),
+    "{}": ('no field "prompt" or "response"; found none.', "Use --columns prompt=NAME,response=NAME, NAME being"),
+    '{"question": "p", "output": "r"}': ("found question, output.", "Use --columns prompt=question,response=output."),
+    '{"prompt": null, "response": "r"}': ('field "prompt" is null.', f"Give the row a prompt, {SKIP}"),
+    '{"prompt": "p", "response": null}': ('field "response" is null.', f"Give the row a response, {SKIP}"),
+    '{"prompt": NaN, "response": "r"}': ('field "prompt" is NaN, not text.', SKIP),
+    '{"prompt": "p", "response": 3}': ('field "response" is a number, not text.', f"Write it as text, {SKIP}"),
+    '{"prompt": "p", "response": ["r"]}': ('field "response" is a list, not text.', SKIP),
+    '{"prompt": {}, "response": "r"}': ('field "prompt" is an object, not text.', SKIP),
+    '{"prompt": true, "response": "r"}': ('field "prompt" is true or false, not text.', SKIP),
+    '{"prompt": "", "response": "r"}': ('field "prompt" is empty.', SKIP),
+    '{"prompt": " \\n", "response": "r"}': ('field "prompt" is empty.', SKIP),
+    '{"prompt": "\\ud800", "response": "r"}': ('"prompt" holds half of a surrogate pair (\\ud800)', SKIP),
+    '{"prompt": "p", "response": "r", "id": "\\udfff"}': ('"id" holds half of a surrogate pair (\\udfff)', SKIP),
+    '{"prompt": "p", "response": "r", "id": 1.5}': ("is a number, not text or a whole number.", "--columns id=-."),
+    '{"prompt": "p", "response": "r", "id": true}': ("is true or false, not text", "--columns id=-."),
+    '{"prompt": "p", "response": "r", "helpfulness": "high"}': ('is "high", not a finite', "--columns helpfulness=-."),
+    '{"prompt": "p", "response": "r", "helpfulness": true}': ('is "True", not a finite', "--columns helpfulness=-."),
+    '{"prompt": "p", "response": "r", "helpfulness": Infinity}': ('is "inf", not a finite', "Give a number or null"),
+    '{"prompt": "p", "response": "r", "helpfulness": 1e999}': ('is "inf", not a finite', "Give a number or null"),
+    '{"prompt": "p", "response": "r", "helpfulness": "1_0"}': ('is "1_0", not a finite', "Give a number or null"),
+    '{"prompt": "p", "response": "r", "helpfulness": [3, [3]]}': ("is a list, not a finite", "Give a number or null"),
+    '{"prompt": "p", "response": "r", "helpfulness": [3, true]}': ('is "True", not a', "Give a number or null"),
+    '{"prompt": "p", "response": "r", "verbosity": %s}' % ("9" * 400): ("not a finite number", "Give a number or null"),
+    '{"prompt": "p", "response": "r", "x": %s}' % ("9" * 5000): ("a number in it is too long.", SKIP),
+    "[" * 100_000: ("not usable JSON: nested too deeply.", SKIP),
+    '{"prompt": ' * 50_000: ("not usable JSON: nested too deeply.", SKIP),
+    json.dumps({"prompt": "p", "response": "r"}): ("the same prompt and response as line 1.", "--skip-bad-rows."),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), BAD_LINES.items(), ids=[line[:60] for line in BAD_LINES])
+def test_says_what_is_wrong_with_a_line_and_what_to_do(tmp_path: Path, line: str, expected: tuple[str, str]) -> None:
+    said = complaint(lines_with(tmp_path, line.encode()))
+    assert said.startswith("pairs.jsonl:2: ")
+    for part in expected:
+        assert part in said
+    assert len(said) < 400
+
+
+@pytest.mark.parametrize("line", BAD_LINES, ids=[line[:60] for line in BAD_LINES])
+def test_leaves_a_bad_line_out_when_told_to(tmp_path: Path, line: str) -> None:
+    data = load_pairs(lines_with(tmp_path, line.encode()), skip_bad_rows=True)
+    assert ([pair.prompt for pair in data.pairs], data.skipped) == (["p", "q"], 1)
+
+
+def test_names_the_byte_that_is_not_utf8(tmp_path: Path) -> None:
+    path = lines_with(tmp_path, '{"prompt": "café", "response": "r"}'.encode("latin-1"))
+    said = complaint(path)
+    assert said.startswith("pairs.jsonl:2: byte 0xE9 at offset 15 is not UTF-8.")
+    assert "iconv -f latin1 -t utf-8" in said
+    assert load_pairs(path, skip_bad_rows=True).skipped == 1
+
+
+def test_names_the_byte_that_is_not_utf8_in_csv(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.csv", b'prompt,response\np,"a\nb"\nq,caf\xe9\nx,y\n')
+    assert complaint(path).startswith("pairs.csv:4: byte 0xE9 at offset 5 is not UTF-8.")
+    data = load_pairs(path, skip_bad_rows=True)
+    assert ([pair.prompt for pair in data.pairs], data.skipped) == (["p", "x"], 1)
+
+
+def test_names_the_byte_that_is_not_utf8_in_an_array(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.json", b'[\n{"prompt": "caf\xe9", "response": "r"}]')
+    assert complaint(path).startswith("pairs.json:2: byte 0xE9 at offset 17 is not UTF-8.")
+
+
+def test_names_the_row_that_is_not_utf8_in_parquet(tmp_path: Path) -> None:
+    text = pa.array([b"fine", b"caf\xe9", b"good"]).cast(pa.string(), safe=False)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"prompt": text, "response": ["a", "b", "c"]}), sink)
+    path = written(tmp_path, "pairs.parquet", sink.getvalue())
+    assert complaint(path).startswith("pairs.parquet:row 2: the text is not UTF-8. Write the column anew")
+    data = load_pairs(path, skip_bad_rows=True)
+    assert ([pair.prompt for pair in data.pairs], data.skipped) == (["fine", "good"], 1)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_refuses_a_line_of_50_mb_without_holding_it(tmp_path: Path, suffix: str) -> None:
+    rows = [GOOD, {"prompt": "p", "response": "x" * 50_000_000}, {"prompt": "q", "response": "s"}]
+    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix](rows))
+    rows.clear()
+    tracemalloc.start()
+    try:
+        data = load_pairs(path, skip_bad_rows=True)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 80 * 2**20  # a line at the cap is held twice while it is joined
+    assert ([pair.prompt for pair in data.pairs], data.skipped) == (["p", "q"], 1)
+    said = complaint(path)
+    assert said.startswith(f"pairs{suffix}:2: the line is longer than 32 MiB. Shorten the row")
+    assert said.endswith(SKIP)
+
+
+def test_stops_at_a_line_of_csv_that_is_too_long(tmp_path: Path) -> None:
+    # Whether such a line ends inside a quoted cell is not known, so that no row after it is.
+    path = written(tmp_path, "pairs.csv", as_csv([GOOD, {"prompt": "p", "response": "x" * 34_000_000}]))
+    assert complaint(path, skip_bad_rows=True).startswith(
+        "pairs.csv:3: the line is longer than 32 MiB. Shorten the row"
+    )
+
+
+def test_names_both_rows_of_an_id_given_twice(tmp_path: Path) -> None:
+    rows = [{"prompt": f"p{n}", "response": "r", "id": ident} for n, ident in enumerate(["a", "b", 1, "a", "1"])]
+    path = written(tmp_path, "pairs.jsonl", as_lines(rows))
+    said = complaint(path)
+    assert said.startswith('pairs.jsonl:4: the id "a" is that of line 1, too.')
+    assert "make ids from the text (--columns id=-)" in said
+    assert len(load_pairs(path, columns={"id": "-"}).pairs) == 5
+    data = load_pairs(path, skip_bad_rows=True)
+    assert ([pair.prompt for pair in data.pairs], data.skipped) == (["p0", "p1", "p2"], 2)
+
+
+def test_names_both_rows_of_a_pair_given_twice(tmp_path: Path) -> None:
+    rows = [GOOD, {"prompt": "q", "response": "r"}, GOOD]
+    assert complaint(written(tmp_path, "pairs.jsonl", as_lines(rows))) == (
+        "pairs.jsonl:3: the same prompt and response as line 1. Remove one of them, name a field with ids of their own "
+        "(--columns id=NAME), or keep the first of each with --skip-bad-rows."
+    )
+    for suffix, place in {".json": "row 3", ".parquet": "row 3", ".csv": "4"}.items():
+        first = "line 2" if suffix == ".csv" else "row 1"
+        said = complaint(written(tmp_path, f"pairs{suffix}", WRITERS[suffix](rows)))
+        assert said.startswith(f"pairs{suffix}:{place}: the same prompt and response as {first}.")
+
+
+def test_names_the_line_a_csv_row_begins_on(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.csv", b'prompt,response\np,"a\nb\nc"\n\nq,"d\ne",extra\n')
+    assert complaint(path) == (
+        "pairs.csv:6: the row has 3 cells, the header 2. Put cells that hold a comma or a line break in double quotes, "
+        "or leave such rows out with --skip-bad-rows."
+    )
+    assert load_pairs(path, skip_bad_rows=True).skipped == 1
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_takes_empty_texts_alike_in_every_format(tmp_path: Path, suffix: str) -> None:
+    rows: list[dict[str, Any]] = [GOOD, {"prompt": "q", "response": ""}]
+    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix](rows))
+    assert [pair.response for pair in load_pairs(path).pairs] == ["r", ""]
+
+    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix]([*rows, {"prompt": "", "response": "s"}]))
+    data = load_pairs(path, skip_bad_rows=True)
+    assert (len(data.pairs), data.left_out) == (2, {"no prompt": 1})
+
+    if ".csv" not in suffix and ".tsv" not in suffix:  # which have no null
+        path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix]([*rows, {"prompt": "q2", "response": None}]))
+        assert 'field "response" is null. Give the row a response, or leave' in complaint(path)
+
+
+def test_names_and_counts_the_rows_that_it_leaves_out(tmp_path: Path) -> None:
+    bad = [{"prompt": "p", "response": None}, {"prompt": "p"}, 7, GOOD, {"prompt": [], "response": "r"}]
+    path = written(tmp_path, "pairs.jsonl", as_lines([GOOD, *bad]) + b"{\n")
+    data = load_pairs(path, skip_bad_rows=True)
+    assert data.left_out == {
+        "no response": 2,
+        "not an object": 1,
+        "the same pair or id again": 1,
+        "the prompt is no text": 1,
+        "not JSON": 1,
+    }
+    assert [said.replace(f"{tmp_path}/", "") for said in data.first_left_out] == [
+        'pairs.jsonl:2: field "response" is null',
+        'pairs.jsonl:3: no field "response"; found prompt',
+        "pairs.jsonl:4: the row is a number, not an object",
+    ]
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), 3.0])
+def test_refuses_what_is_no_text_in_parquet(tmp_path: Path, value: float | None) -> None:
+    path = written(tmp_path, "pairs.parquet", as_parquet([{"prompt": "p", "response": value}]))
+    assert re.match(r'pairs.parquet:row 1: field "response" is (null|NaN|a number)', complaint(path))
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_suggests_the_nearest_field_for_a_misspelt_one(tmp_path: Path, suffix: str) -> None:
+    rows = [{"question": "q", "answer": "a", "uid": "u", "score": 3}]
+    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix](rows))
+    columns = {"prompt": "question", "response": "answer", "id": "uid", "quality": "score"}
+    for name, theirs in columns.items():
+        said = complaint(path, columns={**columns, name: theirs[:-1] + "_"})
+        assert f'no field "{theirs[:-1]}_" (--columns {name}={theirs[:-1]}_)' in said
+        assert "found question, answer, uid, score." in said
+        assert said.endswith(f"Use --columns {name}={theirs}.")
+
+
+def test_suggests_columns_that_work(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.jsonl", as_lines([{"input": {"text": "q"}, "Answer": "a", "n": 1}]))
+    flag = complaint(path).partition("--columns ")[2].rstrip(".")
+    columns = dict(item.split("=") for item in flag.split(","))
+    assert load_pairs(path, columns=columns).pairs[0].response == "a"
+
+
+def test_names_the_field_that_is_bad_by_where_it_stands(tmp_path: Path) -> None:
+    row: dict[str, Any] = {
+        "info": {"post": None, "article": "a"},
+        "summary": {"text": "s", "axes": {"overall": "good"}},
+    }
+    said = complaint(written(tmp_path, "axis.jsonl", as_lines([row])))
+    assert said.startswith('axis.jsonl:1: the human rating in field "summary.axes.overall" is "good"')
+    row["info"]["article"] = None
+    said = complaint(written(tmp_path, "axis.jsonl", as_lines([row])))
+    assert said == f'axis.jsonl:1: field "info.post" is null. Give the row a prompt, {SKIP}'
+
+
+def test_suggests_a_field_s_usual_name_after_a_wrong_mapping(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.jsonl", as_lines([GOOD]))
+    assert complaint(path, columns={"prompt": "xyz"}).endswith("Use --columns prompt=prompt.")
+
+
+def test_reports_a_mapped_rating_that_no_row_has_even_with_a_limit(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.jsonl", as_lines([{**GOOD, "score": 1}, {"prompt": "q", "response": "r"}]))
+    said = complaint(path, columns={"helpfulness": "scores"}, limit=1)
+    assert said == (
+        'pairs.jsonl: no field "scores" (--columns helpfulness=scores); found prompt, response, score. '
+        "Use --columns helpfulness=score."
+    )
+    assert load_pairs(path, columns={"helpfulness": "score"}).pairs[1].human == {}
+
+
+@pytest.mark.parametrize("value", [None, "", float("nan")])
+def test_wants_an_id_in_every_row_where_ids_are_mapped(tmp_path: Path, value: object) -> None:
+    path = written(tmp_path, "pairs.jsonl", as_lines([{**GOOD, "uid": value}]))
+    said = complaint(path, columns={"id": "uid"})
+    assert said.startswith('pairs.jsonl:1: the id in field "uid" is null or empty.')
+    assert said.endswith("make ids from the text with --columns id=-.")
+
+
+def test_does_not_read_a_column_it_is_told_to_leave(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.jsonl", as_lines([{**GOOD, "helpfulness": "high", "verbosity": 2}]))
+    assert load_pairs(path, columns={"helpfulness": "-"}).pairs[0].human == {"verbosity": 2}
+
+
+def test_gives_the_first_reason_where_every_row_is_bad(tmp_path: Path) -> None:
+    said = complaint(written(tmp_path, "pairs.json", as_array([1, 2, {}])), skip_bad_rows=True)
+    assert said.startswith("pairs.json: not one row can be used (3 read). The first: ")
+    assert "pairs.json:row 1: the row is a number, not an object." in said
+
+
+@pytest.mark.parametrize("name", ["\x1b[2Jevil\x07", "a\nb", "\ud83d"])
+def test_shows_no_control_characters_of_the_data(tmp_path: Path, name: str) -> None:
+    row: dict[str, Any] = {name: "x" * 1000, "prompt": "p"}
+    assert complaint(written(tmp_path, "pairs.jsonl", as_lines([row]))).isprintable()
+    row = {**GOOD, "helpfulness": name}
+    assert complaint(written(tmp_path, "pairs.jsonl", as_lines([row]))).isprintable()
+
+
+def test_lists_a_few_of_very_many_fields(tmp_path: Path) -> None:
+    row = {f"column_{n}": "x" * 100 for n in range(5000)}
+    said = complaint(written(tmp_path, "pairs.jsonl", as_lines([row])))
+    assert "column_0, column_1" in said
+    assert len(said) < 400
+
+
+def test_suggests_columns_that_a_shell_gives_back_as_they_are(tmp_path: Path) -> None:
+    row = {"$ prompt's": "Hi.", "my response": "Ho.", "id": 1}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row), encoding="utf-8")
+
+    with pytest.raises(InputError) as refused:
+        load_pairs(str(tmp_path / "pairs.jsonl"))
+    pasted = re.search(r"Use (--columns .*)\.$", str(refused.value))
+    assert pasted is not None
+    _, mapping = (
+        subprocess.run(["bash", "-c", f"printf '%s\\0' {pasted[1]}"], capture_output=True, text=True, check=True)
+        .stdout.strip("\0")
+        .split("\0")
+    )
+
+    columns = load_settings({"columns": mapping}, None).columns
+    assert dict(columns) == {"prompt": "$ prompt's", "response": "my response"}
+    assert load_pairs(str(tmp_path / "pairs.jsonl"), columns=columns).pairs[0].prompt == "Hi."

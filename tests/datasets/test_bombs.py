@@ -1,0 +1,184 @@
+"""Small files that become giants: what robin reads of them before it says so."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from robin_cli.datasets import lines, parquet_pages
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.datasets.pools import load_pools
+from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.records import Pair
+from robin_cli.storage.reader import read_run
+from robin_cli.storage.store import RunStore
+from tests.datasets.writing import complaint, written
+from tests.storage.test_store import manifest
+
+IDS = [str(number) for number in range(200_000)]
+
+
+def repeated(text: str, rows: int) -> pa.Array:
+    """One text as the value of every row, a few bytes in a file."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+
+
+def bomb(folder: Path, name: str = "pairs.parquet") -> Path:
+    """200 GB of prompts in 600 KB."""
+    table = pa.table({"id": IDS, "prompt": repeated("a" * 2**20, len(IDS)), "response": IDS})
+    pq.write_table(table, folder / name, compression="zstd")
+    return folder / name
+
+
+def test_refuses_a_parquet_bomb_before_it_takes_a_gigabyte(tmp_path: Path) -> None:
+    path = bomb(tmp_path)
+    assert path.stat().st_size < 2**20
+    command = [sys.executable, "-m", "robin_cli", "plan", path.name, "-a", "helpfulness", "-b", "9"]
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
+
+    robin = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, preexec_fn=limited)  # noqa: PLW1509
+    assert robin.stderr is not None
+    said = robin.stderr.read().decode()
+    robin.stderr.close()
+    _, status, used = os.wait4(robin.pid, 0)
+    robin.returncode = os.waitstatus_to_exitcode(status)
+
+    assert robin.returncode == 2, said
+    assert "pairs.parquet: unpacks to more than 51" in said  # 512 MiB and a bit
+    assert " MiB, over 100 times its size" in said
+    assert "ROBIN_MAX_UNPACKED_GB=4 (GiB) in the environment" in said
+    assert used.ru_maxrss < 2**20  # in KiB
+
+
+def test_refuses_pages_rows_and_lists_that_unpack_to_giants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**23)
+    count, offsets = 2**21, pa.array([0, 2**21], pa.int32())
+    tables = {
+        "page": pa.table({"prompt": ["a" * 2**24], "response": ["r"]}),
+        "entry": pa.table({"prompt": ["a" * 2**20 + str(n) for n in range(9)], "response": IDS[:9]}),
+        "list": pa.table({"prompt": ["p"], "response": ["r"], "verbosity": pa.ListArray.from_arrays(offsets, [1] * count)}),
+        "texts": pa.table({"prompt": pa.ListArray.from_arrays(offsets, repeated("long" * 999, count)), "response": ["r"]}),
+    }  # fmt: skip
+    for name, table in tables.items():
+        prefixes = (
+            {"use_dictionary": False, "column_encoding": {"prompt": "DELTA_BYTE_ARRAY"}} if name == "entry" else {}
+        )
+        pq.write_table(table, tmp_path / f"{name}.parquet", compression="zstd", **prefixes)
+
+    assert complaint(tmp_path / "page.parquet").startswith(
+        'page.parquet: row group 1, column "prompt": a page of 16 MiB when it is unpacked; 8 MiB is the most. Write it'
+    )
+    assert 'column "verbosity.list.element": lists that may take' in complaint(tmp_path / "list.parquet")
+    assert 'column "prompt.list.element": lists that may take 7' in complaint(tmp_path / "texts.parquet")
+    assert len(load_pairs(tmp_path / "entry.parquet").pairs) == 9  # a few rows at a time
+    monkeypatch.setenv(lines.LIMIT_ENV, "1")
+    assert len(load_pairs(tmp_path / "page.parquet").pairs) == 1
+    monkeypatch.setenv(lines.LIMIT_ENV, "much")
+    assert "ROBIN_MAX_UNPACKED_GB=much: must be a number of GiB" in complaint(tmp_path / "page.parquet")
+
+
+def test_believes_no_size_that_the_footer_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**23)
+    pq.write_table(
+        pa.table({"prompt": ["a" * 2**24], "response": ["r"]}), tmp_path / "pairs.parquet", compression="zstd"
+    )
+    data = (tmp_path / "pairs.parquet").read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    meta = pq.ParquetFile(tmp_path / "pairs.parquet").metadata.row_group(0).column(0)
+
+    def number(value: int) -> bytes:
+        zigzag, found = value << 1, b""
+        while zigzag > 127:
+            found += bytes([zigzag & 127 | 128])
+            zigzag >>= 7
+        return found + bytes([zigzag])
+
+    true = number(meta.total_uncompressed_size)
+    assert true in data[footer:]
+    small = bytes([0x81] + [0x80] * (len(true) - 2) + [0])  # as long, and next to nothing
+    path = written(tmp_path, "pairs.parquet", data[:footer] + data[footer:].replace(true, small))
+    assert pq.ParquetFile(path).metadata.row_group(0).column(0).total_uncompressed_size <= 1
+    assert "a page of 16 MiB when it is unpacked" in complaint(path)
+
+
+def test_refuses_gzipped_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**24)
+    row = json.dumps({"prompt": "a" * 2**20, "response": "r"}).encode()
+    texts = {
+        ".jsonl": b"".join(row.replace(b"aa", b"%d" % n, 1) + b"\n" for n in range(40)),
+        ".json": b"[" + b",\n".join(row.replace(b"aa", b"%d" % n, 1) for n in range(40)) + b"]",
+        ".csv": b"prompt,response\n" + b"".join(b"%d%b,r\n" % (n, b"a" * 2**20) for n in range(40)),
+    }
+    for suffix, text in texts.items():
+        path = written(tmp_path, f"pairs{suffix}.gz", gzip.compress(text))
+        assert f"pairs{suffix}.gz: unpacks to more than" in complaint(path)
+
+
+def test_reads_a_json_array_a_row_at_a_time(tmp_path: Path) -> None:
+    path = written(tmp_path, "giant.json", b"[7, " + b"[]," * (10 * 2**20) + b"1]")
+    tracemalloc.start()
+    try:
+        said = complaint(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert said.startswith("giant.json:row 1: the row is a number")
+    assert peak < 16 * 2**20  # whole, it takes 800 MB
+
+    rows = [{"prompt": f"{n}é🐸" * n, "response": "r"} for n in range(1, 2000, 3)]  # over several chunks
+    text = json.dumps(rows, ensure_ascii=False, indent=1).encode()
+    assert len(text) > 5 * 2**20
+    assert [pair.prompt for pair in load_pairs(written(tmp_path, "pairs.json", text)).pairs] == [
+        row["prompt"] for row in rows
+    ]
+    line = text.count(b"\n") + 1
+    assert complaint(written(tmp_path, "torn.json", text[:-1] + b"x]")).startswith(f"torn.json:{line}: not valid JSON")
+
+
+def test_refuses_rows_that_take_thirty_times_their_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crowded = b'{"x": [' + b"[]," * 2**20 + b"[]]}\n"
+    for name, data in {"a.jsonl": crowded, "a.json": b"[" + crowded + b"]"}.items():
+        said = complaint(written(tmp_path, name, data))
+        assert "not usable JSON: more than 1,048,576 lists and objects in one row." in said
+    wide = b"prompt,response\n" + b"," * (3 * 2**20) + b"\n"
+    assert (
+        "a.csv:2: a quote opened in this row is never closed, or the row is longer than 1,048,576 cells."
+        in complaint(written(tmp_path, "a.csv", wide))
+    )
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2**21)
+    spread = b"prompt,response\n" + b'ab,"\n",' * 2**20  # a row of many lines
+    assert "or the row is longer than 2 MiB" in complaint(written(tmp_path, "a.csv", spread))
+
+
+def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**25)
+    count = 1000
+    giant = pa.table({"pair_id": repeated("a" * 2**20, count), "rating": [1] * count})
+    pq.write_table(giant, tmp_path / "pool.parquet")
+    with pytest.raises(InputError, match=r"pool.parquet: unpacks to more than .* ROBIN_MAX_UNPACKED_GB"):
+        load_pools(tmp_path / "pool.parquet")
+
+    run = tmp_path / "r"
+    RunStore.create(run, manifest(), [Pair("a", "p", "r")]).close()
+    assert len(read_run(run).pairs) == 1
+    pq.write_table(giant.rename_columns(["text", "rating"]), run / "judgments" / "00001.parquet")
+    with pytest.raises(StorageError, match=r"00001.parquet: unpacks to more than"):
+        read_run(run)
+    (run / "judgments" / "00001.parquet").unlink()
+    names = ["prompt", "rating", "response", "pair_id"]
+    pairs = giant.append_column("response", giant["pair_id"]).append_column("id", pa.array(IDS[:count]))
+    pq.write_table(pairs.rename_columns(names), run / "pairs.parquet")
+    with pytest.raises(StorageError, match=r"pairs.parquet: unpacks to more than"):
+        read_run(run).pairs[0]

@@ -1,0 +1,102 @@
+"""Data in gzip, bzip2, xz and Zstandard: as fast to begin with as plain text, and as hard to fill the memory with."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from robin_cli.datasets import lines
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.files import compression
+from tests.datasets.writing import HELPSTEER, as_array, as_csv, as_lines, complaint, written
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.Codec("zstd").compress(data, asbytes=True))
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd,
+}
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_reads_each_compression_of_each_text_also_piped(tmp_path: Path, suffix: str) -> None:
+    plain = load_pairs(written(tmp_path, "pairs.jsonl", as_lines(HELPSTEER))).pairs
+    texts = {".jsonl": as_lines(HELPSTEER), ".json": as_array(HELPSTEER), ".csv": as_csv(HELPSTEER)}
+    for end, text in texts.items():
+        packed = PACKERS[suffix](text)
+        assert [pair.response for pair in load_pairs(written(tmp_path, f"p{end}{suffix}", packed)).pairs] == [
+            pair.response for pair in plain
+        ]
+        assert load_pairs(io.BytesIO(packed), called="a pipe").pairs[0].human == plain[0].human
+    tabs = load_pairs(io.BytesIO(PACKERS[suffix](as_csv(HELPSTEER, "\t"))), called="a pipe")
+    assert tabs.pairs[1].response == plain[1].response
+    halves = b"".join(PACKERS[suffix](as_lines([row])) for row in HELPSTEER)
+    assert load_pairs(written(tmp_path, f"HALVES.JSONL{suffix.upper()}", halves)).pairs == plain
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_says_of_what_is_cut_short_damaged_or_called_wrongly_what_it_is(tmp_path: Path, suffix: str) -> None:
+    name = f"{compression.NAMES[suffix]} data is cut short or damaged ("
+    packed = PACKERS[suffix](as_lines([{**row, "prompt": f"{n}{row}"} for n in range(999) for row in HELPSTEER]))
+    for data in (packed[:-20], packed[:40] + b"\xff" * 50 + packed[90:], as_lines(HELPSTEER)):
+        said = complaint(written(tmp_path, f"pairs.jsonl{suffix}", data))
+        assert said.startswith(f"pairs.jsonl{suffix}: the {name}")
+        assert said.endswith("). Write or download it again.")
+    said = complaint(written(tmp_path, "pairs.jsonl", packed))
+    assert said.endswith(f"is {compression.NAMES[suffix]}-compressed. Let its name end in {suffix}.")
+    with pytest.raises(Exception, match=f"a pipe: is compressed twice; unpack it once, as {compression.NAMES[suffix]}"):
+        load_pairs(io.BytesIO(gzip.compress(packed)), called="a pipe")
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_refuses_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
+    row = json.dumps({"prompt": "a" * 2**20, "response": "r"}).encode()
+    packed = PACKERS[suffix](b"".join(row.replace(b"aa", b"%d" % n, 1) + b"\n" for n in range(9)))
+    path = written(tmp_path, f"pairs.jsonl{suffix}", packed)
+    assert f"pairs.jsonl{suffix}: unpacks to more than" in complaint(path)
+    monkeypatch.setenv(lines.LIMIT_ENV, "1")
+    assert len(load_pairs(path).pairs) == 9
+
+
+def test_sets_no_gigabytes_aside_because_a_header_asks_for_them(tmp_path: Path) -> None:
+    # Zstandard's frame header, RFC 8878 3.1.1.1: a window descriptor of 2 GiB, and a raw block of nothing.
+    window = b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([(31 - 10) << 3]) + b"\x01\x00\x00"
+    assert "Zstandard data is cut short or damaged" in complaint(written(tmp_path, "a.jsonl.zst", window))
+    # xz's block header with a dictionary of 1.5 GiB, as xz itself writes and checks it.
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**16}]
+    packed = bytearray(lzma.compress(as_lines(HELPSTEER), filters=filters))
+    size = (packed[12] + 1) * 4
+    at = packed.index(b"\x21\x01", 12)  # LZMA2, one byte of properties
+    packed[at + 2] = 38
+    packed[12 + size - 4 : 12 + size] = struct.pack("<I", zlib.crc32(packed[12 : 12 + size - 4]))
+    said = complaint(written(tmp_path, "a.jsonl.xz", bytes(packed)))
+    assert "xz data is cut short or damaged (Memory usage limit" in said
+
+
+@pytest.mark.parametrize("suffix", ["", *PACKERS])
+def test_writes_what_it_reads(tmp_path: Path, suffix: str) -> None:
+    text = as_lines([{**row, "id": f"{n}{m}"} for n in range(900) for m, row in enumerate(HELPSTEER)])
+    path = tmp_path / f"a.jsonl{suffix}"
+    with path.open("wb") as file:
+        with compression.compressing(file, suffix) as packed:
+            for line in text.splitlines(keepends=True):
+                packed.write(line)
+        assert not file.closed
+    assert len(load_pairs(path).pairs) == 1800
+    assert bool(suffix) == (path.stat().st_size < len(text) / 10)

@@ -1,0 +1,158 @@
+"""What packages add to DATA by the entry point robin.datasets: one that is installed here, others made up by their metadata."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from robin_cli.datasets import registry
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.model.errors import InputError
+from robin_cli.model.plugins import plugins
+from tests.conftest import robin_afresh
+from tests.datasets.writing import written
+from tests.judges.wire import completion, serving
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "robin-dataset-sqlite"
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Puts a package with entry points where Python finds it."""
+    site = tmp_path / "site"
+    monkeypatch.syspath_prepend(site)
+
+    def put(package: str, code: str, *names: str, function: str = "rows") -> None:
+        module = package.replace("-", "_")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        info = site / f"{module}-1.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{module}.py").write_text(code, encoding="utf-8")
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n", encoding="utf-8")
+        points = "".join(f"{name} = {module}:{function}\n" for name in names)
+        (info / "entry_points.txt").write_text(f"[robin.datasets]\n{points}", encoding="utf-8")
+        plugins.cache_clear()
+
+    yield put
+    plugins.cache_clear()
+
+
+def said_of(name: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        load_pairs(name)
+    return str(caught.value)
+
+
+def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
+    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", "site")
+    subprocess.run([sys.executable, *pip, str(EXAMPLE)], cwd=tmp_path, check=True)
+    with closing(sqlite3.connect(tmp_path / "answers.db")) as database:
+        database.execute("CREATE TABLE pairs (uid TEXT, prompt TEXT, response TEXT, helpfulness INTEGER)")
+        database.execute("INSERT INTO pairs VALUES ('a', 'Hi', 'Hello!', 4), ('b', 'Name a bird.', 'Wren.', NULL)")
+        database.commit()
+    site = {"PYTHONPATH": str(tmp_path / "site")}
+
+    shown = robin_afresh(
+        "render", "answers.db", "--pair", "b", "-a", "helpfulness", "--columns", "id=uid", cwd=tmp_path, **site
+    )
+    assert "Wren." in shown.stdout, shown.stderr
+    with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
+        endpoint = ("--model", "m", "--base-url", wire.url, "--run", "r", "--format", "jsonl")
+        done = robin_afresh("judge", "answers.db", "-a", "helpfulness", "-b", "4", *endpoint, cwd=tmp_path, **site)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["human"] for line in done.stdout.splitlines()] == [4, None]
+    without = robin_afresh("render", "answers.db", "--pair", "b", "-a", "helpfulness", cwd=tmp_path)
+    assert "answers.db: the format is not known by this name." in without.stderr
+
+
+def test_takes_rows_and_pairs_by_file_name_and_by_scheme(tmp_path: Path, install: Install) -> None:
+    code = """
+from robin_cli import Pair
+def rows(address):
+    yield {"prompt": address.rpartition("/")[2], "response": "r"}
+    yield Pair("own", "p", "r", {"helpfulness": 3}, "gold")
+"""
+    install("robin-notes", code, ".notes.json", "notes", "NOTES2://")
+    path = written(tmp_path, "my.NOTES.json", b"x")  # longer than .json, so it counts
+    data = load_pairs([path, "notes://shelf/one", "notes2://shelf/two"], skip_bad_rows=True)
+    assert [pair.prompt for pair in data.pairs] == ["my.NOTES.json", "p", "one", "two"]
+    assert data.pairs[1].human == {"helpfulness": 3.0}
+    assert data.pairs[1].reference == "gold"
+    assert [name for name, _ in data.files] == [str(path), "notes://shelf/one", "notes2://shelf/two"]
+    assert data.files[1][1] != data.files[2][1]
+    assert load_pairs("notes://shelf/one").sha256 == data.files[1][1]
+    assert "or hf://, notes://, notes2://." in said_of("mongo://x/y")
+    assert ".parquet, .notes.json." in said_of(written(tmp_path, "x.odd", b"x"))
+
+    fsspec.filesystem("memory").pipe("/far.notes.json", b"x")
+    assert load_pairs("memory://far.notes.json").pairs[1].prompt == "p"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import no_such_module", "failed: ModuleNotFoundError: No module named 'no_such_module'. Update it, or"),
+        ("def other(path): ...", "failed: AttributeError: "),
+        ("def rows(path): return 7", "failed: TypeError: it gives a number, not rows."),
+        (
+            "def rows(path):\n yield {'prompt': 'p', 'response': 'r'}\n raise KeyError('\\033[31mx')",
+            "KeyError: '\\x1b[31mx'",
+        ),
+    ],
+)
+def test_names_the_package_that_is_broken(tmp_path: Path, install: Install, code: str, said: str) -> None:
+    install("robin-broken", code, ".odd")
+    found = said_of(written(tmp_path, "a.odd", b"x"))
+    assert "a.odd: the package robin-broken, which reads .odd, failed: " in found
+    assert said in found
+    assert found.endswith("or uninstall it: pip uninstall robin-broken")
+
+
+def test_says_of_rows_and_packages_what_is_wrong_with_them(tmp_path: Path, install: Install) -> None:
+    install("robin-lists", "def rows(path): return [['p', 'r']]", ".lists", ".csv")
+    install("robin-more-lists", "def rows(path): return []", ".lists2")
+    assert ":row 1: the row is a list, not a dict or a Pair" in said_of(written(tmp_path, "a.lists", b"x"))
+    assert "a.lists2: the file has no rows." in said_of(written(tmp_path, "a.lists2", b"x"))
+    assert len(load_pairs(written(tmp_path, "a.csv", b"prompt,response\np,r\n")).pairs) == 1  # robin's own stays
+    install("robin-odd", r"def rows(path): return [{'prompt': '\ud800', 'response': 'r'}, {'id': 2**70}]", "odd")
+    assert 'odd://x:row 1: field "prompt" holds half of a surrogate pair' in said_of("odd://x")
+    install("robin-twice", "def rows(path): return []", ".lists")
+    assert "a.lists: robin-lists and robin-twice both read .lists. Uninstall one of them." in said_of(
+        tmp_path / "a.lists"
+    )
+
+
+def test_names_no_format_of_its_own_but_where_it_is_read() -> None:
+    package = Path(registry.__file__).parents[1]
+    for file in package.rglob("*.py"):
+        assert file.parent.name == "formats" or "datasets.formats." not in file.read_text(encoding="utf-8"), file
+    assert {".jsonl", ".json", ".csv", ".tsv", ".parquet"} <= registry._own()[0].keys()
+
+
+def test_loads_no_package_before_it_is_needed(tmp_path: Path, install: Install) -> None:
+    install("robin-loud", "raise SystemExit('loaded')", ".loud")
+    site = {"PYTHONPATH": str(tmp_path / "site")}
+    assert robin_afresh("judge", "--help", cwd=tmp_path, **site).returncode == 0
+    written(tmp_path, "p.csv", b"prompt,response\np,r\n")
+    shown = robin_afresh(
+        "render",
+        "p.csv",
+        "--pair",
+        load_pairs(tmp_path / "p.csv").pairs[0].pair_id,
+        "-a",
+        "helpfulness",
+        cwd=tmp_path,
+        **site,
+    )
+    assert shown.returncode == 0, shown.stderr

@@ -1,0 +1,134 @@
+"""What a call in back-off leaves to others. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from robin_cli.dispatch.limited import Limited
+from robin_cli.dispatch.limiter import Caps, Limiter
+from robin_cli.dispatch.retrying import Retrying
+from robin_cli.judges import openai_http
+from robin_cli.judges.judge import Judge, Notices
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.transport import Endpoint, Response
+from robin_cli.model.exchange import Answer, Failure, Question, Reply
+from robin_cli.model.records import Usage
+from tests.judges.virtual import run
+from tests.judges.wire import completion
+
+QUESTION = Question([])
+GOOD = Reply((Answer("Rating: 3"),), "m", Usage(), None, 0.0)
+
+
+class Away(Judge):
+    """Fails until ``back_at``, and answers from then on; at once."""
+
+    def __init__(self, back_at: float) -> None:
+        self._back_at = back_at
+        self.asked_at: list[float] = []
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        now = asyncio.get_running_loop().time()
+        self.asked_at.append(now)
+        return GOOD if now >= self._back_at else Failure("http_500", "oops")
+
+
+def retrying(judge: Judge, at_a_time: int, *, caps: Caps | None = None) -> Retrying:
+    notices = Notices("m", lambda _: None)
+    limiter = Limiter(at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, caps=caps)
+    return Retrying(Limited(judge, limiter, notices), max_retries=6, notices=notices)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 4])
+def test_begins_as_many_more_calls_as_are_in_back_off_and_no_more(at_a_time: int) -> None:
+    async def scene() -> tuple[int, int]:
+        judge = Away(1e9)
+        asked = retrying(judge, at_a_time)
+        begun: list[asyncio.Task[Reply | Failure]] = []
+
+        async def begin() -> None:
+            while True:
+                permit = await asked.acquire()
+                begun.append(asyncio.create_task(asked.ask(QUESTION, permit)))
+
+        beginning = asyncio.create_task(begin())
+        await asyncio.sleep(1e-6)
+        count = len(begun)
+        await asyncio.sleep(2.0)
+        still = sum(not each.done() for each in begun)
+        for task in (beginning, *begun):
+            task.cancel()
+        await asyncio.gather(beginning, *begun, return_exceptions=True)
+        return count, still
+
+    count, still = run(scene())
+    assert at_a_time <= count <= 2 * at_a_time
+    assert still <= 2 * at_a_time
+
+
+def test_makes_a_call_again_before_a_new_one_is_begun() -> None:
+    async def scene() -> list[str]:
+        asked = retrying(Away(0.2), 1)
+        order: list[str] = []
+
+        async def call(name: str) -> None:
+            await asked.ask(QUESTION, await asked.acquire())
+            order.append(name)
+
+        await asyncio.gather(*(call(name) for name in "abc"))
+        return order
+
+    assert run(scene()) == ["a", "b", "c"]
+
+
+def test_a_permit_that_was_not_used_costs_no_turn() -> None:
+    async def scene() -> float:
+        judge = Away(0.0)
+        asked = retrying(judge, 4, caps=Caps(requests_a_minute=60))
+        for _ in range(30):
+            (await asked.acquire()).release()
+        for _ in range(3):
+            await asked.ask(QUESTION, await asked.acquire())
+        return judge.asked_at[-1]
+
+    assert 1.0 <= run(scene()) <= 3.0
+
+
+class Strict:
+    """The wire to an endpoint that refuses ``seed`` and ``top_p``, one at a time; each answer takes a tenth of a second."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.sent_at: list[float] = []
+
+    async def post(self, body: bytes) -> Response:
+        self.sent_at.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.1)
+        sent = orjson.loads(body)
+        for name in ("seed", "top_p"):
+            if name in sent:
+                return Response(400, {}, orjson.dumps({"error": {"message": "not supported", "param": name}}))
+        return Response(200, {}, orjson.dumps(completion()))
+
+
+@pytest.mark.parametrize("at_a_time", [1, 8])
+def test_keeps_to_rpm_while_it_learns_what_an_endpoint_takes(monkeypatch: pytest.MonkeyPatch, at_a_time: int) -> None:
+    monkeypatch.setattr(openai_http, "Transport", Strict)
+
+    async def scene() -> tuple[list[float], list[Reply | Failure]]:
+        judge = OpenAIJudge(Endpoint(model="m", base_url="http://strict/v1", api_key="none"), notify=lambda _: None)
+        asked = retrying(judge, at_a_time, caps=Caps(requests_a_minute=60))
+        questions = [Question([{"role": "user", "content": "Rate this."}], seed=seed) for seed in range(12)]
+        outcomes = await asyncio.gather(*(asked.ask(question) for question in questions))
+        assert isinstance(judge._transport, Strict)
+        return judge._transport.sent_at, outcomes
+
+    sent_at, outcomes = run(scene())
+    assert all(isinstance(outcome, Reply) for outcome in outcomes)
+    assert len(sent_at) >= 12 + 2
+    assert all(
+        at >= number - 1.0 - 1e-9 for number, at in enumerate(sent_at)
+    )  # one a second; the first came late for its turn

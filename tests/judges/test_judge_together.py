@@ -1,0 +1,245 @@
+"""Many calls at once through one client: what one learns, all know; what one is told, all heed; none hurts another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from robin_cli.dispatch.limiter import Limiter
+from robin_cli.model.exchange import Failure, Question, Reply
+from tests.judges.wire import (
+    QUESTION,
+    Answer,
+    Clock,
+    Handler,
+    Talk,
+    Wire,
+    ask_together,
+    completion,
+    error,
+    judge_at,
+    serving,
+    until,
+)
+
+TOGETHER = 6
+
+
+def at_once(answer: Callable[[dict[str, Any]], Answer]) -> Handler:
+    """Answer the first ``TOGETHER`` requests when all of them are there, so that none could learn from another."""
+    here = 0
+    all_here = asyncio.Event()  # bound to the server's loop when it is first waited for
+
+    async def reply(body: dict[str, Any]) -> Answer:
+        nonlocal here
+        here += 1
+        if here >= TOGETHER:
+            all_here.set()
+        await all_here.wait()
+        return answer(body)
+
+    return lambda _, body: reply(body)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        ("max_tokens", "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."),
+        ("temperature", "Unsupported value: 'temperature' does not support 0.5 with this model."),
+        ("top_p", "Unsupported parameter: 'top_p' is not supported with this model."),
+    ],
+)
+def test_answers_every_call_that_was_under_way_when_a_parameter_was_refused(parameter: str, message: str) -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        refused = error(400, message, param=parameter, code="unsupported_parameter")
+        return refused if parameter in body else completion()
+
+    async def scene(url: str) -> list[str]:
+        async with judge_at(url, temperature=0.5) as (judge, talk):
+            outcomes = await asyncio.gather(*(judge.ask(QUESTION) for _ in range(TOGETHER)))
+            assert [type(outcome) for outcome in outcomes] == [Reply] * TOGETHER
+            assert isinstance(await judge.ask(QUESTION), Reply)
+            return talk.notices
+
+    with serving(at_once(answer)) as wire:
+        notices = asyncio.run(scene(wire.url))
+    assert len(wire.bodies) == 2 * TOGETHER + 1  # each of the first was refused once; the later one was right at once
+    assert len(notices) == 1
+
+
+def test_learns_several_parameters_at_once() -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        for name in ("max_tokens", "temperature", "top_p"):
+            if name in body:
+                return error(400, f"Unsupported parameter: '{name}' is not supported with this model.", param=name)
+        return completion()
+
+    with serving(at_once(answer)) as wire:
+        talk = ask_together(wire.url, TOGETHER)
+    assert [type(outcome) for outcome in talk.outcomes] == [Reply] * TOGETHER
+    assert len(wire.bodies) <= 4 * TOGETHER
+    assert len(talk.notices) == 3
+
+
+def test_holds_every_caller_when_one_is_told_to_wait() -> None:
+    clock = Clock(lambda now, sleep: Limiter(4, ceiling=4, clock=now, sleep=sleep))
+    clock.limiter.hold(9.0)
+    with serving(lambda *_: completion()) as wire:
+        talk = ask_together(wire.url, 3, clock)
+    assert talk.slept == [9.0]  # by the first in line; the others stand behind it
+    assert clock.now_s == 9.0
+
+
+def test_goes_on_waiting_when_another_is_told_to_wait_longer() -> None:
+    class Longer(Clock):
+        async def sleep(self, seconds: float) -> None:
+            if not self.slept:
+                self.limiter.hold(30.0)
+            await super().sleep(seconds)
+
+    clock = Longer(lambda now, sleep: Limiter(4, ceiling=4, clock=now, sleep=sleep))
+    clock.limiter.hold(9.0)
+    with serving(lambda *_: completion()) as wire:
+        talk = ask_together(wire.url, 1, clock)
+    assert talk.slept == [9.0, 21.0]
+
+
+def test_holds_a_call_that_begins_while_another_waits() -> None:
+    class Second(Clock):
+        begin: Callable[[], Coroutine[Any, Any, Any]]
+
+        async def sleep(self, seconds: float) -> None:
+            if not self.slept:
+                self.slept.append(seconds)
+                self.task = asyncio.create_task(self.begin())
+                await until(lambda: len(self.slept) > 1 or len(wire.bodies) > 1)
+                self.now_s += seconds
+            else:
+                await super().sleep(seconds)
+
+    clock = Second(lambda now, sleep: Limiter(4, ceiling=4, clock=now, sleep=sleep))
+
+    async def scene(wire: Wire) -> None:
+        async with judge_at(wire.url, clock) as (judge, _):
+            clock.begin = lambda: judge.ask(QUESTION)
+            assert isinstance(await judge.ask(QUESTION), Reply)
+            assert isinstance(await clock.task, Reply)
+
+    slow = error(429, "slow down", {"retry-after": "20"})
+    with serving(lambda number, _: slow if number == 0 else completion()) as wire:
+        asyncio.run(scene(wire))
+    assert len(wire.bodies) == 3
+    assert clock.slept[1] == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "less"),
+    [
+        (429, {}, True),
+        (503, {}, True),
+        (503, {"retry-after": "1"}, True),
+        (529, {}, True),
+        (500, {}, False),
+        (502, {}, False),
+    ],
+)
+def test_asks_less_of_an_endpoint_that_has_too_much(status: int, headers: dict[str, str], less: bool) -> None:
+    clock = Clock(lambda now, sleep: Limiter(None, ceiling=64, clock=now, sleep=sleep))
+
+    async def scene(wire: Wire) -> None:
+        async with judge_at(wire.url, clock) as (judge, _):
+            await asyncio.gather(*(judge.ask(QUESTION) for _ in range(8)))
+            assert clock.limiter.limit == 8
+            assert isinstance(await judge.ask(QUESTION), Reply)
+
+    with serving(lambda number, _: error(status, "busy", headers) if number == 8 else completion()) as wire:
+        asyncio.run(scene(wire))
+    assert (clock.limiter.limit < 8) == less
+
+
+def test_can_be_cancelled_in_the_middle_of_a_call_and_goes_on() -> None:
+    async def never() -> Answer:
+        await asyncio.sleep(30)
+        return completion()
+
+    async def scene(wire: Wire) -> None:
+        async with judge_at(wire.url) as (judge, _):
+            calls = [asyncio.create_task(judge.ask(QUESTION)) for _ in range(3)]
+            await until(lambda: len(wire.bodies) == 3)
+            for call in calls:
+                call.cancel()
+            ended = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(each) for each in ended] == [asyncio.CancelledError] * 3
+            assert isinstance(await judge.ask(QUESTION), Reply)
+
+    with serving(lambda number, _: never() if number < 3 else completion()) as wire:
+        asyncio.run(scene(wire))
+    assert len(wire.bodies) == 4
+
+
+def test_can_be_cancelled_while_it_waits() -> None:
+    class Forever(Clock):
+        async def sleep(self, seconds: float) -> None:
+            self.slept.append(seconds)
+            await asyncio.sleep(60)
+
+    clock = Forever(lambda now, sleep: Limiter(4, ceiling=4, clock=now, sleep=sleep))
+
+    async def scene(wire: Wire) -> None:
+        async with judge_at(wire.url, clock) as (judge, _):
+            call = asyncio.create_task(judge.ask(QUESTION))
+            await until(lambda: clock.slept)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    with serving(lambda *_: error(500, "broken")) as wire:
+        asyncio.run(scene(wire))
+    assert len(wire.bodies) == 1
+
+
+class Dropped(web.StreamResponse):
+    """No answer: the connection ends without a byte."""
+
+    async def prepare(self, request: web.BaseRequest) -> Any:
+        assert request.transport is not None
+        request.transport.abort()
+        return await super().prepare(request)
+
+
+def test_asks_again_at_once_where_a_kept_connection_is_closed_and_once_only() -> None:
+    async def scene(wire: Wire, calls: int) -> Talk:
+        async with judge_at(wire.url, max_retries=2) as (judge, talk):
+            for _ in range(calls):
+                talk.outcomes.append(await judge.ask(QUESTION))
+            return talk
+
+    with serving(lambda number, _: Dropped() if number % 2 else completion()) as wire:
+        talk = asyncio.run(scene(wire, 5))
+    assert [type(each) for each in talk.outcomes] == [Reply] * 5
+    assert len(wire.bodies) == 9
+    assert (talk.slept, talk.notices) == ([], [])
+    with serving(lambda number, _: Dropped() if number else completion()) as wire:
+        talk = asyncio.run(scene(wire, 3))
+    assert [type(each) for each in talk.outcomes] == [Reply, Failure, Failure]
+    assert len(wire.bodies) == 1 + 4 + 3  # one of a call's three tries is made twice at once, and then none
+    assert len(talk.slept) == 4
+
+
+def test_keeps_the_answers_of_calls_under_way_apart() -> None:
+    async def echo(body: dict[str, Any]) -> Answer:
+        await asyncio.sleep(0.001 * (int(body["messages"][0]["content"]) % 7))
+        return completion(body["messages"][0]["content"])
+
+    async def scene(url: str) -> list[str]:
+        async with judge_at(url) as (judge, _):
+            asked = [Question([{"role": "user", "content": str(number)}]) for number in range(100)]
+            outcomes = await asyncio.gather(*(judge.ask(question) for question in asked))
+            return [outcome.answers[0].text for outcome in outcomes if isinstance(outcome, Reply)]
+
+    with serving(lambda _, body: echo(body)) as wire:
+        assert asyncio.run(scene(wire.url)) == [str(number) for number in range(100)]

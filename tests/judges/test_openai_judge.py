@@ -1,0 +1,332 @@
+"""Every shape that OpenAI-compatible endpoints send, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from robin_cli.dispatch.limiter import MAX_HOLD_S
+from robin_cli.model.errors import EndpointError
+from robin_cli.model.exchange import Failure, Question, Reply
+from tests.conftest import free_port
+from tests.judges.wire import KEY, QUESTION, Answer, Handler, ask, completion, error, serving
+
+
+def once(first: Answer, then: Answer | None = None) -> Handler:
+    """Answer the first request with ``first`` and all others with ``then`` (a good completion)."""
+    return lambda number, _: first if number == 0 else then or completion()
+
+
+def reply(outcome: Reply | Failure) -> Reply:
+    assert isinstance(outcome, Reply), outcome
+    return outcome
+
+
+def failure(outcome: Reply | Failure) -> Failure:
+    assert isinstance(outcome, Failure), outcome
+    return outcome
+
+
+def test_reads_an_answer_with_its_model_usage_and_id() -> None:
+    with serving(lambda *_: completion()) as wire:
+        got = reply(ask(wire.url).outcomes[0])
+    assert [answer.text for answer in got.answers] == ["Feedback: fine.\nRating: 3"]
+    assert (got.model, got.usage.prompt_tokens, got.usage.completion_tokens, got.request_id) == (
+        "judge-1",
+        100,
+        9,
+        "chatcmpl-1",
+    )
+    assert wire.headers[0]["Authorization"] == f"Bearer {KEY}"
+
+
+def test_always_sends_temperature_and_top_p_and_a_seed_only_where_there_is_one() -> None:
+    with serving(lambda *_: completion()) as wire:
+        ask(wire.url, QUESTION, Question(QUESTION.messages, samples=3, seed=5), extra_body={"top_k": 4, "top_p": 0.5})
+    assert wire.bodies[0] == {
+        "model": "judge",
+        "messages": [{"role": "user", "content": "Rate this."}],
+        "max_tokens": 1024,
+        "temperature": 1.0,
+        "top_p": 0.5,
+        "top_k": 4,
+    }
+    assert (wire.bodies[1]["seed"], wire.bodies[1]["n"]) == (5, 3)
+
+
+def test_makes_one_answer_of_a_429_and_a_200() -> None:
+    with serving(once(error(429, "slow down", {"retry-after": "7"}))) as wire:
+        talk = ask(wire.url)
+    reply(talk.outcomes[0])
+    assert len(wire.bodies) == 2
+    assert sum(talk.slept) >= 7
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        error(500, "oops"),
+        error(503, "warming up"),
+        error(408, "timeout"),
+        web.Response(text="<html>Bad gateway</html>", content_type="text/html"),
+        web.Response(body=b'{"id": "x", "choices": [{"mess', content_type="application/json"),
+        web.Response(body=b"", content_type="application/json"),
+        {"error": {"message": "upstream", "code": 502}},
+        {"error": {"message": "no code"}},
+        {"id": "x", "choices": []},
+        {"id": "x", "choices": None},
+        [completion()],
+    ],
+    ids=str,
+)
+def test_asks_again_after_what_may_pass(bad: Any) -> None:
+    answer = bad if not isinstance(bad, list) else web.json_response(bad)
+    # a response object can be sent once only: the test needs it once
+    with serving(once(answer)) as wire:
+        reply(ask(wire.url).outcomes[0])
+    assert len(wire.bodies) == 2
+
+
+def test_asks_again_when_the_connection_breaks_in_the_middle() -> None:
+    class Torn(web.StreamResponse):
+        async def prepare(self, request: web.BaseRequest) -> Any:
+            self.content_length = 1000
+            writer = await super().prepare(request)
+            await self.write(b'{"id": "x", "cho')
+            assert request.transport is not None
+            request.transport.close()
+            return writer
+
+    with serving(lambda number, _: Torn() if number == 0 else completion()) as wire:
+        reply(ask(wire.url).outcomes[0])
+    assert len(wire.bodies) == 2
+
+
+def test_gives_up_a_call_that_is_never_answered() -> None:
+    async def never() -> Answer:
+        await asyncio.sleep(30)
+        return completion()
+
+    with serving(lambda *_: never()) as wire:
+        talk = ask(wire.url, timeout_s=0.2, max_retries=1)
+    assert (failure(talk.outcomes[0]).reason, len(wire.bodies)) == ("timeout", 2)
+    assert "--timeout" in failure(talk.outcomes[0]).detail
+
+
+def test_gives_up_when_nobody_listens() -> None:
+    talk = ask(f"http://127.0.0.1:{free_port()}/v1", max_retries=2)
+    assert failure(talk.outcomes[0]).reason == "connection"
+    assert len(talk.slept) == 2
+    assert any("trying again" in line for line in talk.notices)
+
+
+def test_gives_up_after_its_retries_and_says_why() -> None:
+    with serving(lambda *_: error(500, "broken for good")) as wire:
+        talk = ask(wire.url, max_retries=3)
+    assert (failure(talk.outcomes[0]).reason, len(wire.bodies)) == ("http_500", 4)
+    assert "broken for good" in failure(talk.outcomes[0]).detail
+
+
+def test_does_not_count_too_many_requests_as_retries() -> None:
+    with serving(lambda number, _: error(429, "slow down") if number < 9 else completion()) as wire:
+        reply(ask(wire.url, max_retries=2).outcomes[0])
+    assert len(wire.bodies) == 10
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (error(401, "Incorrect API key provided"), "key was refused"),
+        (error(403, "no access"), "may not use"),
+        (error(402, "Insufficient credits"), "out of credit"),
+        (error(404, "The model `x` does not exist"), "check --model"),
+        (error(400, "model x not found", code="model_not_found"), "check --model"),
+        (error(429, "You exceeded your current quota", code="insufficient_quota"), "quota"),
+        (error(429, "Rate limit reached: requests per day (RPD)"), "quota"),
+        ({"error": {"message": "out of credit", "code": 402}}, "out of credit"),
+    ],
+    ids=str,
+)
+def test_stops_at_once_on_what_no_call_can_pass(answer: Answer, said: str) -> None:
+    with serving(once(answer)) as wire, pytest.raises(EndpointError, match=said):
+        ask(wire.url)
+    assert len(wire.bodies) == 1
+
+
+def test_says_that_no_key_was_sent_where_one_is_wanted() -> None:
+    with serving(once(error(401, "Invalid API Key"))) as wire, pytest.raises(EndpointError) as said:
+        ask(wire.url, api_key="none")
+    assert "none was sent (401: Invalid API Key); set one in OPENAI_API_KEY" in str(said.value)
+    assert "refused" not in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (
+            error(400, "This model's maximum context length is 8192 tokens", code="context_length_exceeded"),
+            "context_length",
+        ),
+        (error(400, "request (9000 tokens) exceeds the available context size"), "context_length"),
+        (error(413, "too large"), "context_length"),
+        (error(400, "The response was filtered", code="content_filter"), "filtered"),
+        (error(400, "something odd"), "bad_request"),
+        (web.json_response([{"error": {"code": 400, "message": "something odd"}}], status=400), "bad_request"),
+        (web.json_response({"message": "flat and odd", "code": "400"}, status=400), "bad_request"),
+    ],
+    ids=str,
+)
+def test_gives_up_a_pair_that_is_refused(answer: Answer, reason: str) -> None:
+    with serving(once(answer)) as wire:
+        assert failure(ask(wire.url).outcomes[0]).reason == reason
+    assert len(wire.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("refused", "message", "sent"),
+    [
+        (
+            "max_tokens",
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            "max_completion_tokens",
+        ),
+        ("temperature", "Unsupported value: 'temperature' does not support 0.5 with this model.", None),
+        ("seed", 'Unknown name "seed": Cannot find field.', None),
+        ("n", "'n' must be 1", None),
+    ],
+)
+def test_learns_once_which_parameter_is_refused(refused: str, message: str, sent: str | None) -> None:
+    def handler(_: int, body: dict[str, Any]) -> Answer:
+        choices = completion()["choices"] * body.get("n", 1)
+        return error(400, message) if refused in body else completion(choices=choices)
+
+    question = Question(QUESTION.messages, samples=2, seed=4)
+    with serving(handler) as wire:
+        talk = ask(wire.url, question, question, question, temperature=0.5)
+    assert [type(outcome) for outcome in talk.outcomes] == [Reply] * 3
+    assert len(wire.bodies) == 4
+    assert sent is None or wire.bodies[-1][sent] == 1024
+    assert len(talk.notices) == 1
+
+
+def test_does_not_loop_when_a_parameter_is_refused_that_it_does_not_send() -> None:
+    with serving(lambda *_: error(400, "temperature not supported", param="temperature")) as wire:
+        assert failure(ask(wire.url).outcomes[0]).reason == "bad_request"
+    assert len(wire.bodies) == 2
+
+
+THREE = Question(QUESTION.messages, samples=3)
+
+
+def test_asks_for_no_more_choices_than_once_came_back() -> None:
+    with serving(lambda *_: completion()) as wire:  # n is ignored
+        talk = ask(wire.url, THREE, THREE)
+    assert [len(reply(outcome).answers) for outcome in talk.outcomes] == [1, 1]
+    assert [body.get("n") for body in wire.bodies] == [3, None]
+    assert len(talk.notices) == 1
+
+
+def test_keeps_no_choice_beyond_those_asked() -> None:
+    with serving(lambda *_: completion(choices=completion()["choices"] * 5)) as wire:
+        talk = ask(wire.url, THREE)
+    assert len(reply(talk.outcomes[0]).answers) == 3
+
+
+def test_asks_for_half_as_many_choices_until_it_is_not_refused() -> None:
+    def capped(_: int, body: dict[str, Any]) -> Answer:
+        if body.get("n", 1) > 2:
+            return error(400, "Field 'n': Value must be between 1 <= value <= 2")
+        return completion(choices=completion()["choices"] * body.get("n", 1))
+
+    nine = Question(QUESTION.messages, samples=9)
+    with serving(capped) as wire:
+        talk = ask(wire.url, nine, nine)
+    assert [body["n"] for body in wire.bodies] == [9, 4, 2, 2]
+    assert [len(reply(outcome).answers) for outcome in talk.outcomes] == [2, 2]
+
+
+def test_takes_thinking_parts_refusals_and_odd_usage_as_they_come() -> None:
+    choices: list[dict[str, Any]] = [
+        {"message": {"content": None, "reasoning": "hm"}, "finish_reason": "length"},
+        {"message": {"content": [{"type": "text", "text": "Rating: "}, {"text": "2"}]}, "finish_reason": None},
+        {"message": {"content": None, "refusal": "I cannot"}},
+        {"message": {"content": "\ud800 Rating: 1"}},
+    ]
+    body = completion(choices=choices, usage={"prompt_tokens": "12", "completion_tokens": -1}, model=None, id=None)
+    with serving(lambda *_: web.Response(body=json.dumps(body).encode(), content_type="application/json")) as wire:
+        got = reply(ask(wire.url, Question(QUESTION.messages, samples=4)).outcomes[0])
+    assert [(answer.text, answer.finish_reason, answer.refusal) for answer in got.answers] == [
+        ("", "length", None),
+        ("Rating: 2", None, None),
+        ("", None, "I cannot"),
+        ("? Rating: 1", None, None),
+    ]
+    assert (got.usage.prompt_tokens, got.usage.estimated, got.model) == (12, True, "judge")
+    assert got.usage.completion_tokens  # by the characters of the four
+
+
+def test_names_the_request_as_the_endpoints_log_does() -> None:
+    named = web.json_response(completion(), headers={"x-request-id": "req-7"})
+    with serving(once(named)) as wire:
+        assert reply(ask(wire.url).outcomes[0]).request_id == "req-7"
+
+
+def test_waits_until_the_time_an_endpoint_names() -> None:
+    times = {"retry-after": "Wed, 21 Oct 2015 07:28:25 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}
+    with serving(once(error(429, "slow down", times))) as wire:
+        talk = ask(wire.url)
+    assert 25 <= max(talk.slept) <= 26
+
+
+def test_waits_longer_and_longer_between_tries_but_never_long() -> None:
+    with serving(lambda *_: error(502, "bad gateway")) as wire:
+        talk = ask(wire.url, max_retries=12)
+    ceilings = [min(60, 0.5 * 2**tried) for tried in range(12)]
+    waits: list[float] = []
+    for slept in talk.slept:  # it looks every 2 s whether others are answered
+        if slept < 2:
+            waits.append(slept)
+        else:
+            waits[-1] += slept
+    assert len(waits) == 12
+    assert all(0 <= wait <= ceiling for wait, ceiling in zip(waits, ceilings, strict=True))
+    assert sum(waits) > 20
+
+
+def test_lets_no_call_wait_for_long_where_others_are_answered() -> None:
+    refusals = {number: error(500, "broken") for number in range(20, 30)}
+    refusals[25] = error(503, "later", {"Retry-After": "50"})
+    with serving(lambda number, _: refusals.get(number, completion())) as wire:
+        talk = ask(wire.url, *[QUESTION] * 21, max_retries=10)
+    assert all(isinstance(each, Reply) for each in talk.outcomes)
+    told = [slept for slept in talk.slept if slept >= 2]
+    assert len(talk.slept) == 10
+    assert len(told) == 1  # what the endpoint asks for is kept to, all of it
+    assert 50 <= told[0] <= 51
+
+
+def test_says_each_kind_of_trouble_once() -> None:
+    with serving(lambda *_: error(500, "broken")) as wire:
+        talk = ask(wire.url, QUESTION, QUESTION, max_retries=3)
+    assert len(wire.bodies) == 8
+    assert len(talk.notices) == 1
+
+
+def test_leaves_alone_what_extra_body_says_of_a_parameter() -> None:
+    refusal = error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", param="max_tokens")
+    with serving(once(refusal)) as wire:
+        talk = ask(wire.url, extra_body={"max_tokens": 7, "chat_template_kwargs": {"enable_thinking": False}})
+    assert wire.bodies[0]["max_tokens"] == 7
+    assert wire.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
+    assert (failure(talk.outcomes[0]).reason, len(wire.bodies)) == ("bad_request", 1)
+
+
+def test_shows_and_shortens_a_very_long_wait() -> None:
+    with serving(once(error(429, "slow down", {"retry-after": "7200"}))) as wire:
+        talk = ask(wire.url)
+    assert MAX_HOLD_S <= max(talk.slept) <= MAX_HOLD_S + 1
+    assert len([line for line in talk.notices if "7200" in line and "after 120 s" in line]) == 1

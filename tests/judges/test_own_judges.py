@@ -1,0 +1,316 @@
+"""Judges that others bring: functions from Python, and packages with an entry point."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from robin_cli import judge, open_run
+from robin_cli.judges import registry
+from robin_cli.judges.functions import Checked, FunctionJudge
+from robin_cli.judges.judge import Options
+from robin_cli.judges.metering import Meter, Price
+from robin_cli.model.errors import EndpointError, InputError
+from robin_cli.model.exchange import Answer, Failure, Question, Reply
+from robin_cli.model.plugins import plugins
+from robin_cli.model.records import Usage
+from tests.conftest import robin, robin_afresh, write_pairs
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "robin-judge-length"
+QUESTION = Question([{"role": "user", "content": "Rate this."}])
+
+Messages = list[Mapping[str, str]]
+
+
+def by_length(messages: Messages) -> str:
+    return f"Feedback: counted.\nRating: {len(messages[-1]['content']) % 5}"
+
+
+async def by_length_later(messages: Messages) -> str:
+    await asyncio.sleep(0.001)
+    return by_length(messages)
+
+
+def ask(function: Any, question: Question = QUESTION, price: Price | None = None, **options: Any) -> Reply | Failure:
+    async def asking() -> Reply | Failure:
+        made = Options(model="mine", **options)
+        asked = Checked(FunctionJudge(function, made), made, Meter(price))
+        try:
+            return await asked.ask(question)
+        finally:
+            await asked.aclose()
+
+    return asyncio.run(asking())
+
+
+@pytest.mark.parametrize("function", [by_length, by_length_later])
+def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 6)
+    run = judge(data, attribute="helpfulness", budget=90, judge=function, run=tmp_path / "r", quiet=True)
+
+    assert run.scores()["n"].sum() == 90
+    assert set(run.judgments()["model"]) == {f"{__name__}.{function.__name__}"}
+    assert run.judgments()["completion_tokens"].min() >= 1  # estimated
+    assert run.status()["state"] == "finished"
+
+
+def test_goes_on_with_the_same_function_and_says_how_where_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    run = judge(
+        write_pairs(tmp_path / "p.jsonl", 4), attribute="coherence", budget=40, judge=by_length, run=tmp_path / "r"
+    )
+
+    assert open_run(run.path).resume(budget=60, judge=by_length, quiet=True).scores()["n"].sum() == 60
+    with pytest.raises(InputError, match=r"handed over again: open_run\(.*\)\.resume\(judge=by_length\)"):
+        open_run(run.path).resume(budget=80)
+    with pytest.raises(
+        InputError, match=r"judged by python:.*by_length, now python:.*by_length_later; .*start a new run"
+    ):
+        open_run(run.path).resume(budget=80, judge=by_length_later)
+    with pytest.raises(InputError, match="judge: the run has python:"):
+        judge(
+            tmp_path / "p.jsonl",
+            attribute="coherence",
+            budget=80,
+            model="m",
+            base_url="http://127.0.0.1:9/v1",
+            run=run.path,
+        )
+    done = robin("resume", run.path, "--budget", "80", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "resume(judge=by_length)" in done.stderr
+
+
+def test_tries_again_what_a_function_raises_and_gives_no_rating_for_it(tmp_path: Path) -> None:
+    lock, seen = threading.Lock(), [0]
+
+    def now_and_then(messages: Messages) -> str:
+        with lock:
+            seen[0] += 1
+            number = seen[0]
+        if number % 3 == 0:
+            raise ConnectionError("nobody there, with sk-planted-0123456789")
+        return by_length(messages)
+
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    run = judge(
+        data, attribute="coherence", budget=60, judge=now_and_then, run=tmp_path / "r", concurrency=4, quiet=True
+    )
+    assert run.scores()["n"].sum() == 60
+    assert seen[0] > 85
+    assert "sk-planted" not in "".join(
+        each.read_text(errors="replace") for each in run.path.rglob("*") if each.is_file()
+    )
+
+
+def test_ends_where_a_function_never_answers(tmp_path: Path) -> None:
+    def away(messages: Messages) -> str:
+        raise ValueError("no such program")
+
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    with pytest.raises(
+        EndpointError, match=r"the judge has not answered a single call .ValueError: no such program.; mend the judge"
+    ):
+        judge(data, attribute="coherence", budget=60, judge=away, run=tmp_path / "r", max_retries=0)
+
+
+def test_calls_a_plain_function_by_no_more_threads_than_calls_at_a_time(tmp_path: Path) -> None:
+    lock, at_work, most = threading.Lock(), [0], [0]
+
+    def slow(messages: Messages) -> str:
+        with lock:
+            at_work[0] += 1
+            most[0] = max(most[0], at_work[0])
+        time.sleep(0.01)
+        with lock:
+            at_work[0] -= 1
+        return by_length(messages)
+
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    judge(data, attribute="coherence", budget=60, judge=slow, run=tmp_path / "r", concurrency=3, quiet=True)
+    assert most[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (Reply((), "m", Usage(), None, 0.0), "judge_error"),
+        ("x" * 200_000, "reply_too_long"),
+        (Failure("context_length", "too\nlong"), "context_length"),
+    ],
+    ids=["no answers", "endless", "its own"],
+)
+def test_makes_a_failure_of_what_cannot_be_kept(said: Any, reason: str) -> None:
+    outcome = ask(lambda _: said)
+    assert isinstance(outcome, Failure)
+    assert outcome.reason == reason
+    assert "\n" not in outcome.detail
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply((Answer("Rating: 3", 7),), 5, Usage(-5, 2**80, float("nan")), 5, "soon"),  # type: ignore[arg-type]
+        Reply((Answer("Rating: 3", "\ud800"),), "\ud800", Usage(1.5, -1, -3.0), "\ud800" * 9999, float("nan")),  # type: ignore[arg-type]
+    ],
+)
+def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(reply: Reply, tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    run = judge(data, attribute="helpfulness", budget=8, judge=lambda _: reply, run=tmp_path / "r", quiet=True)
+
+    assert set(open_run(run.path).resume(judge=lambda _: reply, quiet=True).judgments()["rating"]) == {3}
+    rows = run.judgments()
+    assert (rows["prompt_tokens"] >= 0).all()
+    assert (rows["completion_tokens"] >= 0).all()
+    assert not (rows["cost_usd"] < 0).any()
+    assert rows["request_id"].str.len().max() < 1000
+
+
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize("later", [False, True])
+def test_ends_and_says_why_where_a_judge_raises_what_ends_programs(
+    raised: type[BaseException], later: bool, tmp_path: Path
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+
+    def ends(_messages: Messages) -> str:
+        raise raised
+
+    async def ends_later(_messages: Messages) -> str:
+        raise raised
+
+    with pytest.raises(EndpointError, match="mend the judge"):
+        judge(
+            data,
+            attribute="helpfulness",
+            budget=8,
+            judge=ends_later if later else ends,
+            run=tmp_path / "r",
+            quiet=True,
+            max_retries=0,
+        )
+
+
+def test_says_that_an_answer_is_text() -> None:
+    with pytest.raises(EndpointError, match="gave int, not text; return the answer as a str"):
+        ask(lambda _: 3)
+
+
+def test_keeps_no_more_answers_than_were_asked_for_and_counts_all_of_them() -> None:
+    three = Reply((Answer("Rating: 3\ud800"),) * 3, "m", Usage(prompt_tokens=10), "id", 0.0)
+    outcome = ask(lambda _: three, price=Price(given=(1e6, 0.0)))
+    assert isinstance(outcome, Reply)
+    assert [answer.text for answer in outcome.answers] == ["Rating: 3?"]
+    assert outcome.usage.cost_usd == 10.0
+
+
+def test_waits_for_a_function_no_longer_than_the_timeout() -> None:
+    async def never(messages: Messages) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    outcome = ask(never, timeout_s=0.01)
+    assert isinstance(outcome, Failure)
+    assert (outcome.reason, "--timeout" in outcome.detail) == ("timeout", True)
+
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Puts a package with a judge where Python finds it."""
+    site = tmp_path / "site"
+    monkeypatch.syspath_prepend(site)
+
+    def put(package: str, code: str, name: str, found: str = "judge") -> None:
+        module = package.replace("-", "_")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        info = site / f"{module}-1.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{module}.py").write_text(code, encoding="utf-8")
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n", encoding="utf-8")
+        (info / "entry_points.txt").write_text(f"[robin.judges]\n{name} = {module}:{found}\n", encoding="utf-8")
+        plugins.cache_clear()
+
+    yield put
+    plugins.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise RuntimeError('no licence')", ": RuntimeError: no licence"),
+        ("judge = 3", ": TypeError: it is int: neither a Judge nor a function"),
+        ("other = 3", ": AttributeError"),
+    ],
+)
+def test_names_the_package_whose_judge_is_broken(install: Install, code: str, said: str) -> None:
+    install("robin-broken", code, "broken")
+    with pytest.raises(
+        InputError, match="--judge broken: the package robin-broken, which adds broken, failed"
+    ) as raised:
+        registry.judge_named("broken", Options("m"))
+    assert said in str(raised.value)
+    assert str(raised.value).endswith("pip uninstall robin-broken")
+
+
+def test_says_which_judges_there_are_and_which_two_have_one_name(install: Install) -> None:
+    install("robin-one", "def judge(messages): return ''", "twin")
+    install("robin-two", "def judge(messages): return ''", "twin")
+    with pytest.raises(InputError, match=r"robin-one and robin-two both add twin. Uninstall one"):
+        registry.check_known("twin")
+    with pytest.raises(
+        InputError, match=r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
+    ):
+        registry.check_known("twim")
+
+
+def test_a_package_adds_a_judge_that_robin_uses_by_name(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
+    install = [sys.executable, "-m", "pip", "install", *offline, "--target", str(site), str(EXAMPLE)]
+    subprocess.run(install, check=True, timeout=300)
+    write_pairs(tmp_path / "pairs.jsonl", 6)
+    found = {"PYTHONPATH": str(site)}
+    arguments = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "60", "--run", "r", "-o", "scores.csv")
+
+    done = robin_afresh(*arguments, "--judge", "length", cwd=tmp_path, **found)
+    assert done.returncode == 0, done.stderr
+    assert pd.read_csv(tmp_path / "scores.csv")["n"].sum() == 60
+    assert set(open_run(tmp_path / "r").judgments()["model"]) == {"length"}
+
+    done = robin_afresh(*arguments, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", cwd=tmp_path, **found)
+    assert done.returncode == 2
+    assert "judge: the run has length, now openai" in done.stderr
+    done = robin_afresh("resume", "r", "--budget", "80", cwd=tmp_path, **found)
+    assert done.returncode == 0, done.stderr
+    assert open_run(tmp_path / "r").scores()["n"].sum() == 80
+
+    (tmp_path / "robin.toml").write_text('judge = "length"\n', encoding="utf-8")
+    done = robin_afresh(*arguments[:-4], "--run", "other", cwd=tmp_path, **found)
+    assert done.returncode == 2
+    assert "may not choose a judge; give --judge yourself" in done.stderr
+
+
+def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 3)
+    code = (
+        "import robin_cli, threading\n"
+        "def stuck(messages):\n"
+        "    threading.Event().wait()\n"
+        "robin_cli.judge('pairs.jsonl', attribute='coherence', budget=9, judge=stuck, run='r', timeout=0.01, max_retries=0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "the judge has not answered" in done.stderr or "the endpoint has not answered" in done.stderr

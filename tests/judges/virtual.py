@@ -1,0 +1,201 @@
+"""Virtual time: an event loop whose clock jumps to the next thing that is due, and servers with limits that live on it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import selectors
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from robin_cli.dispatch.limiter import Limiter, Permit
+
+T = TypeVar("T")
+
+
+class _Selector(selectors.SelectSelector):
+    """Never waits: what would have been waited is added to the time."""
+
+    now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(0)
+        if not events and timeout:
+            self.now_s += timeout
+        return events
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop that takes no time."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now_s
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run ``main`` in virtual time."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.close()
+
+
+def _lognormal(cv: float) -> Callable[[random.Random], float]:
+    sigma = math.sqrt(math.log(1 + cv**2))
+    return lambda generator: generator.lognormvariate(-(sigma**2) / 2, sigma)
+
+
+# Factors of the latency, of mean 1. By a cv of 1 some calls take ten times as long as others.
+SWINGS: dict[str, Callable[[random.Random], float]] = {
+    "not at all": lambda _: 1.0,
+    "a little": _lognormal(0.3),
+    "much": _lognormal(1.0),
+    "in two ways": lambda generator: 4.0 if generator.random() < 0.1 else 2 / 3,
+}
+
+
+@dataclass
+class Server:
+    """Answers after ``latency_s`` or so, and refuses what is more than it takes.
+
+    ``slots``: at most so many at a time, more are refused; ``workers``: more wait. ``slowed``: each that is worked on slows
+    all by this part of ``latency_s``. ``bucket``: (size, refilled a second); ``window``: (requests, seconds), used up and
+    given anew. ``retry_after``: None, seconds, or "exact". ``swings``: how latencies differ, see ``SWINGS``. ``cold_s``: for
+    about so long all takes four times as long. ``at_random``: this part of all requests is refused.
+    """
+
+    latency_s: float = 0.2
+    slots: int | None = None
+    workers: int | None = None
+    slowed: float = 0.0
+    swings: str = "a little"
+    cold_s: float = 0.0
+    bucket: tuple[float, float] | None = None
+    window: tuple[int, float] | None = None
+    at_random: float = 0.0
+    retry_after: float | str | None = None
+    answered: list[float] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(1)
+        self._busy = self._working = 0
+        self._tokens, self._filled_at = (self.bucket or (0.0, 0.0))[0], 0.0
+        self._window = -1
+        self._in_window = 0
+        self._queue = asyncio.Semaphore(self.workers or 10**9)
+
+    def work_with(self, workers: int) -> None:
+        """From now on so many are worked on at a time; those who wait go on waiting where they are."""
+        self._queue = asyncio.Semaphore(workers)
+
+    async def request(self) -> tuple[bool, float | None]:
+        """Whether it is answered, and the Retry-After if it is not."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0.002 * self._random.random())
+        wait_s = self._too_much(loop.time())
+        if wait_s is not None:
+            self.refused.append(loop.time())
+            await asyncio.sleep(0.002)
+            return False, wait_s if self.retry_after == "exact" else self.retry_after  # type: ignore[return-value]
+        self._busy += 1
+        async with self._queue:
+            await self._work(SWINGS[self.swings](self._random) * self.latency_s)
+        self._busy -= 1
+        self.answered.append(loop.time())
+        return True, None
+
+    async def _work(self, seconds: float) -> None:
+        if self.cold_s:
+            seconds *= 1 + 3 * math.exp(-asyncio.get_running_loop().time() / self.cold_s)
+        if not self.slowed:
+            await asyncio.sleep(seconds)
+            return
+        self._working += 1
+        for _ in range(5):  # as the others come and go
+            await asyncio.sleep(seconds / 5 * (1 + self.slowed * self._working))
+        self._working -= 1
+
+    def _too_much(self, now_s: float) -> float | None:
+        if self.at_random and self._random.random() < self.at_random:
+            return 0.0
+        if self.slots is not None and self._busy >= self.slots:
+            return 0.0
+        if self.bucket is not None:
+            size, rate = self.bucket
+            self._tokens = min(size, self._tokens + (now_s - self._filled_at) * rate)
+            self._filled_at = now_s
+            if self._tokens < 1:
+                return (1 - self._tokens) / rate
+            self._tokens -= 1
+        if self.window is not None:
+            requests, length_s = self.window
+            number = int(now_s // length_s)
+            if number != self._window:
+                self._window, self._in_window = number, 0
+            if self._in_window >= requests:
+                return (number + 1) * length_s - now_s
+            self._in_window += 1
+        return None
+
+
+async def load(server: Server, limiter: Limiter, seconds: float) -> None:
+    """Ask ``server`` as a run does, by as many callers as the limiter lets in, for so long."""
+    loop = asyncio.get_running_loop()
+    callers = [asyncio.create_task(_call_for_ever(server, limiter)) for _ in range(limiter.ceiling)]
+    await asyncio.sleep(seconds - loop.time())
+    for caller in callers:
+        caller.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
+
+
+async def watch(server: Server, limiter: Limiter, answers: int) -> list[tuple[float, int]]:
+    """Ask ``server`` until so many answers came; of every request its time and how many were under way with it."""
+    loop = asyncio.get_running_loop()
+    starts: list[tuple[float, int]] = []
+    done = asyncio.Event()
+
+    async def call() -> None:
+        while True:
+            permit = await limiter.acquire()
+            starts.append((loop.time(), limiter.under_way))
+            await _request(server, limiter, permit)
+            if len(server.answered) >= answers:
+                done.set()
+
+    callers = [asyncio.create_task(call()) for _ in range(limiter.ceiling)]
+    await done.wait()
+    for caller in callers:
+        caller.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
+    return starts
+
+
+async def _call_for_ever(server: Server, limiter: Limiter) -> None:
+    generator = random.Random(2)
+    while True:
+        permit = await limiter.acquire()
+        tries = 0
+        while not await _request(server, limiter, permit):
+            tries += 1
+            longest_s = 4.0 if limiter.adapts else 60.0
+            await asyncio.sleep(generator.random() * min(longest_s, 0.5 * 2**tries))
+            permit = await limiter.acquire()
+
+
+async def _request(server: Server, limiter: Limiter, permit: Permit) -> bool:
+    limiter.charge(permit, 0)
+    answered, after_s = await server.request()
+    limiter.release(permit)
+    if answered:
+        limiter.succeeded(permit)
+    else:
+        limiter.throttled(permit, retry_after_s=after_s)
+    return answered

@@ -1,1 +1,0 @@
-"""Tests of judging: what a judge is asked and what its answer says."""

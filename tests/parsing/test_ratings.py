@@ -1,0 +1,683 @@
+"""What robin reads out of a judge's answer, shape by shape, and what holds for every text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robin_cli.model.records import UNPARSED_REASONS, Scale
+from robin_cli.parsing.ratings import parse_rating
+
+FIVE = Scale(0, 4)
+SEVEN = Scale(1, 7)
+HUNDRED = Scale(0, 100)
+SIGNED = Scale(-2, 2)
+
+
+def read(text: str | None, scale: Scale = FIVE, *, finish_reason: str | None = None) -> int | str | None:
+    """The rating, or the reason there is none."""
+    rating = parse_rating(text, scale, finish_reason=finish_reason)
+    return rating.reason if rating.value is None else rating.value
+
+
+RATED = [
+    # as asked
+    ("Feedback: Clear and correct.\nRating: 3", 3),
+    ("Rating: 0", 0),
+    ("Rating: 4\n", 4),
+    ("\n\n  Rating: 2  \n\n", 2),
+    # case, spaces and colons
+    ("rating: 3", 3),
+    ("RATING: 3", 3),
+    ("RaTiNg:3", 3),
+    ("Rating : 3", 3),
+    ("Rating:\t3", 3),
+    ("Rating:\xa03", 3),
+    ("Rating:\u30003", 3),
+    ("Rating：3", 3),
+    ("Rating ： ３", 3),
+    ("Rating﹕3", 3),
+    ("Rating= 3", 3),
+    ("Rating 3", 3),
+    ("Rating - 3", 3),
+    ("Rating – 3", 3),
+    ("Rating — 3", 3),
+    ("Rating—3", 3),
+    ("Rating → 3", 3),
+    ("Rating is 3", 3),
+    ("Rating is: 3", 3),
+    # list marks and quote marks
+    ("- Rating: 3", 3),
+    ("* Rating: 3", 3),
+    ("+ Rating: 3", 3),
+    ("• Rating: 3", 3),
+    ("– Rating: 3", 3),
+    ("2. Rating: 3", 3),
+    ("2) Rating: 3", 3),
+    ("(2) Rating: 3", 3),
+    ("b) Rating: 3", 3),
+    ("12.\u200b Rating: 3", 3),
+    ("> Rating: 3", 3),
+    ("> > **Rating:** 3", 3),
+    ("1. Feedback: fine\n2. Rating: 3", 3),
+    # headings, emphasis, code, tables
+    ("# Rating: 3", 3),
+    ("### **Rating: 3**", 3),
+    ("**Rating:** 3", 3),
+    ("**Rating**: 3", 3),
+    ("**Rating: 3**", 3),
+    ("***Rating:*** ***3***", 3),
+    ("__Rating__: 3", 3),
+    ("_Rating: 3_", 3),
+    ("**_Rating: 3_**", 3),
+    ("Rating: **3**", 3),
+    ("Rating: *3*.", 3),
+    ("Rating: `3`", 3),
+    ("`Rating: 3`", 3),
+    ("```\nFeedback: fine\nRating: 3\n```", 3),
+    ("| Rating | 3 |", 3),
+    ("Rating\\: 3", 3),
+    ("⭐ Rating: 3", 3),
+    # quotation marks and brackets
+    ('Rating: "3"', 3),
+    ("Rating: '3'", 3),
+    ("Rating: “3”", 3),
+    ("Rating: „3“", 3),
+    ("Rating: «3»", 3),
+    ("Rating: ‘3’.", 3),
+    ("Rating: 「3」", 3),
+    ('"Rating: 3"', 3),
+    ("“Rating”: 3", 3),
+    ("[Rating: 3]", 3),
+    ("[Rating]: 3", 3),
+    ("Rating: [3]", 3),
+    ("Rating: [[3]]", 3),
+    ("[[Rating: 3]]", 3),
+    ("Rating: (3)", 3),
+    ("Rating (3)", 3),
+    ("Rating [3/4]", 3),
+    ("Rating: {3}", 3),
+    ("Rating: <3>", 3),
+    ("<Rating: 3>", 3),
+    ("<rating>3</rating>", 3),
+    ("Rating: 【3】", 3),
+    ("Rating: （3）", 3),
+    ('{\n  "feedback": "fine",\n  "rating": 3\n}', 3),
+    ('{"Rating": "3"}', 3),
+    # out of the high end
+    ("Rating: 3/4", 3),
+    ("Rating: 3 / 4", 3),
+    ("Rating: **3**/4", 3),
+    ("Rating: **3** / **4**", 3),
+    ("Rating: 3／4", 3),
+    ("Rating: 3/4.0", 3),
+    ("Rating: 4/4", 4),
+    ("Rating: 0/4", 0),
+    ("Rating: 3 out of 4", 3),
+    ("Rating: 3 Out Of 4.", 3),
+    ("Rating: 3 (out of 4)", 3),
+    ("Rating: 3 of 4", 3),
+    ("Rating: 3 stars out of 4", 3),
+    ("Rating: 3★/4", 3),
+    ("Rating: 3 points (out of 4)", 3),
+    ("Rating: 3 out of a possible 4", 3),
+    ("Rating: 3 out of a maximum of 4", 3),
+    ("Rating: 3 on a scale of 0 to 4", 3),
+    ("Rating: 3 (scale: 0-4)", 3),
+    ("Rating: 4.0/4", 4),
+    # the stated scale is not the rating
+    ("Rating (0-4): 3", 3),
+    ("Rating (0–4): 3", 3),
+    ("Rating [0-4]: 3", 3),
+    ("**Rating (0-4):** 3", 3),
+    ("**Rating** (0 to 4): 3", 3),
+    ("Rating (out of 4): 3", 3),
+    ("Rating out of 4: 3", 3),
+    ("Rating (/4): 3", 3),
+    ("Rating（0-4）：3", 3),
+    ("Rating (0 = bad, 4 = good): 3", 3),
+    ("Rating (0 = bad (really), 4 = good): 3", 3),
+    ("Rating (helpfulness) (0-4): 3", 3),
+    ("Rating (4): 3", 3),
+    ("Rating: 3 (0-4)", 3),
+    ("Rating on a scale of 0 to 4: 3", 3),
+    ("Rating on a scale from 0-4: 3", 3),
+    ("Rating for style: 3", 3),
+    ("Rating for response 2: 3", 3),
+    ("Rating of the response: 3", 3),
+    ("Rating scale: 0-4\nRating: 3", 3),
+    ("Rating: 3\nRating scale: 0-4", 3),
+    # the word score
+    ("Rating: Score 3", 3),
+    ("Rating: score: 3", 3),
+    ("Rating: Score of 3", 3),
+    ("Rating: **Score 3**: mostly right", 3),
+    ("Rating score: 3", 3),
+    ("Rating: [Score 3]", 3),
+    # integral decimals and other digits
+    ("Rating: 3.0", 3),
+    ("Rating: 3.00", 3),
+    ("Rating: 03", 3),
+    ("Rating: +3", 3),
+    ("Rating: ３", 3),
+    ("Rating: ３．０", 3),
+    ("Rating: ٣", 3),
+    ("Rating: 3\ufe0f\u20e3", 3),
+    ("Rating: 3分", 3),
+    # a full stop or an explanation after it
+    ("Rating: 3.", 3),
+    ("Rating: 3。", 3),
+    ("Rating: 3!", 3),
+    ("Rating: 3.)", 3),
+    ("Rating: 3, mostly right", 3),
+    ("Rating: 3 because 2 of 4 points are covered", 3),
+    ("Rating: 3, as 2 of 4 points are covered", 3),
+    ("Rating: 3. Of 4 claims 2 are right.", 3),
+    ("Rating: 3 - good, but 2 errors", 3),
+    ("Rating: 3 — 2 of 4 claims hold", 3),
+    ("Rating: 3: good", 3),
+    ("Rating: 3 (good; not 4)", 3),
+    ("Rating: 3 (2 of 4)", 3),
+    ("Rating: 3 (3-4 would do as well)", 3),
+    ("Rating: 3 out of a possible four", 3),
+    ("Rating: 3 = good", 3),
+    ("Rating: 3 points", 3),
+    ("Rating: 3⭐", 3),
+    ("Rating: 3<br>", 3),
+    # which line speaks
+    ("Rating: 3\nThe answer names 2 of 4 causes.", 3),
+    ("Rating: 3\nRating: 3", 3),
+    ("Rating: 3\n\n**Rating: 3/4**", 3),
+    ("Rating: Score of the response\n\nFeedback: fine\nRating: 3", 3),
+    ("Rating: <your rating>\nRating: 3", 3),
+    ("Rating:\nRating: 3", 3),
+    ("### Rating\nRating: 3", 3),
+    ("Rating: 3\nRating explanation: it has 2 flaws", 3),
+    ("My rating: 1\nRating: 3", 3),
+    ("~~Rating: 2~~\nRating: 3", 3),
+    ("Rating: 3\n</rating>", 3),
+    ("Score: 1\nRating: 3", 3),
+    # line ends
+    ("Feedback: a\r\nRating: 3\r\n", 3),
+    ("Feedback: a\rRating: 3\r", 3),
+    ("Feedback: a\u2028Rating: 3", 3),
+    ("Feedback: a\u2029Rating: 3\x85", 3),
+    ("Feedback: a\x0bRating: 3\x0c", 3),
+    # what stands around unseen
+    ("\ufeffRating: 3", 3),
+    ("\u200bRating:\u200b3\u200b", 3),
+    ("\x00Rating: 3\x00", 3),
+    ("Feedback: \ud800\nRating: 3 \udfff", 3),
+]
+
+UNRATED = [
+    # missing: no rating line, or no number in the last one
+    ("The response is good.", "missing"),
+    ("3", "missing"),
+    ("Feedback: it deserves a 3.", "missing"),
+    ("Feedback: fine. Rating: 3", "missing"),
+    ("Final rating: 3", "missing"),
+    ("My rating is 3", "missing"),
+    ("Ratings: 4", "missing"),
+    ("Ratingless 4", "missing"),
+    ("Rating4: 3", "missing"),
+    ("Rating's 3", "missing"),
+    ("Rating scale: 4", "missing"),
+    ("Rating criteria: 1. accuracy", "missing"),
+    ("Rating", "missing"),
+    ("Rating:", "missing"),
+    ("### Rating\n3", "missing"),
+    ("Rating:\n3", "missing"),
+    ("Rating: N/A", "missing"),
+    ("Rating: none", "missing"),
+    ("Rating: three", "missing"),
+    ("Rating: Score of the response", "missing"),
+    ("Rating: <an integer from 0 to 4>", "missing"),
+    ("Rating: I would give it a 3", "missing"),
+    ("Rating: ⭐⭐⭐", "missing"),
+    ("Rating: ~3", "missing"),
+    ("Rating: <3", "missing"),
+    ("Rating: - 3", "missing"),
+    ("Rating: --3", "missing"),
+    ("Rating (3): good", "missing"),
+    ("Rating (0-4)", "missing"),
+    ("Rating (0-4):", "missing"),
+    ("Rating (0 = bad, 4 = good)", "missing"),
+    ("Rating (0 = bad (really), 4", "missing"),
+    ("Rating: 3\nRating: N/A", "missing"),
+    ("Rating: 3\nRating:", "missing"),
+    ("~~Rating: 3~~", "missing"),
+    ("</rating> 3", "missing"),
+    ("Feedback: fine\\nRating: 3", "missing"),
+    ("\x1b[1mRating: 3\x1b[0m", "missing"),
+    ("\x00", "missing"),
+    # out of range: a number, and not one on this scale
+    ("Rating: 5", "out_of_range"),
+    ("Rating: 33", "out_of_range"),
+    ("Rating: -1", "out_of_range"),
+    ("Rating: −1", "out_of_range"),
+    ("Rating: –1", "out_of_range"),
+    ("Rating -3", "out_of_range"),
+    ("Rating: -3/4", "out_of_range"),
+    ("Rating: 8/10", "out_of_range"),
+    ("Rating: 3/5", "out_of_range"),
+    ("Rating: 3/10", "out_of_range"),
+    ("Rating: 3 / **10**", "out_of_range"),
+    ("Rating: 3 out of 5", "out_of_range"),
+    ("Rating: 3 (out of 10)", "out_of_range"),
+    ("Rating: 3 of 5 stars", "out_of_range"),
+    ("Rating: 3 stars out of 10", "out_of_range"),
+    ("Rating: 3★/5", "out_of_range"),
+    ("Rating: 3 (out of a total of 10)", "out_of_range"),
+    ("Rating: 3 on a scale of 1 to 10", "out_of_range"),
+    ("Rating on a scale of 1 to 10: 3", "out_of_range"),
+    ("Rating: 3 on a scale from 1-5", "out_of_range"),
+    ("Rating: 3 (scale 1-5)", "out_of_range"),
+    ("Rating (1-5): 3", "out_of_range"),
+    ("Rating (out of 10): 3", "out_of_range"),
+    ("Rating: 3.5/5", "out_of_range"),
+    ("Rating: 7\nRating: 7", "out_of_range"),
+    ("Rating: " + "9" * 10_000, "out_of_range"),
+    ("Rating: 3/" + "4" * 10_000, "out_of_range"),
+    # not an integer
+    ("Rating: 3.5", "not_an_integer"),
+    ("Rating: 3,5", "not_an_integer"),
+    ("Rating: 4,0", "not_an_integer"),
+    ("Rating: 1,000", "not_an_integer"),
+    ("Rating: 3.5/4", "not_an_integer"),
+    ("Rating: **3.5**", "not_an_integer"),
+    ("Rating: 3．5", "not_an_integer"),
+    ("Rating: ٣٫٥", "not_an_integer"),
+    ("Rating: 3.25.", "not_an_integer"),
+    ("Rating: 2.999", "not_an_integer"),
+    ("Rating: .5", "not_an_integer"),
+    ("Rating: 3½", "not_an_integer"),
+    ("Rating: 3 ½", "not_an_integer"),
+    ("Rating: 3²", "not_an_integer"),
+    ("Rating: 3%", "not_an_integer"),
+    ("Rating: 3+", "not_an_integer"),
+    ("Rating: 3rd of the answers", "not_an_integer"),
+    ("Rating: 3e0", "not_an_integer"),
+    ("Rating: 0x3", "not_an_integer"),
+    ("Rating: 3:1 odds", "not_an_integer"),
+    ("Rating: 3.0.1 beta", "not_an_integer"),
+    # ambiguous: a range, two numbers, two lines
+    ("Rating: 0-4", "ambiguous"),
+    ("Rating: 3-4", "ambiguous"),
+    ("Rating: 3–4", "ambiguous"),
+    ("Rating: 3 - 4", "ambiguous"),
+    ("Rating: 3 – 4 points", "ambiguous"),
+    ("Rating: 3—4", "ambiguous"),
+    ("Rating: **3** - **4**", "ambiguous"),
+    ("Rating: 3~4", "ambiguous"),
+    ("Rating: 3..4", "ambiguous"),
+    ("Rating: 3 to 4", "ambiguous"),
+    ("Rating: 3to4", "ambiguous"),
+    ("Rating: 3 or 4", "ambiguous"),
+    ("Rating: 3 or maybe a 4", "ambiguous"),
+    ("Rating: 3, or 4", "ambiguous"),
+    ("Rating: 3 (or 4)", "ambiguous"),
+    ("Rating: 3 or higher", "ambiguous"),
+    ("Rating: 3? Or 4?", "ambiguous"),
+    ("Rating: 3 and 4", "ambiguous"),
+    ("Rating: 3 & 4", "ambiguous"),
+    ("Rating: 3 -> 4", "ambiguous"),
+    ("Rating: 3 → 4", "ambiguous"),
+    ("Rating: 3.5-4", "ambiguous"),
+    ("Rating: 3/4 - 4/4", "ambiguous"),
+    ("Rating: 3-4/4", "ambiguous"),
+    ("Rating: 3, 4", "ambiguous"),
+    ("Rating: 3 4", "ambiguous"),
+    ("Rating: 3; 4.", "ambiguous"),
+    ("Rating: 3 (4)", "ambiguous"),
+    ("Rating: 2 3/4", "ambiguous"),
+    ("Rating: 3/4/4", "ambiguous"),
+    ("Rating: 2 + 1 = 3", "ambiguous"),
+    ("Rating: 0 = bad, 4 = good", "ambiguous"),
+    ("Rating: 0 (bad) to 4 (good)", "ambiguous"),
+    ("Rating: 0 (bad), 1 (poor), 2 (fair)", "ambiguous"),
+    ("Rating: 0: bad, 1: poor, 2: fair", "ambiguous"),
+    ("Rating: 2024-01-03", "ambiguous"),
+    ("Rating: 3\nRating: 4", "ambiguous"),
+    ("Rating: 3\nFeedback: or rather\nRating: 2", "ambiguous"),
+    ("Rating: 3\nRating: 7", "ambiguous"),
+    ("Rating: 7\nRating: 3", "ambiguous"),
+    ("Rating: 7\nRating: 8", "ambiguous"),
+    ("Rating: 3\nRating: 3.5", "ambiguous"),
+    ("Rating: 3/4\nRating: 3/10", "ambiguous"),
+    ("Rating: 0-4\nRating: 3", "ambiguous"),
+    ("Rating for style: 2\nRating for facts: 3", "ambiguous"),
+    # empty
+    (None, "empty"),
+    ("", "empty"),
+    (" \r\n\t\u3000", "empty"),
+]
+
+OTHER_SCALES = [
+    ("Rating: 7", SEVEN, 7),
+    ("Rating: 7/7", SEVEN, 7),
+    ("Rating (1-7): 5", SEVEN, 5),
+    ("Rating: 0", SEVEN, "out_of_range"),
+    ("Rating: 3/4", SEVEN, "out_of_range"),
+    ("Rating: 85", HUNDRED, 85),
+    ("Rating: 85/100", HUNDRED, 85),
+    ("Rating: 100.", HUNDRED, 100),
+    ("Rating: 8.5/10", HUNDRED, "out_of_range"),
+    ("Rating: 1,00", HUNDRED, "not_an_integer"),
+    ("Rating: 1 00", HUNDRED, "ambiguous"),
+    ("Rating: 85%", HUNDRED, "not_an_integer"),
+    ("Rating: -1", SIGNED, -1),
+    ("Rating: −2", SIGNED, -2),
+    ("Rating: +2", SIGNED, 2),
+    ("Rating: -0", SIGNED, 0),
+    ("Rating (-2 to 2): -1", SIGNED, -1),
+    ("Rating: -2-2", SIGNED, "ambiguous"),
+    ("Rating: -2 to -1", SIGNED, "ambiguous"),
+    ("Rating: -3", SIGNED, "out_of_range"),
+]
+
+REASONED = [
+    ("<think>Rating: 1</think>Rating: 3", 3),
+    ("<think>\nRating: 1\n</think>\n\nFeedback: fine\nRating: 3", 3),
+    ("<THINK>\nRating: 1\n</Think>\nRating: 3", 3),
+    ("Rating: 1 may do.\n</think>\nRating: 3", 3),
+    ("<think>a</think>\nRating: 1\n</think>\nRating: 3", 3),
+    ("<think>a <think> b</think>\nRating: 3", 3),
+    ("Rating: 3\n<think>Rating: 1</think>", 3),
+    ("Rating: 3\n<think>\nRating: 1", 3),
+    ("Rating: <think>hm</think>3", 3),
+    ("Rating: 1<think>hm</think>0", "ambiguous"),
+    ("My <think>hm</think>Rating: 3", "missing"),
+    ("<think>\nRating: 3\n</think>", "missing"),
+    ("<think>\nRating: 3", "missing"),
+    ("Rating: 3\n</think>", "missing"),
+    ("<think></think>", "missing"),
+    ("<thinking>\nRating: 1\n</thinking>\nRating: 3", "ambiguous"),
+]
+
+CUT = [
+    # no full rating line
+    (None, "truncated"),
+    ("", "truncated"),
+    ("Feedback: The answer is", "truncated"),
+    ("<think>\nRating: 3\n", "truncated"),
+    ("Feedback: fine\nRat", "truncated"),
+    ("Feedback: fine\nRating", "truncated"),
+    ("Feedback: fine\nRating: ", "truncated"),
+    ("Rating: Score", "truncated"),
+    ("Rating: N/A\n", "truncated"),
+    ("Rating: 3\nRating:", "truncated"),
+    # the number could have gone on
+    ("Rating: 1", "truncated"),
+    ("Rating: 3", "truncated"),
+    ("Rating: 3.", "truncated"),
+    ("**Rating: 3**", "truncated"),
+    ("**_Rating: 3_**", "truncated"),
+    ("Rating: 3 ", "truncated"),
+    ("Rating: 3/4", "truncated"),
+    ("Rating: 3 o", "truncated"),
+    ("Rating: 3 out of ", "truncated"),
+    ("Rating: 3 out of a possible", "truncated"),
+    ("Rating: 3 points on a scale of 1", "truncated"),
+    ("Rating: 3\nRating: 3", "truncated"),
+    ("Rating: 7", "truncated"),
+    # it could not
+    ("Rating: 3\n", 3),
+    ("Rating: 3\r\n", 3),
+    ("Rating: 3\u2028", 3),
+    ("Rating: 3 because the", 3),
+    ("Rating: 3, as it leaves out", 3),
+    ("Rating: 3\nThis is because", 3),
+    ("Rating: 3\nfoo Rating: 3", 3),
+    ("Rating: 7\nas", "out_of_range"),
+    ("Rating: 3.5\nas", "not_an_integer"),
+    ("Rating: 3-4 as it see", "ambiguous"),
+]
+
+REFUSALS = [
+    "I'm sorry, but I can't assist with that.",
+    "I’m sorry, but I can’t help with that request.",
+    "I am sorry, I cannot rate this.",
+    "I'm really sorry, but I'm unable to evaluate this response.",
+    "I'm afraid I can't do that.",
+    "Sorry, but I can't help with that.",
+    "Sorry, I can't comply.",
+    "I apologize, but I cannot provide a rating for this content.",
+    "My apologies, but I'm not able to discuss this.",
+    "As an AI language model, I cannot judge this.",
+    "As a large language model, I am unable to do so.",
+    "Unfortunately, I can't rate this response.",
+    "I can't assist with that.",
+    "I cannot fulfill this request.",
+    "I won't engage with this.",
+    "I'm unable to help with that.",
+    "I must decline.",
+    "I'm sorry, but I must respectfully decline.",
+    "**I'm sorry, but I can't assist.**",
+    "<think>this is harmful</think>\n\nI'm sorry, but I can't assist with that.",
+]
+
+NO_REFUSALS = [
+    "I can't find any flaw in this response.",
+    "I cannot stress enough how good this is.",
+    "I'm sorry to say that the response is wrong.",
+    "Sorry, the response is wrong.",
+    "Feedback: I'm sorry, but I can't assist with that.",
+    "The response says: I'm sorry, but I can't assist with that.",
+    "Unfortunately, the response is wrong.",
+    "As an AI language model would say, it is good.",
+    "I'm sorry, but I can't help with that.\nRating: N/A",
+]
+
+FEEDBACK = [
+    ("Feedback: Clear.\nRating: 3", "Clear."),
+    ("Feedback: Clear.\nAnd correct.\n\nRating: 3\nBye", "Clear.\nAnd correct."),
+    ("Feedback:\nClear.\n\nShort.\nRating: 3", "Clear.\n\nShort."),
+    ("**Feedback:** *Very* clear.\n**Rating:** 3", "*Very* clear."),
+    ("**Feedback**: Clear.\n**Rating**: 3", "Clear."),
+    ("### Feedback\nClear.\n### Rating: 3", "Clear."),
+    ("1. feedback：Clear.\n2. rating：3", "Clear."),
+    ("- `Feedback`: Clear.", "Clear."),
+    ("Feedback: A.\nFeedback: B.\nRating: 3", "A.\nFeedback: B."),
+    ("Feedback: (here)\nRating: (here)\nFeedback: Clear.\nRating: 3", "Clear."),
+    ("Feedback: Clear.\nRating: 3\nRating: 3", "Clear."),
+    ("Rating: 3\nFeedback: Clear.\nBye", "Clear.\nBye"),
+    ("Feedback: Clear.\nRating: 3\nFeedback: Anew.", "Clear."),
+    ("<think>Feedback: Hm.</think>Feedback: Clear.\nRating: 3", "Clear."),
+    ("Feedback: Clear but cut", "Clear but cut"),
+    ("Feedback:\nRating: 3", ""),
+    ("Clear.\nRating: 3", ""),
+    ("Feedbacks: Clear.\nRating: 3", ""),
+    ("My feedback: Clear.\nRating: 3", ""),
+    ("Feedback is hard.\nRating: 3", ""),
+    ("", ""),
+    (None, ""),
+]
+
+
+@pytest.mark.parametrize(("text", "rating"), RATED)
+def test_reads_a_rating_in_any_dress(text: str, rating: int) -> None:
+    assert read(text) == rating
+
+
+@pytest.mark.parametrize(("text", "reason"), UNRATED)
+def test_says_why_there_is_no_rating(text: str | None, reason: str) -> None:
+    assert read(text) == reason
+
+
+@pytest.mark.parametrize(("text", "scale", "expected"), OTHER_SCALES)
+def test_reads_ratings_on_any_scale(text: str, scale: Scale, expected: int | str) -> None:
+    assert read(text, scale) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), REASONED)
+def test_does_not_read_reasoning(text: str, expected: int | str) -> None:
+    assert read(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), CUT)
+def test_reads_a_cut_answer_only_if_its_rating_line_is_full(text: str | None, expected: int | str) -> None:
+    assert read(text, finish_reason="length") == expected
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_knows_a_refusal_by_its_opening(text: str) -> None:
+    assert read(text) == "refused"
+
+
+@pytest.mark.parametrize("text", NO_REFUSALS)
+def test_does_not_take_plain_talk_for_a_refusal(text: str) -> None:
+    assert read(text) == "missing"
+
+
+def test_reads_the_rating_that_follows_an_apology() -> None:
+    assert read("I'm sorry, but I can't see how this helps.\nRating: 0") == 0
+
+
+@pytest.mark.parametrize("text", [None, "", "Rating: 3"])
+def test_believes_the_endpoint_that_an_answer_was_refused_or_filtered(text: str | None) -> None:
+    assert parse_rating(text, FIVE, refusal="I can't help with that.").reason == "refused"
+    assert parse_rating(text, FIVE, finish_reason="content_filter").reason == "filtered"
+    assert parse_rating(text, FIVE, finish_reason="content_filter", refusal="No.").reason == "filtered"
+
+
+def test_takes_an_empty_refusal_for_none() -> None:
+    assert parse_rating("Rating: 3", FIVE, finish_reason="stop", refusal="").value == 3
+
+
+@pytest.mark.parametrize(("text", "feedback"), FEEDBACK)
+def test_keeps_the_feedback_without_its_label(text: str | None, feedback: str) -> None:
+    assert parse_rating(text, FIVE).feedback == feedback
+
+
+LONG = 300_000
+HEADS = ["", "Rating", "Rating:", "Rating: 3", "Rating: 3 or", "Rating (", "Rating of", "Feedback"]
+FILLINGS = [
+    " ", "*", "(", ")", "()", "(a)", "((a)", "1", "1.", "1-", "1 to ", "/1", "of 1 ", "<", "<1", "<think>", "</think>",
+    "\n", "\r", "-", "=", "1=", ":", ", ", "1, ", "or a ", "a ", "to ", "I am ", "sorry ", "Rating ", "\x00", "\ud800",
+    "１", "“", "Rating:\n", "Rating: 3\n", "rating: 1 2\n", "Feedback:\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("filling", FILLINGS)
+def test_gets_through_any_length_of_anything(filling: str) -> None:
+    def filled(head: str, size: int) -> str:
+        return head + filling * (size // len(filling)) + "x"
+
+    parts = "\n".join(filled(head, LONG // len(HEADS)) for head in HEADS)
+    lines = "\n" in filling or "\r" in filling
+    for text in [parts] if lines else [parts, filled("Rating: 3", LONG), filled("I'm sorry", LONG)]:
+        assert parse_rating(text, FIVE, finish_reason="length").reason in (None, *UNPARSED_REASONS)
+        assert lines or parse_rating(text, FIVE).reason in (None, *UNPARSED_REASONS)
+
+
+# a busy machine is no reason to fail
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+SCALES = st.builds(lambda low, width: Scale(low, low + width), st.integers(-20, 20), st.integers(1, 100))
+ENDINGS = st.sampled_from([None, "stop", "length", "content_filter", "tool_calls", "\ud800"])
+ANYTHING = st.text(alphabet=st.characters(exclude_categories=()))
+PIECES = [
+    "Rating", "rating", "RATING", "Feedback", "score", "is", "for", "of", "out of", "or", "to", "scale", "stars", "N/A",
+    "because", ":", "：", " ", "\n", "\r\n", "\u2028", "*", "**", "_", "`", "> ", "- ", "1. ", "#", "|", "~~", '"', "“",
+    "(", ")", "[", "]", "<", ">", "<think>", "</think>", "0", "1", "3", "4", "10", "３", "²", "½", ".5", ",5", ".0",
+    "-", "–", "—", "−", "+", "/", "/4", "=", "%", "...", "~", "\x00", "\ud800", "\ufeff", "\u200b",
+    "I'm sorry, but I can't", "Rating: 3", "\nRating: ", "\nRating (0-4): ",
+]  # fmt: skip
+FRAGMENTS = st.lists(st.sampled_from(PIECES) | ANYTHING).map("".join)
+TEXTS = st.one_of(ANYTHING, FRAGMENTS)
+
+
+def without_rating_lines(text: str) -> str:
+    """The text with a word put before Rating wherever it comes first in a line, and without tags of reasoning."""
+    text = re.sub("think", "thank", text, flags=re.IGNORECASE)
+    return "".join(re.sub("rating", "my rating", line, flags=re.IGNORECASE) for line in text.splitlines(keepends=True))
+
+
+@settings(UNHURRIED, max_examples=200)
+@given(text=st.none() | TEXTS, scale=SCALES, finish_reason=ENDINGS, refusal=st.none() | ANYTHING)
+def test_gives_a_rating_on_the_scale_or_a_known_reason(
+    text: str | None, scale: Scale, finish_reason: str | None, refusal: str | None
+) -> None:
+    rating = parse_rating(text, scale, finish_reason=finish_reason, refusal=refusal)
+    if rating.value is None:
+        assert rating.reason in UNPARSED_REASONS
+    else:
+        assert rating.reason is None
+        assert scale.low <= rating.value <= scale.high
+
+
+BEFORE = ["", "  ", "- ", "* ", "• ", "> ", "1. ", "2) ", "### ", "**", "_", "`", '"', "“", "[", "\ufeff", "> - **"]
+LABELS = [
+    "Rating",
+    "rating",
+    "RATING",
+    "**Rating**",
+    "Rating ({low}-{high})",
+    "Rating (out of {high})",
+    "Rating for style",
+]
+COLONS = [": ", ":", " : ", "：", ":** ", ":\t", ": Score ", ": score: ", ": \u200b"]
+NUMBERS = [
+    "{k}", "{k}.0", "{k}/{high}", "{k} / {high}", "{k} out of {high}", "**{k}**", "`{k}`", '"{k}"', "“{k}”", "[{k}]",
+    "[[{k}]]", "({k})", "<{k}>", "{k} ({low}-{high})", "{k} (out of {high})", "**{k}**/{high}",
+]  # fmt: skip
+AFTER = [
+    "",
+    ".",
+    "**",
+    "**.",
+    " ",
+    "!",
+    ", mostly right",
+    " because 2 of 4 hold",
+    ". It has 3 flaws.",
+    " — good",
+    "\nBye 1.",
+    "\r\n",
+]
+
+
+@settings(UNHURRIED, max_examples=150)
+@given(
+    data=st.tuples(*map(st.sampled_from, (BEFORE, LABELS, COLONS, NUMBERS, AFTER))),
+    scale=st.builds(lambda low, width: Scale(low, low + width), st.integers(0, 20), st.integers(1, 100)),
+    place=st.integers(0, 100),
+    full_width=st.booleans(),
+)
+def test_reads_every_rating_back_from_every_dress(
+    data: tuple[str, ...], scale: Scale, place: int, full_width: bool
+) -> None:
+    k = scale.low + place % scale.levels
+    digits = str(k).translate({ord("0") + digit: ord("０") + digit for digit in range(10)}) if full_width else str(k)
+    text = "".join(data).format(k=digits, low=scale.low, high=scale.high)
+    assert read(text, scale) == k
+    assert read(f"Feedback: fine\n{text}", scale) == k
+
+
+@UNHURRIED
+@given(text=TEXTS.map(without_rating_lines), scale=SCALES, finish_reason=ENDINGS)
+def test_reads_no_rating_where_no_line_starts_with_rating(text: str, scale: Scale, finish_reason: str | None) -> None:
+    assert parse_rating(text, scale, finish_reason=finish_reason).value is None
+
+
+@UNHURRIED
+@given(before=TEXTS.map(without_rating_lines), said=TEXTS, scale=SCALES, finish_reason=ENDINGS)
+def test_reads_the_same_whatever_stands_before_the_rating_lines(
+    before: str, said: str, scale: Scale, finish_reason: str | None
+) -> None:
+    answer = "Rating:" + re.sub("think", "thank", said, flags=re.IGNORECASE)
+    assert read(f"{before}\n{answer}", scale, finish_reason=finish_reason) == read(
+        answer, scale, finish_reason=finish_reason
+    )
+
+
+@UNHURRIED
+@given(said=TEXTS, k=st.integers(0, 4), other=st.integers(-100, 100))
+def test_never_picks_one_of_two_lines_that_differ(said: str, k: int, other: int) -> None:
+    expected = k if k == other else "ambiguous"
+    middle = without_rating_lines(said)
+    assert read(f"Rating: {other}\n{middle}\nRating: {k}") == expected

@@ -1,0 +1,142 @@
+"""Answers in JSON: what is read out of them, and what is asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.model.records import Scale
+from robin_cli.parsing.ratings import parse_rating, rating_place
+from robin_cli.parsing.structured import follows, grammar_of, parse_answer, place_of_rating, request_of
+
+FIVE = Scale(0, 4)
+
+
+def read(text: str, **told: str) -> tuple[int | None, str | None, str]:
+    found = parse_answer(text, FIVE, answer_format="json_schema", **told)
+    return found.value, found.reason, found.feedback
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "reason"),
+    [
+        ('{"feedback": "fine", "rating": 3}', 3, None),
+        ('```json\n{"feedback": "fine", "rating": 3}\n```', 3, None),
+        ('<think>{"rating": 1}</think>\n{"feedback": "fine", "rating": 3}', 3, None),
+        ('{"feedback": "fine", "rating": 3.0}', 3, None),
+        ('{"feedback": "fine", "rating": "3"}', 3, None),
+        ('{"feedback": "fine", "rating": 3.5}', None, "not_an_integer"),
+        ('{"feedback": "fine", "rating": true}', None, "not_an_integer"),
+        ('{"feedback": "fine", "rating": NaN}', None, "not_an_integer"),
+        ('{"feedback": "fine", "rating": [3]}', None, "not_an_integer"),
+        ('{"feedback": "fine", "rating": 5}', None, "out_of_range"),
+        ('{"feedback": "fine", "rating": Infinity}', None, "not_an_integer"),
+        ('{"feedback": "fine", "rating": null}', None, "missing"),
+        ('{"feedback": "the rating is 3"}', None, "missing"),
+        ('{"rating": 3, "rating": 4}', None, "ambiguous"),
+        ('{"rating": 3, "rating": 3}', 3, None),
+        ('{"rating": 3, "parts": [{"rating": 1}, {"rating": 2}]}', 3, None),
+        ('{"rating": 3, "part": {"rating": 1, "rating": 2}}', None, "ambiguous"),
+        ('```JSON\n{"rating": 3}```', 3, None),
+        ('{"rating": 0}', 0, None),
+        ('{"rating": 4}', 4, None),
+        ('{"rating": -1}', None, "out_of_range"),
+        ('{"rating": " -1 "}', None, "out_of_range"),
+        ('{"rating": "three"}', None, "not_an_integer"),
+        ('{"rating": "1234567890"}', None, "not_an_integer"),
+        ("[" * 100_000, None, "missing"),
+        ("", None, "empty"),
+        ("Feedback: fine\nRating: 2", 2, None),  # the endpoint took the schema, and let the judge write as it likes
+        ("I think 3", None, "missing"),
+    ],
+)
+def test_reads_the_rating_of_an_object(text: str, value: int | None, reason: str | None) -> None:
+    assert read(text)[:2] == (value, reason)
+
+
+def test_says_why_an_answer_that_is_no_object_has_no_rating() -> None:
+    assert read('{"feedback": "it goes on and', finish_reason="length")[1] == "truncated"
+    assert read('{"rating": 3}', finish_reason="content_filter")[1] == "filtered"
+    assert read('{"rating": 3}', refusal="I will not")[1] == "refused"
+    assert read('{"feedback": " fine ", "rating": 3}')[2] == "fine"
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ('{"rating": 3}', 11),
+        ('{"rating" : "-1"}', 13),
+        ('{"feedback": "\\"rating\\": 3", "rating":2}', 39),
+        ('{"part": {"rating": 1}, "rating": 2}', None),  # which of two is meant cannot be told from the text
+        ('{"rating": null}', None),
+    ],
+)
+def test_finds_the_rating_of_an_object_in_its_text(text: str, at: int | None) -> None:
+    assert place_of_rating(text, answer_format="json_schema") == at
+
+
+def test_finds_the_rating_of_an_object_only_where_one_was_asked_for() -> None:
+    assert place_of_rating('{"feedback": "fine", "rating": 3}', answer_format="text") is None
+    assert place_of_rating("Feedback: fine\nRating: 3", answer_format="json_schema") == 23
+
+
+@pytest.mark.parametrize(
+    ("text", "answer_format", "does"),
+    [
+        ("Rating: 3", "text", True),
+        ('{"rating": 3}', "json_schema", True),
+        ('<think>{}</think> {"feedback": "a"}', "json_schema", True),
+        ("[3]", "json_schema", False),
+        ("{" * 1_000_000, "json_schema", False),
+        ('{"x": [' + "{}, " * 998 + "{}]}", "json_schema", True),
+        ('{"x": [' + "{}, " * 999 + "{}]}", "json_schema", False),  # of more than a thousand objects none is read
+        ("Rating: 3", "json_schema", False),
+        ("Feedback: fine\nRating: -1\n", "grammar", True),
+        ("<think>so</think>Feedback: fine\nRating: 3", "grammar", True),
+        ("Feedback: fine\n\nRating: 3", "grammar", False),
+        ("Well. Feedback: fine\nRating: 3", "grammar", False),
+    ],
+)
+def test_tells_whether_an_answer_has_the_structure_that_was_asked_for(
+    text: str, answer_format: str, *, does: bool
+) -> None:
+    assert follows(text, answer_format) is does
+
+
+def test_asks_for_the_ratings_of_the_scale_and_nothing_else() -> None:
+    schema = request_of("json_schema", FIVE)["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["rating"]["enum"] == [0, 1, 2, 3, 4]
+    assert request_of("text", FIVE) == {}
+    assert grammar_of(Scale(9, 11)).endswith('rating ::= "9" | "10" | "11"\n')
+
+
+@given(st.text(), st.integers(0, 4))
+def test_round_trips_any_feedback_and_finds_the_rating_in_it(feedback: str, rating: int) -> None:
+    for text in (
+        json.dumps({"feedback": feedback, "rating": rating}),
+        f'{{"rating":{rating},"x":{json.dumps(feedback)}}}',
+    ):
+        assert read(text)[0] == rating
+        at = place_of_rating(text, answer_format="json_schema")
+        assert at is None or text[at] == str(rating)
+
+
+@given(st.text(alphabet="Rating: 3.04\n<think/>*`x-", max_size=60))
+def test_finds_the_number_that_the_parser_read(text: str) -> None:
+    found = parse_rating(text, FIVE)
+    at = rating_place(text)
+    if found.value is not None and at is not None:
+        assert text[at:].lstrip("-0").startswith(str(found.value).lstrip("0"))
+
+
+@pytest.mark.parametrize(
+    "text", ["Rating: 3", "<think>Rating: 1</think>Feedback: a\r\n**Rating:** 3/4", "Rating (0-4): 3\n\nBye"]
+)
+def test_finds_the_number_after_reasoning_and_marks(text: str) -> None:
+    at = rating_place(text)
+    assert at is not None
+    assert text[at] == "3"
+    assert rating_place("no number. Rating: none") is None

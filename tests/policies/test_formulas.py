@@ -1,0 +1,377 @@
+"""The policies' formulas by value, each computed another way: from the ratings themselves, by direct sums or by scipy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import MODES, Setup
+from robin_cli.policies.own.dirichlet import Dirichlet
+from robin_cli.policies.own.robin import Robin
+from robin_cli.policies.own.robin_hood import RobinHood, practice_constant, smallest_theory_budget, theory_warm_up
+from robin_cli.policies.own.two_priors import TwoPriors
+from robin_cli.policies.own.uniform import Uniform
+from robin_cli.policies.prior import Warm, prior_variances, warm_policy
+from robin_cli.policies.registry import POLICIES, make_policy, policy_named
+
+SCALES = [Scale(0, 4), Scale(1, 5), Scale(1, 10), Scale(-2, 2)]
+scaled_ratings = st.sampled_from(SCALES).flatmap(
+    lambda scale: st.tuples(st.just(scale), st.lists(st.integers(scale.low, scale.high), min_size=1, max_size=40))
+)
+
+
+def sums(ratings: list[float] | list[int]) -> tuple[float, float, float]:
+    """n, Σx and Σx²."""
+    return float(len(ratings)), float(sum(ratings)), float(sum(x * x for x in ratings))
+
+
+def columns(arms: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """n, Σx and Σx² of each arm."""
+    n, total, total_sq = np.array([sums(each) for each in arms]).T
+    return n, total, total_sq
+
+
+def even_variance(scale: Scale) -> float:
+    return float(np.var(np.arange(scale.low, scale.high + 1)))
+
+
+# what one more call does, by objective: σ²/k is the variance of a mean of k ratings
+EFFECT = {"worst-case": lambda v, k: v / k, "mean-error": lambda v, k: v / k - v / (k + 1)}
+
+
+@pytest.mark.parametrize("objective", EFFECT)
+def test_robin_asks_where_the_mean_is_least_certain(objective: str) -> None:
+    policy = Robin(np.array([0.3, 2.0]), objective)
+    for n, pending in itertools.product((1.0, 7.0), (0.0, 3.0)):
+        assert policy.priority(n, pending, 5.0, 9.0, 1) == pytest.approx(EFFECT[objective](2.0, n + pending))
+    assert policy.warm_up == 1
+
+
+def test_uniform_asks_the_arm_with_the_fewest_calls() -> None:
+    keys = {
+        (n, pending): Uniform().priority(n, pending, 5.0, 9.0, 0) for n in (1.0, 2.0, 5.0) for pending in (0.0, 3.0)
+    }
+    assert sorted(keys, key=lambda key: -keys[key]) == sorted(keys, key=sum)
+
+
+@pytest.mark.parametrize("objective", EFFECT)
+@given(ratings=st.lists(st.integers(1, 5), min_size=21, max_size=40), pending=st.integers(0, 9))
+def test_robin_hood_takes_the_upper_confidence_bound_of_the_variance(
+    objective: str, ratings: list[int], pending: int
+) -> None:
+    policy = RobinHood(c=19.85, warm_up=20, objective=objective)
+    n, total, total_sq = sums(ratings)
+    # the bound is the variance that would be seen as σ̂² if it fell short by its share √(c/n)
+    bound = policy.estimate(n, total, total_sq)
+    assert bound - math.sqrt(19.85 / n) * bound == pytest.approx(np.var(ratings), abs=1e-12)
+    assert policy.priority(n, float(pending), total, total_sq, 0) == pytest.approx(
+        EFFECT[objective](bound, n + pending)
+    )
+
+
+def test_robin_hoods_constants_are_those_of_the_paper() -> None:
+    assert practice_constant(0.007) == pytest.approx(19.85, abs=0.005)
+    for delta in (0.007, 0.3):
+        policy = RobinHood.of(Setup(5, 1000, SCALES[0], delta=delta))
+        assert math.exp(-policy.c / 4) == pytest.approx(delta)
+        # a bound needs n > c: the first whole number above it
+        assert policy.warm_up == next(n for n in itertools.count(1) if n > policy.c)
+
+
+def test_robin_hoods_constants_of_theorem_2_leave_each_bound_its_share_of_delta() -> None:
+    for arms, budget, delta in ((10, 20_000, 0.1), (3, 5000, 0.007)):
+        t0 = next(t for t in itertools.count(1) if 4 * arms * budget * math.exp(-t / 16) <= delta)
+        assert theory_warm_up(arms, budget, delta) == t0
+        policy = RobinHood.of(Setup(arms, budget, SCALES[0], delta=delta, mode="theory"))
+        assert policy.warm_up == t0
+        assert 4 * arms * budget * math.exp(-policy.c / 4) == pytest.approx(delta)
+
+
+@pytest.mark.parametrize("arms", [1, 3, 10])
+def test_finds_the_smallest_budget_for_the_theory(arms: int) -> None:
+    smallest = next(budget for budget in itertools.count(arms) if arms * theory_warm_up(arms, budget, 0.05) <= budget)
+    assert smallest_theory_budget(arms, 0.05) == smallest
+    assert RobinHood.of(Setup(arms, smallest, SCALES[0], delta=0.05, mode="theory")).warm_up * arms <= smallest
+    with pytest.raises(InputError, match=f"{smallest} calls at the least; raise the budget"):
+        RobinHood.of(Setup(arms, smallest - 1, SCALES[0], delta=0.05, mode="theory"))
+
+
+@pytest.mark.parametrize("delta", [0.0, -0.1, 1.0000001, float("nan")])
+def test_refuses_a_failure_probability_that_is_none(delta: float) -> None:
+    with pytest.raises(InputError, match=r"for example 0\.007"):
+        RobinHood.of(Setup(3, 100, SCALES[0], delta=delta))
+    assert RobinHood.of(Setup(3, 100, SCALES[0], delta=1.0)).warm_up == 1
+
+
+def dirichlet_variance(ratings: list[int], scale: Scale, mass: float = 2.0) -> float:
+    """E[Σ p x² − (Σ p x)²] by the first two moments of a Dirichlet distribution, summed over pairs of levels."""
+    levels = range(scale.low, scale.high + 1)
+    alpha = {x: ratings.count(x) + mass / scale.levels for x in levels}
+    whole = sum(alpha.values())
+    mean_square = sum(alpha[x] / whole * x * x for x in levels)
+    square_of_mean = sum(
+        x * y * alpha[x] * (alpha[y] + (x == y)) / (whole * (whole + 1)) for x in levels for y in levels
+    )
+    return mean_square - square_of_mean
+
+
+@pytest.mark.parametrize("objective", EFFECT)
+@given(drawn=scaled_ratings)
+def test_dirichlet_takes_the_posterior_mean_of_the_variance(objective: str, drawn: tuple[Scale, list[int]]) -> None:
+    scale, ratings = drawn
+    policy = Dirichlet(scale.low, scale.high, objective)
+    expected = dirichlet_variance(ratings, scale)
+    assert policy.estimate(*sums(ratings)) == pytest.approx(expected)
+    assert policy.priority(sums(ratings)[0], 2.0, *sums(ratings)[1:], 0) == pytest.approx(
+        EFFECT[objective](expected, len(ratings) + 2)
+    )
+    assert policy.warm_up == 1
+
+
+def two_priors(ratings: list[int], scale: Scale, pooled: float, alike: float) -> float:
+    """As the docstring says it: the geometric mean of the two estimates, drawn toward g."""
+    squares = float(np.var(ratings) * len(ratings))
+    usual = (squares + 8 * pooled) / stats.chi2.ppf(0.1, len(ratings) - 1 + 8)
+    return (1 - alike) * stats.gmean([dirichlet_variance(ratings, scale), usual]) + alike * pooled
+
+
+@pytest.mark.parametrize("objective", EFFECT)
+@given(drawn=scaled_ratings, pooled=st.floats(0.01, 4), alike=st.sampled_from([0.0, 0.3, 1.0]))
+def test_two_priors_takes_the_mean_of_what_is_rare_and_what_is_usual(
+    objective: str, drawn: tuple[Scale, list[int]], pooled: float, alike: float
+) -> None:
+    scale, ratings = drawn
+    policy = TwoPriors(scale.low, scale.high, objective, pooled=pooled, alike=alike)
+    expected = two_priors(ratings, scale, pooled, alike)
+    # the quantile of χ² is Wilson and Hilferty's: within 0.5 % of scipy's from 8 degrees of freedom on
+    assert policy.estimate(*sums(ratings)) == pytest.approx(expected, rel=0.003)
+    n, total, total_sq = sums(ratings)
+    assert policy.priority(n, 2.0, total, total_sq, 0) == pytest.approx(EFFECT[objective](expected, n + 2), rel=0.003)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_two_priors_begins_with_the_variance_of_an_even_draw(scale: Scale) -> None:
+    policy = make_policy("two-priors", Setup(3, 100, scale))
+    assert isinstance(policy, TwoPriors)
+    assert policy.warm_up == 1
+    ratings = [scale.low, scale.high, scale.high]
+    assert policy.estimate(*sums(ratings)) == pytest.approx(
+        two_priors(ratings, scale, even_variance(scale), 0.0), rel=0.003
+    )
+
+
+def two_fits(arms: list[list[int]], evidence: float, even: float) -> tuple[float, float]:
+    """g and h as the docstring has them, from the ratings of each arm."""
+    several = [np.array(each) for each in arms if len(each) > 1]
+    squares = np.concatenate([each - each.mean() for each in several]) if several else np.empty(0)
+    freedom = sum(len(each) - 1 for each in several)
+    if not freedom:
+        return even, 0.0
+    g = (float(squares @ squares) + evidence * even) / (freedom + evidence)
+    g = max(g, 0.001 * even)
+    scatter = np.mean([(len(each) - 1) * (each.var(ddof=1) / g - 1) ** 2 for each in several])
+    cv_squared = max(0.0, scatter - 2) / max(1.0, freedom / len(several))
+    return g, max(0.0, 1 - cv_squared) * freedom / (freedom + evidence)
+
+
+some_arms = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=12), min_size=1, max_size=8)
+
+
+@given(arms=some_arms, evidence=st.sampled_from([0.0, 8.0]))
+def test_two_priors_learns_from_all_arms_how_much_ratings_vary_and_how_alike_arms_are(
+    arms: list[list[int]], evidence: float
+) -> None:
+    policy = TwoPriors(1, 5, evidence=evidence).fitted(*columns(arms))
+    pooled, alike = two_fits(arms, evidence, even_variance(SCALES[1]))
+    assert policy.pooled == pytest.approx(pooled)
+    assert policy.alike == pytest.approx(alike)
+
+
+def test_two_priors_fits_each_of_several_runs_by_itself() -> None:
+    rng = np.random.default_rng(2)
+    runs = [[rng.integers(1, high + 1, 5).tolist() for _ in range(6)] for high in (2, 3, 5)]
+    n, total, total_sq = (np.stack(each) for each in zip(*map(columns, runs), strict=True))
+    together = TwoPriors(1, 5, evidence=3.0).fitted(n, total, total_sq)
+    expected = np.array([two_fits(run, 3.0, even_variance(SCALES[1])) for run in runs])
+    np.testing.assert_allclose(np.array([together.pooled, together.alike]).T, expected)
+    estimates = together.estimate(n, total, total_sq)
+    for k, run in enumerate(runs):
+        alone = TwoPriors(1, 5, evidence=3.0).fitted(*columns(run))
+        np.testing.assert_allclose(estimates[k], alone.estimate(n[k], total[k], total_sq[k]))
+
+
+def test_two_priors_tells_arms_that_are_alike_from_arms_that_are_not() -> None:
+    rng = np.random.default_rng(3)
+
+    def alike(cv: float) -> float:
+        true = rng.gamma(1 / cv**2, cv**2, 20_000) if cv else np.ones(20_000)
+        x = rng.normal(0.0, np.sqrt(true)[:, None], (20_000, 40))
+        policy = TwoPriors(0, 4).fitted(np.full(20_000, 40.0), x.sum(axis=1), (x * x).sum(axis=1))
+        return float(cast("float", policy.alike))
+
+    assert alike(0.0) == pytest.approx(1.0, abs=0.02)
+    # h = 1 − CV², with what the square of a noisy s² adds to CV² at n = 40: (1 + CV²) 2/39
+    assert alike(0.5) == pytest.approx(1 - 0.25 * (1 + 2 / 39), abs=0.04)
+    assert alike(1.5) == 0.0
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "two-priors"])
+@pytest.mark.parametrize("weight", [8.0, 4.0])
+@pytest.mark.parametrize("objective", EFFECT)
+def test_a_prior_counts_as_ratings_of_the_arms_own_mean_and_of_its_prior_variance(
+    name: str, weight: float, objective: str
+) -> None:
+    scale, ratings = SCALES[2], [3, 9, 4, 4]
+    setup = Setup(3, 100, scale, objective=objective)
+    prior = np.array([0.5, 3.0, 1.0])
+    policy = warm_policy(name, setup, prior, weight=weight)
+    assert isinstance(policy, Warm)
+    cold: Any = make_policy(name, setup)
+    for arm in range(3):
+        # before the first fit: the mean of the priors is the level, and half of what sets an arm apart is believed
+        spread = math.sqrt(prior.mean() + 0.5 * (prior[arm] - prior.mean()))
+        half = int(weight / 2)
+        mean = sum(ratings) / 4
+        expected = cold.estimate(*sums([*ratings, *[mean - spread] * half, *[mean + spread] * half]))
+        n, total, total_sq = sums(ratings)
+        told = policy.priority(n, 3.0, total, total_sq, arm)
+        assert told == pytest.approx(EFFECT[objective](expected, n + 3))
+
+
+def test_a_prior_for_robin_hood_counts_as_its_warm_up_but_for_one_rating() -> None:
+    prior = np.array([0.5, 3.0, 1.0])
+    policy = warm_policy("robin-hood", Setup(3, 100, SCALES[0]), prior)
+    assert isinstance(policy, Warm)
+    assert (policy.weight, policy.warm_up) == (19.0, 1)
+    assert warm_policy("robin-hood", Setup(3, 100, SCALES[0]), prior, weight=7.5).warm_up == 13
+    two = warm_policy("two-priors", Setup(3, 100, SCALES[0]), prior)
+    assert isinstance(two, Warm)
+    assert (two.weight, two.warm_up) == (8.0, 1)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_prior_that_says_nothing_varies_is_not_believed_to_the_letter(scale: Scale) -> None:
+    policy = warm_policy("dirichlet", Setup(2, 100, scale), np.zeros(2))
+    assert isinstance(policy, Warm)
+    assert policy.relative.tolist() == [1.0, 1.0]
+    assert policy.prior_level == policy.level == pytest.approx(even_variance(scale) / 1000)
+    one = warm_policy("dirichlet", Setup(2, 100, scale), np.array([0.0, 3.0]))
+    assert isinstance(one, Warm)
+    assert one.relative.tolist() == [0.001, 2.0]  # shares of the mean
+    assert one.level == 1.5
+
+
+def fit_by_least_squares(warm: Warm, arms: list[list[int]]) -> tuple[float, float, float]:
+    """g, r̄ and the slope of s²/g on r: a straight line by weighted least squares, with the first guess as a measurement."""
+    several = [(r, each) for r, each in zip(warm.relative.tolist(), arms, strict=True) if len(each) > 1]
+    w = np.array([len(each) - 1 for _, each in several], dtype=np.float64)
+    r = np.array([share for share, _ in several])
+    s_squared = np.array([np.var(each, ddof=1) for _, each in several])
+    pooled = (w @ s_squared + 8 * warm.prior_level) / (w.sum() + 8)
+    center = float(np.average(r, weights=w))
+    first = 0.5 / (1 + 0.5 * (center - 1))
+    rows = np.concatenate([np.stack([np.ones_like(r), r - center], axis=1) * np.sqrt(w)[:, None], [[0, math.sqrt(8)]]])
+    values = np.concatenate([s_squared / pooled * np.sqrt(w), [first * math.sqrt(8)]])
+    return float(pooled), center, float(np.linalg.lstsq(rows, values)[0][1])
+
+
+def test_a_prior_is_trusted_by_the_slope_of_the_variances_on_it() -> None:
+    rng = np.random.default_rng(6)
+    inside = 0
+    for _ in range(40):
+        arms = [rng.integers(3 - d, 4 + d, rng.integers(1, 14)).tolist() for d in rng.integers(0, 3, 12)]
+        prior = np.array([np.var(each) for each in arms]) * rng.gamma(2, 0.5, 12) + 0.1
+        warm = warm_policy("dirichlet", Setup(12, 1000, SCALES[1]), prior)
+        assert isinstance(warm, Warm)
+        fitted = warm.fitted(*columns(arms))
+        pooled, center, slope = fit_by_least_squares(warm, arms)
+        b, level = cast("float", fitted.trust), cast("float", fitted.level)
+        assert 0 <= b <= 1
+        assert level * (1 + b * (center - 1)) == pytest.approx(pooled)
+        if 0 < b < 1:
+            inside += 1
+            assert b / (1 + b * (center - 1)) == pytest.approx(slope)
+        else:
+            reached = 1 / center  # of b = 1, the steepest line that the level allows
+            assert slope >= reached - 1e-12 if b else slope <= 0
+    assert inside > 10
+
+
+def test_a_prior_is_trusted_wholly_where_no_trust_makes_as_steep_a_line() -> None:
+    # all that varies is the one arm of which the prior said so, on ten times the level of the prior and more
+    arms = [[1, 5] * 6, [2] * 3, [4] * 3, *([3] for _ in range(7))]
+    prior = np.array([1e-3, *[0.0] * 9])
+    warm = warm_policy("dirichlet", Setup(10, 1000, SCALES[1]), prior)
+    assert isinstance(warm, Warm)
+    pooled, center, slope = fit_by_least_squares(warm, arms)
+    assert slope * (center - 1) > 1  # b = m / (1 − m (r̄ − 1)) has no answer
+    fitted = warm.fitted(*columns(arms))
+    assert fitted.trust == 1.0
+    assert fitted.level == pytest.approx(pooled / center)
+
+
+def test_a_prior_is_fitted_to_a_single_difference() -> None:
+    arms = [[1, 5], [3], [2]]
+    warm = warm_policy("dirichlet", Setup(3, 100, SCALES[1]), np.array([2.0, 0.5, 0.5]))
+    assert isinstance(warm, Warm)
+    pooled, center, slope = fit_by_least_squares(warm, arms)
+    fitted = warm.fitted(*columns(arms))
+    b = cast("float", fitted.trust)
+    assert b / (1 + b * (center - 1)) == pytest.approx(slope)
+    assert cast("float", fitted.level) * (1 + b * (center - 1)) == pytest.approx(pooled)
+
+
+def test_each_policy_names_the_theorem_that_bounds_its_error() -> None:
+    bounds = {(name, mode): policy_named(name).theorem(mode) for name in POLICIES for mode in MODES}
+    assert {key: theorem for key, theorem in bounds.items() if theorem is not None} == {
+        ("robin", "practice"): 1,
+        ("robin", "theory"): 1,
+        ("robin-hood", "theory"): 2,
+    }
+
+
+def test_a_prior_is_fitted_to_each_of_several_runs_by_itself() -> None:
+    rng = np.random.default_rng(7)
+    prior = rng.gamma(2, 0.5, 12)  # of two runs of six arms
+    both = warm_policy("two-priors", Setup(6, 1000, SCALES[1]), prior)
+    assert isinstance(both, Warm)
+    runs = [[rng.integers(1, 6, 7).tolist() for _ in range(6)] for _ in range(2)]
+    n, total, total_sq = (np.stack(each) for each in zip(*map(columns, runs), strict=True))
+    fitted = both.fitted(n, total, total_sq)
+    rows = np.arange(12).reshape(2, 6)
+    keys = fitted.priority(n, np.zeros((2, 6)), total, total_sq, rows)
+    for k in range(2):
+        one = warm_policy("two-priors", Setup(6, 1000, SCALES[1]), prior)
+        assert isinstance(one, Warm)
+        alone = Warm(one.inner, one.relative[rows[k]], 8.0, 1, one.prior_level, one.level).fitted(
+            n[k], total[k], total_sq[k]
+        )
+        expected = alone.priority(n[k], np.zeros(6), total[k], total_sq[k], np.arange(6))
+        np.testing.assert_allclose(keys[k], expected)
+
+
+def test_a_prior_is_not_changed_by_arms_asked_once() -> None:
+    warm = warm_policy("dirichlet", Setup(3, 100, SCALES[0]), np.array([0.5, 3.0, 1.0]))
+    assert isinstance(warm, Warm)
+    fitted = warm.fitted(np.ones(3), np.array([1.0, 2, 3]), np.array([1.0, 4, 9]))
+    assert fitted.trust == pytest.approx(0.5)
+    assert fitted.level == pytest.approx(1.5)
+
+
+def test_an_earlier_run_says_how_much_each_arm_varies_with_four_ratings_of_the_usual() -> None:
+    arms = [[1, 5, 3], [2, 2], [4], [1, 2, 2, 2, 5]]
+    several = [np.array(each) for each in arms]
+    pooled = sum(len(each) * each.var() for each in several) / sum(len(each) - 1 for each in several)
+    expected = [(each.var() * len(each) + 4 * pooled) / (len(each) - 1 + 4) for each in several]
+    np.testing.assert_allclose(prior_variances(*columns(arms)), expected)
+    assert np.isnan(prior_variances(*columns([[4], [3]]))).all()

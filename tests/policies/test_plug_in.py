@@ -1,0 +1,128 @@
+"""A policy of another package: installed, named in an entry point, and then like robin's own."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from robin_cli.model.errors import InputError
+from robin_cli.model.plugins import plugins
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
+from tests.analysis.test_simulation import check_asks_the_same_arms
+from tests.conftest import DEMO, ROOT, judging, robin_afresh
+
+EXAMPLE = ROOT / "examples" / "robin-policy-shrinkage"
+POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the example installed into it, without a network."""
+    folder = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", folder, EXAMPLE], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def importable(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(site)
+    plugins.cache_clear()
+    importlib.invalidate_caches()
+    yield
+    sys.modules.pop("robin_policy_shrinkage", None)
+    plugins.cache_clear()
+
+
+def test_simulates_and_judges_by_a_policy_that_a_package_brings(site: Path, tmp_path: Path, replay_url: str) -> None:
+    names = ("--schedulers", "uniform,shrinkage", "--limit", "60", "--runs", "4", "--budget", "1500")
+    simulated = robin_afresh("simulate", POOL, *names, cwd=tmp_path, PYTHONPATH=str(site))
+    assert simulated.returncode == 0, simulated.stderr
+    table = pd.read_csv(io.StringIO(simulated.stdout))
+    assert set(table["scheduler"]) == {"uniform", "shrinkage"}
+    assert (table["wce_mean"] > 0).all()
+
+    command = judging(replay_url, DEMO / "pairs.jsonl", 1500, "--scheduler", "shrinkage", "--run", "r")
+    judged = robin_afresh(*command, cwd=tmp_path, PYTHONPATH=str(site))
+    assert judged.returncode == 0, judged.stderr
+    n = pd.read_csv(io.StringIO(judged.stdout))["n"]
+    assert n.sum() == 1500
+    assert n.max() > 2 * n.min()  # it adapts
+    assert robin_afresh("status", "r", cwd=tmp_path).returncode == 0  # what is there can be read without the package
+    missing = robin_afresh("resume", "r", "--budget", "1600", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert '"shrinkage": known schedulers are dirichlet' in missing.stderr
+
+
+@pytest.mark.usefixtures("importable")
+@pytest.mark.parametrize("several_scales", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+def test_asks_the_same_arms_in_a_simulation_as_in_a_run(*, begun: bool, several_scales: bool) -> None:
+    check_asks_the_same_arms("shrinkage", begun=begun, several_scales=several_scales, objective="worst-case")
+
+
+@pytest.mark.usefixtures("importable")
+def test_names_policies_of_packages_behind_its_own() -> None:
+    assert known_policies() == (*POLICIES, "shrinkage")
+    with pytest.raises(InputError, match=r"uniform, shrinkage; did you mean .shrinkage"):
+        policy_named("shrinkag")
+
+
+@pytest.mark.usefixtures("importable")
+def test_draws_a_variance_toward_that_of_all_pairs() -> None:
+    policy = make_policy("shrinkage", Setup(3, 100, Scale(0, 4)))
+    n, total, total_sq = np.array([4.0, 4.0, 1.0]), np.array([8.0, 4.0, 3.0]), np.array([32.0, 4.0, 9.0])
+    fitted = policy.fitted(n, total, total_sq)
+    pooled = ((32 - 16) + 0 + 2.0) / (3 + 3 + 0 + 1)  # sums of squares within pairs, and 2 for an even draw
+    expected = np.array([(16 + 2 * pooled) / 5, 2 * pooled / 5, pooled]) / n
+    np.testing.assert_allclose(fitted.priority(n, np.zeros(3), total, total_sq, np.arange(3)), expected)
+
+
+RAISING = """
+from robin_cli.policies.base import Policy
+class Mine(Policy):
+    @classmethod
+    def of(cls, setup): raise ZeroDivisionError("by zero")
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "target", "said"),
+    [
+        ("import nowhere", "Policy", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("", "Missing", "AttributeError: module .broken_policy. has no attribute"),
+        ("import sys; sys.exit(0)", "Policy", "SystemExit: 0"),
+        (RAISING, "Mine", "ZeroDivisionError: by zero"),
+        ("Policy = 3", "Policy", "TypeError: it is 3, and not a subclass of robin_cli.policies.base.Policy"),
+    ],
+)
+def test_names_the_package_whose_policy_is_broken(
+    code: str, target: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "broken_policy-1.dist-info"
+    info.mkdir()
+    (tmp_path / "broken_policy.py").write_text(code)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-policy\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        f"[robin.policies]\nbroken = broken_policy:{target}\nuniform = broken_policy:{target}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.cache_clear()
+    monkeypatch.delitem(sys.modules, "broken_policy", raising=False)
+    with pytest.raises(
+        InputError,
+        match=f'--scheduler "broken": the package broken-policy, which .*{said}.* pip uninstall broken-policy',
+    ):
+        make_policy("broken", Setup(3, 100, Scale(0, 4)))
+    assert make_policy("uniform", Setup(3, 100, Scale(0, 4))).evenly  # robin's own cannot be replaced
+    plugins.cache_clear()

@@ -1,0 +1,182 @@
+"""Which arm is asked next where an earlier run says how much each varies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Scale
+from robin_cli.model.refits import last_refit
+from robin_cli.policies.base import OBJECTIVES, Policy, Setup
+from robin_cli.policies.prior import Warm, prior_variances, warm_policy
+from robin_cli.policies.registry import make_policy
+from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
+from tests.scheduling.test_scheduler import assert_places_each_arm_as_all, play
+
+SCALE = Scale(0, 4)
+NAMES = ["robin-hood", "dirichlet", "two-priors"]
+
+some_ratings = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=2, max_size=8)
+
+
+def priors_for(ratings: list[list[int]]) -> st.SearchStrategy[FloatArray]:
+    return st.lists(st.floats(0, 4), min_size=len(ratings), max_size=len(ratings)).map(np.array)
+
+
+def fitted(policy: Policy, arms: Arms) -> Policy:
+    if not policy.refits:
+        return policy
+    return policy.fitted(arms.counts.astype(float), arms.totals, arms.totals_sq)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), ratings=some_ratings)
+@settings(max_examples=20)
+def test_a_prior_of_no_weight_changes_nothing(
+    name: str, objective: str, data: st.DataObject, ratings: list[list[int]]
+) -> None:
+    setup = Setup(len(ratings), 1000, SCALE, delta=0.3, objective=objective)
+    prior = data.draw(priors_for(ratings))
+
+    warm = warm_policy(name, setup, prior, weight=0.0)
+
+    assert isinstance(warm, Warm)
+    cold = make_policy(name, setup)
+    assert warm.warm_up == cold.warm_up
+    assert play(warm, ratings, 150) == play(cold, ratings, 150)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
+def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str, objective: str) -> None:
+    # bit for bit: or else a run that goes on after an interruption could break ties in another way
+    rng = np.random.default_rng(5)
+    arms = Arms(500)
+    for arm in range(500):
+        for rating in rng.integers(0, 5, rng.integers(0, 40)):
+            arms.add_rating(arm, int(rating))
+        arms.pending[arm] = int(rng.integers(0, 3))
+    policy = warm_policy(name, Setup(500, 50_000, SCALE, objective=objective), rng.random(500))
+    for each in (policy, fitted(policy, arms)):
+        scheduler = HeapScheduler(arms, each)
+        assert_places_each_arm_as_all(scheduler)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), ratings=some_ratings, before=st.integers(0, 200))
+@settings(max_examples=20)
+def test_goes_on_after_an_interruption_as_if_there_was_none(
+    name: str, data: st.DataObject, ratings: list[list[int]], before: int
+) -> None:
+    policy = warm_policy(name, Setup(len(ratings), 1000, SCALE), data.draw(priors_for(ratings)))
+    whole = play(policy, ratings, before + 60)
+
+    arms, at_refit = Arms(len(ratings)), policy
+    for calls, arm in enumerate(whole[:before], 1):
+        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
+        if calls == last_refit(before, len(ratings)):
+            at_refit = fitted(policy, arms)
+
+    assert play(at_refit, ratings, 60, arms) == whole[before:]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), ratings=some_ratings)
+@settings(max_examples=20)
+def test_starves_no_arm_whatever_the_prior_says(
+    name: str, objective: str, data: st.DataObject, ratings: list[list[int]]
+) -> None:
+    policy = warm_policy(
+        name, Setup(len(ratings), 1000, SCALE, objective=objective), data.draw(priors_for(ratings)), weight=None
+    )
+    arms = Arms(len(ratings))
+    play(policy, ratings, 100 * len(ratings), arms)
+    assert arms.counts.min() >= 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), ratings=some_ratings, calls=st.integers(1, 120), places=st.integers(1, 40))
+@settings(max_examples=20)
+def test_spends_the_budget_and_no_more_at_any_number_of_calls_at_a_time(
+    name: str, data: st.DataObject, ratings: list[list[int]], calls: int, places: int
+) -> None:
+    total = max(calls, len(ratings))
+    policy = warm_policy(name, Setup(len(ratings), total, SCALE), data.draw(priors_for(ratings)))
+    arms, under_way = Arms(len(ratings)), list[Ticket]()
+    scheduler = HeapScheduler(arms, policy, budget=total)
+    while not scheduler.budget.exhausted:
+        while len(under_way) < places and isinstance(ticket := scheduler.ask(), Ticket):
+            under_way.append(ticket)
+        told = under_way.pop(data.draw(st.integers(0, len(under_way) - 1)))
+        scheduler.tell(told, (ratings[told.arm][arms.n[told.arm] % len(ratings[told.arm])],))
+    assert arms.counts.sum() == total
+    assert arms.counts.min() >= 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_learns_of_an_arm_that_the_prior_hid(name: str) -> None:
+    # the prior has it the wrong way round: the arm that varies most was said not to vary at all
+    steady = [[2], [3], [1, 2], [2, 2, 3], [4, 4, 4, 3]] * 4
+    ratings = [[0, 4], *steady]
+    prior = np.array([0.0, *(1.0 for _ in steady)])
+    policy = warm_policy(name, Setup(len(ratings), 2100, SCALE), prior)
+    arms = Arms(len(ratings))
+    play(policy, ratings, 100 * len(ratings), arms)
+    assert arms.counts.argmax() == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_asks_arms_that_vary_from_the_start(name: str) -> None:
+    ratings = [[0, 4, 1, 3]] * 10 + [[2]] * 40
+    prior = np.array([2.0] * 10 + [0.1] * 40)
+    arms = Arms(50)
+    play(warm_policy(name, Setup(50, 400, SCALE), prior), ratings, 400, arms)
+    assert arms.counts[10:].max() <= 8
+    assert arms.counts[:10].min() >= 15
+
+
+def test_trusts_a_prior_as_far_as_the_ratings_bear_it_out() -> None:
+    rng = np.random.default_rng(3)
+    true = rng.gamma(1.0, 1.0, 2000)
+    n = np.full(2000, 6.0)
+    x = rng.normal(0.0, np.sqrt(3.0 * true)[:, None], (2000, 6))  # on the whole it varies three times as much
+    setup = Setup(2000, 50_000, SCALE)
+
+    def fit(prior: FloatArray) -> Warm:
+        policy = warm_policy("two-priors", setup, prior)
+        assert isinstance(policy, Warm)
+        return policy.fitted(n, x.sum(axis=1), (x * x).sum(axis=1))
+
+    assert fit(true).trust > 0.8
+    assert 0.3 < float(fit(true + 2 * rng.permutation(true)).trust) < 0.8
+    assert fit(rng.permutation(true)).trust < 0.15
+    assert 2.5 < float(fit(true).level) < 3.5
+
+
+def test_a_few_equal_ratings_do_not_say_that_an_arm_never_varies() -> None:
+    n, total, total_sq = np.array([2.0, 40.0, 4.0]), np.array([4.0, 80.0, 8.0]), np.array([8.0, 160.0, 32.0])
+    few, many, varied = prior_variances(n, total, total_sq)
+    assert 0 < many < few < varied
+
+
+@pytest.mark.parametrize("name", ["uniform", "robin"])
+def test_leaves_alone_what_has_no_use_for_a_prior(name: str) -> None:
+    setup = Setup(3, 100, SCALE, variances=np.ones(3))
+    assert not isinstance(warm_policy(name, setup, np.ones(3)), Warm)
+
+
+def test_refuses_to_mix_a_prior_with_the_theorem() -> None:
+    with pytest.raises(InputError, match="use --mode practice"):
+        warm_policy("robin-hood", Setup(3, 10_000, SCALE, mode="theory"), np.ones(3))
+
+
+def test_shortens_robin_hoods_warm_up_by_what_the_prior_counts_for() -> None:
+    setup = Setup(3, 100, SCALE)
+    assert warm_policy("robin-hood", setup, np.ones(3)).warm_up == 1
+    assert warm_policy("robin-hood", setup, np.ones(3), weight=8.0).warm_up == 12

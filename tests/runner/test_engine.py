@@ -1,0 +1,323 @@
+"""The loop of a run, with a judge that answers from memory."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from robin_cli.dispatch.limited import Dispatched, Limited
+from robin_cli.dispatch.limiter import Limiter
+from robin_cli.judges.judge import Judge, Notices
+from robin_cli.model.arms import Arms
+from robin_cli.model.errors import EndpointError, LimitReached, StorageError
+from robin_cli.model.exchange import Answer, Failure, Question, Reply
+from robin_cli.model.records import RETIRE_AFTER, Judgment, Usage
+from robin_cli.policies.own.uniform import Uniform
+from robin_cli.runner.engine import Engine, Stop
+from robin_cli.scheduling.budget import MoneyBudget
+from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
+from tests.judges.virtual import run
+from tests.storage.test_store import judgment
+
+Outcome = Reply | Failure
+GOOD = Reply((Answer("Rating: 3"),), "m", Usage(), None, 0.0)
+
+
+class MemoryJudge(Judge):
+    """Answers as ``respond`` says, after a tiny while; the question's seed is its arm."""
+
+    most_samples = 128
+    price = 0.0
+
+    def __init__(self, respond: Callable[[int, int], Outcome], *, delay_s: float = 0.001) -> None:
+        self._respond = respond
+        self._delay_s = delay_s
+        self._random = random.Random(1)
+        self.asked: list[int] = []
+        self.samples: list[int] = []
+        self.under_way = 0
+        self.most = 0
+
+    def most_cost(self, question: Question) -> float:
+        return self.price * question.samples
+
+    async def ask(self, question: Question) -> Outcome:
+        assert question.seed is not None
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.sleep(self._random.random() * self._delay_s)
+        finally:
+            self.under_way -= 1
+        self.asked.append(question.seed)
+        self.samples.append(question.samples)
+        return self._respond(question.seed, len(self.asked))
+
+
+def limited(judge: Judge, at_a_time: int) -> Dispatched:
+    """A judge that is asked so many questions at a time, and each once."""
+    return Limited(judge, Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0), Notices("m", lambda _: None))
+
+
+class Desk:
+    """An engine with all that it needs, and what it wrote."""
+
+    def __init__(self, judge: MemoryJudge, *, arms: int = 5, budget: int = 200, concurrency: int = 8) -> None:
+        self.judge = judge
+        self.arms = Arms(arms)
+        self.scheduler = HeapScheduler(self.arms, Uniform(), budget=budget)
+        self.budget = self.scheduler.budget
+        self.money = MoneyBudget(None)
+        self.samples = 1
+        self.kept: list[Judgment] = []
+        self._concurrency = concurrency
+        self.stop: Stop | None = None
+
+    def run(self, during: Callable[[Desk], None] | None = None) -> None:
+        asyncio.run(self._run(during))
+
+    async def _run(self, during: Callable[[Desk], None] | None) -> None:
+        self.stop = Stop()
+        judges = {"": limited(self.judge, self._concurrency)}
+        engine = Engine(self, judges, self.scheduler, self.money, self.stop, samples=self.samples)
+        self.stats = engine.stats
+        if during is not None:
+            asyncio.get_running_loop().call_later(0.05, during, self)
+        await engine.run()
+
+    def judge_of(self, arm: int) -> int:
+        return 0
+
+    def question(self, ticket: Ticket) -> Question:
+        return Question([], ticket.calls, ticket.arm)
+
+    def write(self, judgments: Sequence[Judgment]) -> None:
+        self.kept.extend(judgments)
+
+    def sync(self) -> None:
+        """Written is written."""
+
+    def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Nobody looks."""
+
+    def judgments(self, ticket: Ticket, outcome: Outcome) -> list[Judgment]:
+        arm, draw, _ = ticket
+        if isinstance(outcome, Failure):
+            return [judgment(3 * draw, status="failed", reason=outcome.reason, pair=arm)]
+        return [
+            replace(
+                judgment(3 * (draw + number), status="ok" if answer.text else "unparsed", pair=arm),
+                cost_usd=outcome.usage.cost_usd if number == 0 else 0.0,
+            )
+            for number, answer in enumerate(outcome.answers)
+        ]
+
+
+def good(arm: int, number: int) -> Outcome:
+    return GOOD
+
+
+@pytest.mark.parametrize("concurrency", [1, 7, 64, 512])
+@pytest.mark.parametrize("budget", [5, 333])
+def test_spends_exactly_the_budget_with_answers_of_every_kind(concurrency: int, budget: int) -> None:
+    def any_kind(arm: int, number: int) -> Outcome:
+        if number % 9 == 0:
+            return Failure("http_500", "oops", 0.0)
+        return Reply((Answer("" if number % 7 == 0 else "Rating: 3"),), "m", Usage(), None, 0.0)
+
+    desk = Desk(MemoryJudge(any_kind), budget=budget, concurrency=concurrency)
+    desk.run()
+
+    assert sum(each.counts for each in desk.kept) == budget == desk.budget.spent
+    assert desk.budget.reserved == 0
+    assert desk.judge.most <= concurrency
+    assert sum(desk.arms.pending) == 0
+
+
+def test_ends_when_no_arm_is_left_that_can_be_rated() -> None:
+    desk = Desk(MemoryJudge(lambda arm, _: Failure("context_length", "too long", 0.0)), concurrency=1)
+    desk.run()
+    assert (desk.budget.spent, len(desk.kept)) == (0, 5)
+
+
+def test_gives_one_bad_arm_a_few_calls_and_the_others_the_rest() -> None:
+    desk = Desk(MemoryJudge(lambda arm, _: Failure("http_500", "oops", 0.0) if arm == 2 else GOOD))
+    desk.run()
+    assert desk.budget.spent == 200
+    assert 1 <= sum(each.pair_id == "p2" for each in desk.kept) <= RETIRE_AFTER
+    assert desk.arms.retired(2)
+    assert not any(desk.arms.retired(arm) for arm in (0, 1, 3, 4))
+
+
+def test_retires_nobody_in_an_outage_for_everyone() -> None:
+    def away(arm: int, number: int) -> Outcome:
+        return Failure("connection", "away", 0.0) if 60 <= number < 160 else GOOD
+
+    desk = Desk(MemoryJudge(away), arms=40)
+    desk.run()
+    assert desk.budget.spent == 200
+    assert not desk.arms.retired_mask.any()
+
+
+def test_stops_soon_when_nothing_was_ever_answered() -> None:
+    desk = Desk(MemoryJudge(lambda *_: Failure("connection", "refused", 0.0)))
+    with pytest.raises(EndpointError, match="not answered a single call"):
+        desk.run()
+    assert len(desk.judge.asked) <= 3 + 8
+
+
+def test_keeps_what_came_before_an_error_that_ends_it() -> None:
+    def expire(arm: int, number: int) -> Outcome:
+        if number > 50:
+            raise EndpointError("the key expired")
+        return GOOD
+
+    desk = Desk(MemoryJudge(expire))
+    with pytest.raises(EndpointError, match="expired"):
+        desk.run()
+    assert len(desk.kept) == 50 == desk.budget.spent
+
+
+def test_lets_calls_under_way_finish_when_asked_to_stop() -> None:
+    def once(desk: Desk) -> None:
+        assert desk.stop is not None
+        desk.stop.request()
+
+    desk = Desk(MemoryJudge(good, delay_s=0.03), budget=100_000)
+    desk.run(once)
+    assert 0 < len(desk.kept) == len(desk.judge.asked)
+    assert desk.stats.dropped == 0
+
+
+def test_drops_calls_under_way_when_asked_twice_and_keeps_what_was_answered() -> None:
+    def twice(desk: Desk) -> None:
+        assert desk.stop is not None
+        desk.stop.request()
+        desk.stop.request()
+
+    desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
+    desk.run(twice)
+    assert desk.stats.dropped > 0
+    assert len(desk.kept) == len(desk.judge.asked)
+
+
+def test_passes_on_that_answers_cannot_be_kept() -> None:
+    class Full(Desk):
+        def write(self, judgments: Sequence[Judgment]) -> None:
+            if len(self.kept) > 20:
+                raise StorageError("the disk is full")
+            super().write(judgments)
+
+    desk = Full(MemoryJudge(good))
+    with pytest.raises(StorageError, match="full"):
+        desk.run()
+    assert desk.budget.spent == len(desk.kept)
+
+
+def several(count: int, cost_usd: float = 0.0) -> Outcome:
+    """A reply with so many ratings."""
+    return Reply((Answer("Rating: 3"),) * count, "m", Usage(cost_usd=cost_usd), None, 0.0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 64])
+@pytest.mark.parametrize("budget", [5, 8, 333])
+def test_spends_exactly_the_budget_with_several_ratings_a_request(concurrency: int, budget: int) -> None:
+    def fewer_now_and_then(arm: int, number: int) -> Outcome:
+        if number % 9 == 0:
+            return Failure("http_500", "oops", 0.0)
+        return several(min(judge.samples[-1], 1 + number % 4))
+
+    judge = MemoryJudge(fewer_now_and_then)
+    desk = Desk(judge, budget=budget, concurrency=concurrency)
+    desk.samples = 4
+    desk.run()
+
+    assert sum(each.counts for each in desk.kept) == budget == desk.budget.spent
+    assert desk.budget.reserved == 0
+    assert max(judge.samples) <= 4
+    assert sum(desk.arms.pending) == 0
+
+
+def test_asks_for_no_more_ratings_than_an_arm_or_the_budget_has_room_for() -> None:
+    judge = MemoryJudge(lambda arm, _: several(judge.samples[-1]))
+    desk = Desk(judge, arms=4, budget=4 * 11, concurrency=1)
+    desk.samples = 8
+    desk.run()
+    assert list(desk.arms.n) == [11] * 4
+    assert judge.samples[:4] == [RETIRE_AFTER] * 4  # not more before it is known that the arm can be rated
+    assert sorted(judge.samples[4:]) == [6] * 4
+
+
+def test_takes_what_an_endpoint_gives_at_most() -> None:
+    judge = MemoryJudge(lambda arm, _: several(judge.samples[-1]))
+    judge.most_samples = 2
+    desk = Desk(judge, budget=40)
+    desk.samples = 4
+    desk.run()
+    assert set(judge.samples) <= {1, 2}
+    assert desk.budget.spent == 40
+
+
+@pytest.mark.parametrize("concurrency", [1, 64])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_never_spends_more_than_the_money_there_is(concurrency: int, samples: int) -> None:
+    random_cost = random.Random(4)
+    judge = MemoryJudge(
+        lambda arm, _: several(judge.samples[-1], cost_usd=judge.samples[-1] * random_cost.uniform(0.1, 1.0))
+    )
+    judge.price = 1.0  # the most that a rating costs; mostly it is less
+    desk = Desk(judge, budget=10_000, concurrency=concurrency)
+    desk.samples = samples
+    desk.money = MoneyBudget(50.0, spent=7.5)
+
+    with pytest.raises(LimitReached, match="--max-cost"):
+        desk.run()
+
+    spent = 7.5 + sum(each.cost_usd or 0.0 for each in desk.kept)
+    assert 50.0 - samples < spent <= 50.0
+    assert desk.money.spent == pytest.approx(spent)
+    assert desk.money.reserved == pytest.approx(0.0, abs=1e-9)
+
+
+def test_gives_the_calls_back_whose_question_cannot_be_made() -> None:
+    class Untold(Desk):
+        def question(self, ticket: Ticket) -> Question:
+            if ticket.draw == 3:
+                raise ValueError("no such field")
+            return super().question(ticket)
+
+    desk = Untold(MemoryJudge(good))
+    with pytest.raises(ValueError, match="no such field"):
+        desk.run()
+    assert desk.budget.reserved == 0 == sum(desk.arms.pending)
+    assert desk.budget.spent == len(desk.kept) == len(desk.judge.asked)
+
+
+def test_leaks_no_permit_and_no_call_when_asked_to_stop_while_it_waits_for_one() -> None:
+    async def scene() -> tuple[int, int, int]:
+        desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
+        judge = Limited(desk.judge, Limiter(3, ceiling=3, clock=lambda: 0.0), Notices("m", lambda _: None))
+        desk.stop = Stop()
+        working = asyncio.create_task(Engine(desk, {"": judge}, desk.scheduler, desk.money, desk.stop).run())
+        await asyncio.sleep(1.0)  # three calls are under way, and the next waits for its permit
+        assert judge.limiter.under_way == 3
+        desk.stop.request()
+        desk.stop.request()
+        await working
+        return judge.limiter.under_way, desk.budget.reserved, sum(desk.arms.pending)
+
+    assert run(scene()) == (0, 0, 0)
+
+
+def test_asks_nothing_when_not_even_one_call_can_be_paid() -> None:
+    judge = MemoryJudge(good)
+    judge.price = 2.0
+    desk = Desk(judge)
+    desk.money = MoneyBudget(1.0)
+    with pytest.raises(LimitReached):
+        desk.run()
+    assert not judge.asked

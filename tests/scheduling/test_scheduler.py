@@ -1,0 +1,483 @@
+"""Which arm is asked next."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from robin_cli.model.arms import Arms
+from robin_cli.model.errors import InputError
+from robin_cli.model.outcome import Unanswered
+from robin_cli.model.records import RETIRE_AFTER, Scale
+from robin_cli.model.refits import last_refit, next_refit
+from robin_cli.model.space import ArmSpace, Coordinates
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.own.robin import Robin
+from robin_cli.policies.own.robin_hood import RobinHood, practice_constant, smallest_theory_budget, theory_warm_up
+from robin_cli.policies.own.uniform import Uniform
+from robin_cli.policies.registry import make_policy
+from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
+
+SCALE = Scale(0, 4)
+
+
+def arm_of(asked: Ticket | Idle) -> int | Idle:
+    return asked.arm if isinstance(asked, Ticket) else asked
+
+
+def play(policy: Policy, ratings: list[list[int]], calls: int, arms: Arms | None = None) -> list[int]:
+    """The arms asked, one call after another; arm i's k-th answer is ratings[i][k], around and around."""
+    arms = Arms(len(ratings)) if arms is None else arms
+    scheduler = HeapScheduler(arms, policy)
+    asked = []
+    for _ in range(calls):
+        ticket = scheduler.ask()
+        assert isinstance(ticket, Ticket)
+        arm = ticket.arm
+        asked.append(arm)
+        scheduler.tell(ticket, (ratings[arm][arms.n[arm] % len(ratings[arm])],))
+    return asked
+
+
+def paper(ratings: list[list[int]], calls: int, c: float) -> list[int]:
+    """Algorithm 2 as the paper writes it: an argmax over all arms for every call."""
+    seen: list[list[int]] = [[] for _ in ratings]
+    warm_up = math.floor(c) + 1
+    asked = []
+    for call in range(calls):
+        if call < warm_up * len(ratings):
+            arm = call % len(ratings)
+        else:
+            bounds = []
+            for each in seen:
+                n, total, squares = len(each), sum(each), sum(x * x for x in each)
+                bound = (n * squares - total * total) / (n * n) / (1 - math.sqrt(c / n))
+                bounds.append(bound / n + 1e-300 / n)  # never-varying arms: the one with the fewest calls
+            arm = int(np.argmax(bounds))
+        seen[arm].append(ratings[arm][len(seen[arm]) % len(ratings[arm])])
+        asked.append(arm)
+    return asked
+
+
+def next_ticket(scheduler: HeapScheduler, *, arm: int, calls: int = 1) -> Ticket:
+    ticket = scheduler.ask(calls)
+    assert isinstance(ticket, Ticket)
+    assert (ticket.arm, ticket.calls) == (arm, calls)
+    return ticket
+
+
+def beside(pairs: int, judges: int) -> Coordinates:
+    """Which judge each arm is asked of."""
+    return ArmSpace(["p"] * pairs, ["a"], ["j"] * judges, [SCALE]).judge
+
+
+def assert_places_each_arm_as_all(scheduler: HeapScheduler) -> None:
+    together = list(scheduler._queue.key)
+    for arm in range(len(together)):
+        scheduler._place(arm)
+    assert scheduler._queue.key == together
+
+
+FAILURES = pytest.mark.parametrize("failure", [Unanswered.TRANSIENT, Unanswered.UNREACHED])
+some_ratings = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8)
+
+
+@given(some_ratings, st.sampled_from([0.007, 0.07, 0.3]))
+@settings(max_examples=60, deadline=None)
+def test_makes_the_choices_of_the_papers_algorithm(ratings: list[list[int]], delta: float) -> None:
+    policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=delta))
+    calls = policy.warm_up * len(ratings) + 150
+
+    assert play(policy, ratings, calls) == paper(ratings, calls, practice_constant(delta))
+
+
+def test_warms_up_for_20_whole_rounds_at_the_papers_delta() -> None:
+    asked = play(RobinHood.of(Setup(3, 100, SCALE)), [[0, 4], [2], [3]], 61)
+    assert asked[:60] == [0, 1, 2] * 20
+    assert asked[60] == 0
+
+
+@given(some_ratings, st.integers(1, 60))
+@settings(deadline=None)
+def test_goes_round_robin_when_uniform(ratings: list[list[int]], calls: int) -> None:
+    assert play(Uniform(), ratings, calls) == [call % len(ratings) for call in range(calls)]
+
+
+@given(st.lists(st.floats(0, 4), min_size=1, max_size=40), st.integers(1, 600))
+@settings(deadline=None)
+def test_gives_every_arm_its_share_with_known_variances(variances: list[float], extra: int) -> None:
+    # what holds of the paper's allocation lemma: λ_i (B − K) ≤ n_i ≤ ⌈λ_i B⌉, where the upper end spares the first call
+    known = np.array(variances)
+    budget = len(variances) + extra
+    asked = play(Robin(known), [[0]] * len(variances), budget)
+    n = np.bincount(asked, minlength=len(variances))
+    if known.sum() > 1e-200:
+        share = known / known.sum()
+        assert np.all(n >= share * (budget - len(variances)) - 1e-6)
+        assert np.all(n <= np.maximum(1, np.ceil(share * budget + 1e-6)))
+    assert n.min() >= 1
+
+
+@given(some_ratings, st.integers(0, 200))
+@settings(max_examples=60, deadline=None)
+def test_gives_every_arm_a_third_of_its_share_while_the_bounds_hold(ratings: list[list[int]], extra: int) -> None:
+    policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=0.3))
+    budget = policy.warm_up * len(ratings) + extra
+    arms = Arms(len(ratings))
+    scheduler = HeapScheduler(arms, policy)
+    true = np.array([np.var(each) for each in ratings])
+    holds = np.ones(len(ratings), dtype=bool)
+    for _ in range(budget):
+        ticket = scheduler.ask()
+        assert isinstance(ticket, Ticket)
+        arm = ticket.arm
+        scheduler.tell(ticket, (ratings[arm][arms.n[arm] % len(ratings[arm])],))
+        n = arms.n[arm]
+        if n >= policy.warm_up:
+            bound = policy.priority(float(n), 0.0, arms.total[arm], arms.total_sq[arm], arm) * n
+            holds[arm] &= true[arm] - 1e-9 <= bound <= 3 * true[arm] + 1e-9
+    if holds.all() and true.sum() > 0:
+        assert np.all(arms.counts >= true / true.sum() * (budget - len(ratings) * policy.warm_up) / 3 - 1e-6)
+
+
+@pytest.mark.parametrize("name", ["robin-hood", "dirichlet", "two-priors", "uniform"])
+def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str) -> None:
+    # bit for bit: or else a run that goes on after an interruption could break ties in another way
+    rng = np.random.default_rng(5)
+    arms = Arms(500)
+    for arm in range(500):
+        for rating in rng.integers(0, 5, rng.integers(0, 40)):
+            arms.add_rating(arm, int(rating))
+        arms.pending[arm] = int(rng.integers(0, 3))
+    policy = make_policy(name, Setup(500, 50_000, SCALE))
+    if policy.refits:
+        policy = policy.fitted(arms.counts.astype(float), arms.totals, arms.totals_sq)
+    scheduler = HeapScheduler(arms, policy)
+    assert_places_each_arm_as_all(scheduler)
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "two-priors"])
+@pytest.mark.parametrize("objective", ["worst-case", "mean-error"])
+def test_starves_no_pair(name: str, objective: str) -> None:
+    policy = make_policy(name, Setup(3, 1000, SCALE, objective=objective))
+    n = np.bincount(play(policy, [[0, 4], [2], [3, 3, 3, 3, 4]], 600))
+    assert n.min() >= 20
+    assert n[0] == n.max()
+
+
+def test_fits_a_pooled_policy_at_the_same_numbers_after_an_interruption() -> None:
+    points = [rated for rated in range(1, 400) if last_refit(rated, 10) == rated]
+    assert points[0] == 10
+    assert all(next_refit(before, 10) == after for before, after in itertools.pairwise(points))
+
+
+def test_spreads_what_is_left_when_nothing_varies() -> None:
+    asked = play(RobinHood.of(Setup(4, 200, SCALE)), [[1], [2], [3], [4]], 200)
+    assert np.bincount(asked).tolist() == [50, 50, 50, 50]
+
+
+def test_counts_calls_under_way() -> None:
+    arms = Arms(2)
+    for rating in (0, 4) * 20:
+        arms.add_rating(0, rating)
+    for rating in (1, 3) * 20:
+        arms.add_rating(1, rating)
+    scheduler = HeapScheduler(arms, RobinHood.of(Setup(2, 1000, SCALE)))
+    asked = [arm_of(scheduler.ask()) for _ in range(21)]
+    assert asked == [0] * 10 + [1] * 10 + [Idle.WAIT]  # a quarter of its ratings each, the more urgent arm first
+
+
+def test_keeps_the_budget_for_arms_whose_warm_up_answers_are_still_to_come() -> None:
+    # 12 alike arms, everything asked at once: nobody may take much more than a share of what is left after the warm-up
+    rng = np.random.default_rng(2)
+    arms = Arms(12)
+    scheduler = HeapScheduler(arms, RobinHood.of(Setup(12, 500, SCALE)))
+    under_way: list[Ticket] = []
+    for _ in range(500):
+        while len(under_way) < 256 and isinstance(ticket := scheduler.ask(), Ticket):
+            under_way.append(ticket)
+        scheduler.tell(under_way.pop(int(rng.integers(len(under_way)))), (float(rng.choice([1, 2, 2, 3])),))
+    assert arms.counts.max() < 2.5 * 500 / 12
+
+
+@pytest.mark.parametrize("policy", [Uniform(), RobinHood(c=19.85, warm_up=20)])
+def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) -> None:
+    # everything asked at once, answers in any order: the first arm to be answered must not run away
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        arms = Arms(3)
+        scheduler = HeapScheduler(arms, policy, budget=30)
+        under_way: list[Ticket] = []
+        while not scheduler.budget.exhausted:
+            while isinstance(ticket := scheduler.ask(), Ticket):
+                under_way.append(ticket)
+            scheduler.tell(under_way.pop(int(rng.integers(len(under_way)))), (3.0,))
+        assert arms.counts.tolist() == [10, 10, 10]
+
+
+@pytest.mark.parametrize("mode", ["theory", "practice"])
+def test_keeps_the_whole_warm_up_for_an_arm_whose_answers_are_slow(mode: str) -> None:
+    # as many calls as the warm-ups take, and arm 0 takes ten times as long to answer
+    arms, count = Arms(10), 10
+    budget = 2650 if mode == "theory" else 200
+    policy = RobinHood.of(Setup(count, budget, SCALE, mode=mode))
+    scheduler = HeapScheduler(arms, policy, budget=budget)
+    now = 0.0
+    under_way: list[tuple[float, Ticket]] = []
+    while not scheduler.budget.exhausted:
+        while len(under_way) < 64 and isinstance(ticket := scheduler.ask(), Ticket):
+            heapq.heappush(under_way, (now + (10.0 if ticket.arm == 0 else 1.0), ticket))
+        now, done = heapq.heappop(under_way)
+        scheduler.tell(done, (3.0 if done.arm == 0 else float(int(now) % 5),))
+    assert arms.counts.min() >= policy.warm_up
+
+
+@pytest.mark.parametrize(("budget", "samples"), [(60, 5), (90, 5), (300, 7)])
+def test_several_ratings_a_request_are_spread_as_evenly_as_one(budget: int, samples: int) -> None:
+    arms = Arms(60)
+    scheduler = HeapScheduler(arms, RobinHood.of(Setup(60, budget, SCALE)), budget=budget)
+    while isinstance(ticket := scheduler.ask(samples), Ticket):
+        assert 1 <= ticket.calls <= samples
+        scheduler.tell(ticket, (2.0,) * ticket.calls)
+    assert arms.spent == budget
+    assert arms.counts.max() - arms.counts.min() <= 1
+
+
+def test_goes_on_at_full_breadth_after_arms_were_given_up() -> None:
+    arms = Arms(2)
+    scheduler = HeapScheduler(arms, Uniform(), budget=4000)
+    rounds = 0
+    while not scheduler.budget.exhausted:
+        asked: list[Ticket] = []
+        while len(asked) < 64 and isinstance(ticket := scheduler.ask(), Ticket):
+            asked.append(ticket)
+        assert asked
+        rounds += 1
+        for each in asked:
+            scheduler.tell(each, (None if each.arm == 0 else 3.0,))
+    assert rounds < 100  # 64 at a time, after a slow start
+
+
+def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:
+    arms = Arms(3)
+    scheduler = HeapScheduler(arms, Uniform(), budget=30)
+    while isinstance(ticket := scheduler.ask(), Ticket):
+        scheduler.tell(ticket, (None if ticket.arm == 0 else 3.0,))
+    assert arms.counts.tolist() == [0, 13, 12]
+
+
+def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
+    arms = Arms(1)
+    for rating in (0, 4) * 8:
+        arms.add_rating(0, rating)
+    scheduler = HeapScheduler(arms, RobinHood(c=19.85, warm_up=20))
+    assert [arm_of(scheduler.ask()) for _ in range(5)] == [0, 0, 0, 0, Idle.WAIT]
+
+
+def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:
+    arms = Arms(2)
+    scheduler = HeapScheduler(arms, Uniform())
+    tickets = [each for each in (scheduler.ask() for _ in range(50)) if isinstance(each, Ticket)]
+    assert [each.arm for each in tickets] == [0, 1] * RETIRE_AFTER  # nothing is known yet of either
+    for each in tickets:
+        scheduler.tell(each, (None if each.arm == 0 else 3.0,))
+    assert {arm_of(scheduler.ask()) for _ in range(20)} == {1, Idle.WAIT}
+
+
+@FAILURES
+def test_asks_others_before_an_arm_that_failed(failure: Unanswered) -> None:
+    arms = Arms(2)
+    scheduler = HeapScheduler(arms, Uniform())
+    failed = next_ticket(scheduler, arm=0)
+    scheduler.tell(failed, failure)
+    answered = next_ticket(scheduler, arm=1)
+    next_ticket(scheduler, arm=1)
+    scheduler.tell(answered, (2.0,))
+    next_ticket(scheduler, arm=0)
+
+
+@FAILURES
+def test_asks_a_failed_arm_again_when_there_is_no_other(failure: Unanswered) -> None:
+    scheduler = HeapScheduler(Arms(1), Uniform())
+    scheduler.tell(next_ticket(scheduler, arm=0), failure)
+    next_ticket(scheduler, arm=0)
+
+
+@given(some_ratings, st.integers(0, 120), st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_goes_on_after_a_rebuild_as_if_never_stopped(ratings: list[list[int]], before: int, after: int) -> None:
+    policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=0.3))
+    whole = play(policy, ratings, before + after)
+    arms = Arms(len(ratings))
+    for arm in whole[:before]:
+        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
+    scheduler = HeapScheduler(arms, policy)
+    resumed = []
+    for _ in range(after):
+        ticket = scheduler.ask()
+        assert isinstance(ticket, Ticket)
+        arm = ticket.arm
+        resumed.append(arm)
+        scheduler.tell(ticket, (ratings[arm][arms.n[arm] % len(ratings[arm])],))
+    assert resumed == whole[before:]
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Calls are asked for, answered, unparsed and given up in any order."""
+
+    @initialize(
+        pairs=st.integers(1, 6),
+        kind=st.sampled_from(["uniform", "robin-hood", "dirichlet", "two-priors"]),
+        judges=st.sampled_from([1, 1, 2, 3]),
+    )
+    def begin(self, pairs: int, kind: str, judges: int) -> None:
+        count = pairs * judges
+        self.arms = Arms(count)
+        policy = make_policy(kind, Setup(count, 1000, SCALE, delta=0.5))
+        self.scheduler = HeapScheduler(self.arms, policy, judge=beside(pairs, judges))
+        self.under_way: list[Ticket] = []
+
+    @rule(at_most=st.sampled_from([1, 1, 3]))
+    def ask(self, at_most: int) -> None:
+        ticket = self.scheduler.ask(at_most)
+        if ticket is Idle.WAIT:
+            assert self.under_way
+        elif ticket is Idle.EXHAUSTED:
+            assert not self.under_way
+            assert self.arms.retired_mask.all()
+        else:
+            assert isinstance(ticket, Ticket)
+            assert 1 <= ticket.calls <= at_most
+            assert not self.arms.retired(ticket.arm)
+            self.under_way.append(ticket)
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), failure=st.none() | st.none() | st.sampled_from(Unanswered))
+    def tell(self, data: st.DataObject, failure: Unanswered | None) -> None:
+        ticket = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        answers = st.lists(st.none() | st.integers(0, 4).map(float), max_size=ticket.calls)
+        self.scheduler.tell(ticket, failure or data.draw(answers))
+
+    @invariant()
+    def books_are_right(self) -> None:
+        if hasattr(self, "arms"):
+            reserved = sum(each.calls for each in self.under_way)
+            assert sum(self.arms.pending) == reserved == self.scheduler.budget.reserved
+            assert self.arms.spent == self.scheduler.budget.spent
+            draws = [(each.arm, each.draw + k) for each in self.under_way for k in range(each.calls)]
+            assert len(set(draws)) == len(draws)
+            assert len(self.scheduler._queue) <= 4 * len(self.arms) + 65
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "robin-hood", "dirichlet", "two-priors"])
+def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(kind: str) -> None:
+    pairs, budget, slower, places = 12, 1200, 30, 16
+    rng = np.random.default_rng(3)
+    arms = Arms(2 * pairs)
+    judge = beside(pairs, 2)
+    scheduler = HeapScheduler(arms, make_policy(kind, Setup(2 * pairs, budget, SCALE)), budget=budget, judge=judge)
+    under_way: list[tuple[float, Ticket]] = []
+    now = 0.0
+    while not scheduler.budget.exhausted:
+        ticket = scheduler.ask() if len(under_way) < places else Idle.WAIT
+        if isinstance(ticket, Ticket):
+            heapq.heappush(under_way, (now + rng.random() * (slower if judge[ticket.arm] else 1), ticket))
+            continue
+        now, told = heapq.heappop(under_way)
+        scheduler.tell(told, (float(rng.integers(0, 5)),))
+
+    calls = np.bincount(judge, weights=arms.counts)
+    assert calls.sum() == budget
+    assert calls[1] > 0.85 * calls[0]  # both judges' arms vary alike: half of the calls each, give or take
+
+
+def test_states_the_smallest_budget_for_the_theory_and_means_it() -> None:
+    with pytest.raises(InputError) as refused:
+        RobinHood.of(Setup(1016, 50_000, SCALE, mode="theory"))
+    smallest = smallest_theory_budget(1016, 0.007)
+    assert str(smallest) in str(refused.value)
+    assert RobinHood.of(Setup(1016, smallest, SCALE, mode="theory")).warm_up == theory_warm_up(1016, smallest, 0.007)
+    with pytest.raises(InputError):
+        RobinHood.of(Setup(1016, smallest - 1, SCALE, mode="theory"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("robbin", {}, "known schedulers are dirichlet, robin, robin-hood, two-priors, uniform"),
+        ("robin", {}, "--variances RUN"),
+        ("robin-hood", {"delta": 1.5}, "at most at 1"),
+        ("robin-hood", {"mode": "practise"}, "practice, theory"),
+        ("uniform", {"objective": "mean"}, "worst-case, mean-error"),
+    ],
+)
+def test_names_what_is_known(name: str, change: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make_policy(name, Setup(10, 1000, SCALE, **change))  # type: ignore[arg-type]
+
+
+def test_shares_calls_by_the_deviation_for_the_mean_error() -> None:
+    asked = play(Robin(np.array([1.0, 4.0]), "mean-error"), [[0], [0]], 300)
+    assert np.bincount(asked).tolist() == [100, 200]  # Neyman: n ∝ σ
+
+
+def test_goes_on_at_full_breadth_after_arms_failed_for_good() -> None:
+    arms = Arms(20)
+    scheduler = HeapScheduler(arms, RobinHood.of(Setup(20, 800, SCALE)), budget=800)
+    bad, most = set(range(0, 20, 4)), 0
+    under_way: list[Ticket] = []
+    while not scheduler.budget.exhausted:
+        ticket = scheduler.ask() if len(under_way) < 8 else Idle.WAIT
+        left = scheduler.budget.available
+        if isinstance(ticket, Ticket):
+            under_way.append(ticket)
+            most = max(most, len(under_way)) if left < 200 else 0
+            continue
+        assert under_way, ticket
+        told = under_way.pop(0)
+        scheduler.tell(told, Unanswered.TRANSIENT if told.arm in bad else (float(left % 5),))
+
+    assert arms.spent == 800
+    assert most == 8
+
+
+@FAILURES
+def test_leaves_a_failed_arm_alone_when_another_of_its_calls_is_not_made(failure: Unanswered) -> None:
+    arms = Arms(2)
+    scheduler = HeapScheduler(arms, Uniform())
+    tickets = [next_ticket(scheduler, arm=arm) for arm in (0, 1, 0, 1)]
+    scheduler.tell(tickets[0], failure)
+    scheduler.tell(tickets[2], Unanswered.WITHDRAWN)
+    next_ticket(scheduler, arm=1)
+
+
+def test_numbers_the_draws_of_an_arm_without_gap_when_calls_are_not_made() -> None:
+    arms = Arms(1)
+    scheduler = HeapScheduler(arms, Uniform())
+    first = scheduler.shorten(next_ticket(scheduler, arm=0, calls=3), 2)
+    assert (first.draw, first.calls) == (0, 2)
+    second = next_ticket(scheduler, arm=0)
+    assert second.draw == 2
+    scheduler.tell(second, Unanswered.WITHDRAWN)
+    scheduler.tell(first, (1.0, None))
+    assert next_ticket(scheduler, arm=0).draw == 2
+    assert (arms.spent, scheduler.budget.reserved) == (2, 1)
+
+
+def test_refuses_to_be_told_twice_of_one_ticket() -> None:
+    scheduler = HeapScheduler(Arms(1), Uniform())
+    ticket = next_ticket(scheduler, arm=0)
+    scheduler.tell(ticket, (1.0,))
+    with pytest.raises(ValueError, match="under way"):
+        scheduler.tell(ticket, (1.0,))

@@ -1,0 +1,81 @@
+"""The journal reader meets any bytes with judgments or with an error of robin's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robin_cli.analysis.scores import score
+from robin_cli.model.errors import RobinError
+from robin_cli.storage.reader import read_run
+from robin_cli.storage.store import RunStore
+from tests.storage.test_store import PAIRS, SETTINGS, judgment, manifest
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = ("pair_id", "attribute", "rating", "status", "reason", "draw", "received_at", "text", "cost_usd", "latency_s")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a journal of six judgments."""
+    path = tmp_path_factory.mktemp("journal") / "r"
+    settings_ = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
+    RunStore.create(path, manifest(settings=settings_), PAIRS).close()
+    lines = [orjson.dumps({"journal": 1, "segment": 1}), *(orjson.dumps(judgment(k)) for k in range(6))]
+    (path / "journal.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def read_with(run: Path, journal: bytes) -> int | None:
+    """How many judgments the run has with another journal, scores made of them; None for an error of ours."""
+    path = run / "journal.jsonl"
+    sound = path.read_bytes()
+    path.write_bytes(journal)
+    try:
+        data = read_run(run)
+        score(data)
+    except RobinError:
+        return None
+    finally:
+        path.write_bytes(sound)
+    return len(data.judgments)
+
+
+anything = settings(
+    max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@given(st.binary(max_size=400))
+@anything
+def test_meets_any_bytes(run: Path, journal: bytes) -> None:
+    assert read_with(run, journal) in {0, None}
+    found = read_with(run, (run / "journal.jsonl").read_bytes() + journal)
+    assert found in {6, None}
+    assert found == 6 or b"\n" in journal  # an end that was torn is forgiven
+
+
+@given(st.integers(0, 2000), st.binary(min_size=1, max_size=4))
+@anything
+def test_meets_any_damage(run: Path, at: int, damage: bytes) -> None:
+    sound = (run / "journal.jsonl").read_bytes()
+    at %= len(sound)
+    assert read_with(run, sound[:at] + damage + sound[at + len(damage) :]) in {None, *range(8)}
+    assert read_with(run, sound) == 6
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), values, min_size=1, max_size=4), st.booleans())
+@anything
+def test_meets_any_values_in_a_line(run: Path, change: dict[str, Any], drop: bool) -> None:
+    row = orjson.loads(orjson.dumps(judgment(7)))
+    row = {name: value for name, value in row.items() if name not in change} if drop else row | change
+    assert read_with(run, (run / "journal.jsonl").read_bytes() + orjson.dumps(row) + b"\n") in {7, None}

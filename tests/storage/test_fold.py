@@ -1,0 +1,108 @@
+"""From judgments to numbers where ratings are expectations, and where several judges gave them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.analysis.intervals import mean_intervals
+from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.errors import StorageError
+from robin_cli.model.outcome import outcome_of
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.storage.fold import Fold, arms_of, level_counts
+from robin_cli.storage.schema import judgments_table
+from tests.storage.test_store import judgment
+
+FIVE = Scale(0, 4)
+SPACE = ArmSpace(["p0", "p1", "p2"], ["helpfulness"], ["m"], [FIVE])
+VALUES = st.lists(st.tuples(st.integers(0, 2), st.none() | st.integers(0, 4 * 4096)), min_size=1, max_size=40)
+
+
+def folded(arm: IntArray, judgments: pa.Table) -> Fold:
+    fold = Fold(SPACE)
+    fold.add(arm, judgments)
+    return fold
+
+
+@given(VALUES)
+def test_counts_of_expected_ratings_keep_the_mean_and_the_number(values: list[tuple[int, int | None]]) -> None:
+    rows = []
+    for number, (pair, expected) in enumerate(values):
+        value = None if expected is None else expected / 4096
+        rows.append(replace(judgment(number, pair=pair), expected_rating=value))
+    arm = np.array([each for each, _ in values])
+    table = judgments_table(rows)
+
+    counts = level_counts(arm, table, 3, FIVE)
+    arms = folded(arm, table).arms
+
+    levels = np.linspace(0, 4, counts.shape[1])
+    np.testing.assert_allclose(counts.sum(axis=1), arms.counts)
+    np.testing.assert_allclose(counts @ levels, arms.totals)
+    low, high = mean_intervals(counts, 0, 4)
+    rated = arms.counts > 0
+    means = arms.totals[rated] / arms.counts[rated]
+    assert (low[rated] <= means + 1e-9).all()
+    assert (means <= high[rated] + 1e-9).all()
+
+
+@given(VALUES)
+def test_sums_are_the_same_in_every_order(values: list[tuple[int, int | None]]) -> None:
+    rows = [
+        replace(judgment(number, pair=arm), expected_rating=None if expected is None else expected / 4096)
+        for number, (arm, expected) in enumerate(values)
+    ]
+    arm = np.array([each for each, _ in values])
+    together, one_by_one = folded(arm, judgments_table(rows)).arms, Arms(3)
+    for each, row in sorted(zip(arm.tolist(), rows, strict=True), key=lambda pair: -pair[1].received_at):
+        one_by_one.add(each, outcome_of([row]))
+
+    assert together.total == one_by_one.total
+    assert together.total_sq == one_by_one.total_sq
+
+
+def test_ratings_that_are_integers_have_the_levels_of_the_scale() -> None:
+    counts = level_counts(
+        np.zeros(5, dtype=np.int64), judgments_table([judgment(k, pair=0) for k in range(5)]), 1, FIVE
+    )
+    assert counts.tolist() == [[1, 1, 1, 1, 1]]
+
+
+def test_intervals_of_expected_ratings_hold_whenever_one_looks() -> None:
+    rng = np.random.default_rng(8)
+    arms, looks = 400, (5, 15, 40)
+    true = rng.uniform(0.5, 3.5, arms)
+    width = np.minimum(true, 4 - true) * rng.uniform(0.1, 1, arms)
+    values = np.round((true[:, None] + width[:, None] * rng.uniform(-1, 1, (arms, looks[-1]))) * 4096) / 4096
+    missed, widths = np.zeros(arms, dtype=bool), np.zeros(arms)
+    for look in looks:
+        rows = [
+            replace(judgment(0, pair=k), expected_rating=float(value))
+            for k in range(arms)
+            for value in values[k, :look]
+        ]
+        counts = level_counts(np.repeat(np.arange(arms), look), judgments_table(rows), arms, FIVE)
+        low, high = mean_intervals(counts, 0, 4)
+        missed |= (true < low) | (true > high)
+        widths = high - low
+    assert missed.sum() <= 30  # of 400, at 5 % each: 20, and their noise
+    assert widths.mean() < 1.5
+
+
+def test_an_arm_is_a_pair_an_attribute_and_a_judge() -> None:
+    space = ArmSpace(["p0", "p1", "p2"], ["helpfulness", "tone"], ["a", "b", "c"], [FIVE, FIVE])
+    rows = [
+        replace(judgment(0, pair=space.pair[arm]), attribute=space.attribute_of(arm), judge=space.judge_of(arm))
+        for arm in range(len(space))
+    ]
+    assert arms_of(space, judgments_table(rows)).tolist() == list(range(18))
+    assert space.name(7) == "p1 · helpfulness · b"
+    with pytest.raises(StorageError, match="a judge that"):
+        arms_of(space, judgments_table([replace(rows[0], judge="d")]))

@@ -1,0 +1,309 @@
+"""Run directories that came from elsewhere, that others may write to, or that can only be read."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from robin_cli.datasets.pools import load_pools
+from robin_cli.files.local import others_may_write
+from robin_cli.model.errors import RobinError, RunError, StorageError
+from robin_cli.storage.locking import is_locked
+from robin_cli.storage.manifest import read_manifest
+from robin_cli.storage.reader import read_run
+from robin_cli.storage.store import RunStore
+from robin_cli.views.export import judgments_of
+from robin_cli.views.report.writing import write_report
+from robin_cli.views.run_list import runs_in
+from robin_cli.views.status import status_of
+from tests.conftest import ROOT, environment, robin, shared_folder
+from tests.storage.test_store import PAIRS, SETTINGS, ids, judgment, manifest
+
+NAMES = ("manifest.json", "pairs.parquet", "journal.jsonl", "judgments/00001.parquet", "lock")
+OLD_TEMPORARIES = [f"{name}.tmp" for name in ("journal.jsonl", "manifest.json", "state.parquet", "report.html")]
+OPEN = "import sys, pathlib, robin_cli.storage.store as s; s.RunStore.open(pathlib.Path(sys.argv[1])).close()"
+
+
+def made(path: Path, budget: int = 3) -> Path:
+    """A finished run."""
+    settings = {"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **SETTINGS}
+    with RunStore.create(path, manifest(settings=settings, budget=budget), PAIRS) as store:
+        store.append([judgment(number) for number in range(3)])
+    return path
+
+
+ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
+    "settings: delta": (("settings", "delta"), "x"),
+    "settings: scheduler": (("settings", "scheduler"), 1e308),
+    "settings: temperature": (("settings", "temperature"), 3),
+    "settings: extra_body": (("settings", "extra_body"), [[]]),
+    "model: none": (("settings", "model"), []),
+    "got `bool` - at `$.budget`": (("budget",), True),
+    "budget": (("budget",), 0),
+    "attributes": (("attributes",), ["helpfulness", "helpfulness"]),
+    "Expected `str`, got `int` - at `$.attributes[0]`": (("attributes", 0), 10**15),
+    "helpfulness": (("scale",), {"other": [0, 4]}),
+    "scale: 0 to 1000": (("scale", 1), 1000),
+    "at `$.data.pairs`": (("data", "pairs"), None),
+    "Expected `object`, got `int` - at `$.data.left_out`": (("data", "left_out"), 5),
+    "Expected `object`, got `array` - at `$.prompt`": (("prompt",), []),
+    "rubrics are not those": (("prompt", "rubrics"), []),
+    "a template without rubrics": (("prompt",), {"sha256": "", "template": ""}),
+    "session 1: max_cost": (("sessions", 0, "max_cost"), [1]),
+    "session 1: concurrency": (("sessions", 0, "concurrency"), "many"),
+    "session 1: base_url must be text": (("sessions", 0, "base_url"), [{}]),
+    "judges that are not": (("sessions", 0, "model"), ["another"]),
+    "Invalid isoformat": (("sessions", 0, "started_at"), "yesterday"),
+    "at `$.versions`": (("versions",), 3),
+}
+
+
+def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    good = json.loads((run / "manifest.json").read_bytes())
+    good["sessions"] = [{"started_at": "2026-11-20T10:00:00+00:00", "model": ["m"], "max_cost": None}]
+    (run / "manifest.json").write_text(json.dumps(good))
+    assert status_of(run)["state"] == "finished"
+    for place, (path, value) in ODD.items():
+        odd = copy.deepcopy(good)
+        at = odd
+        for name in path[:-1]:
+            at = at[name]
+        at[path[-1]] = value
+        (run / "manifest.json").write_text(json.dumps(odd))
+        with pytest.raises(RunError, match=rf"{re.escape(place)}.*; restore the file from a copy"):
+            status_of(run)
+    for name in ("manifest.json", "journal.jsonl", "rescued.jsonl"):
+        run = made(tmp_path / name)
+        with (run / name).open("ab") as file:
+            file.truncate(2**34)  # a hole, which takes no room
+        with pytest.raises(RobinError, match=rf"{name}: cannot be read \(it is longer than .*"):
+            status_of(run)
+
+
+def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Path) -> None:
+    bad_text = pa.array([b"\xff"] * 3).view(pa.string())
+    numbers, nulls = pa.array([7] * 3), pa.nulls(3, pa.int64())
+    odd = [("pairs.parquet", "pair_id", numbers), ("pairs.parquet", "prompt", bad_text)]
+    odd += [("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", bad_text)]
+    odd += [("judgments/00001.parquet", "text", bad_text), ("judgments/00001.parquet", "rating", nulls)]
+    for number, (file, column, values) in enumerate(odd):
+        run = made(tmp_path / f"r{number}")
+        table = pq.read_table(run / file)
+        pq.write_table(table.set_column(table.schema.names.index(column), column, values), run / file)
+        with pytest.raises(StorageError, match="a file of the run cannot be read"):
+            write_report([run], None)
+    run = made(tmp_path / "r")
+    row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
+    (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
+    for read in (status_of, RunStore.open):
+        with pytest.raises(StorageError, match=r"journal.jsonl: holds a line that is no judgment"):
+            read(run)
+
+
+def go_on(run: Path) -> None:
+    with RunStore.open(run):
+        read_run(run)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["a link", "a pipe"])
+def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: str, kind: str) -> None:
+    run = made(tmp_path / "r")
+    bashrc = tmp_path / "bashrc"
+    shutil.copy(run / name, bashrc)  # the very bytes that would do, were they followed
+    (run / name).unlink()
+    before = bashrc.read_bytes()
+    if kind == "a link":
+        (run / name).symlink_to(bashrc)
+    else:
+        os.mkfifo(run / name)
+    why = "it is a link" if kind == "a link" else "it is no regular file"
+    readers: list[Callable[[Path], object]] = [status_of, lambda run: write_report([run], None), go_on]
+    readers += [lambda run: list(judgments_of(run).parts)] if name.startswith("j") else []
+    for use in readers if name != "lock" else [go_on]:
+        with pytest.raises(RobinError, match=why if name != "lock" else "no file of this run's own.*; delete it"):
+            use(run)
+    assert bashrc.read_bytes() == before
+    assert not is_locked(run)
+
+
+def test_follows_no_link_to_another_folder_and_reads_no_pool_through_one(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "judgments").rename(tmp_path / "elsewhere")
+    (run / "judgments").symlink_to(tmp_path / "elsewhere")
+    for use in (go_on, read_run):
+        with pytest.raises(RunError, match="it is a link, and none is followed here; put the folder itself there"):
+            use(run)
+    with pytest.raises(RobinError, match="no run with finished judgments"):
+        load_pools(run)
+    (facts,) = runs_in(tmp_path)
+    assert facts["state"] == "damaged"
+    pools = made(tmp_path / "pools")
+    (pools / "pairs.parquet").unlink()
+    os.mkfifo(pools / "pairs.parquet")
+    with pytest.raises(RobinError, match="no regular file"):
+        load_pools(pools)
+
+
+def test_writes_over_nothing_that_a_run_links_to_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    bashrc = tmp_path / "bashrc"
+    bashrc.write_text("mine")
+    for name in (*OLD_TEMPORARIES, "report.html"):
+        (run / name).symlink_to(bashrc)
+    (run / "state.parquet").unlink()
+    (run / "state.parquet").symlink_to(bashrc)
+    (run / f".journal.jsonl.{'a' * 16}.tmp").write_text("left by a killed process")
+    (run / "judgments" / f".00002.parquet.{'b' * 16}.tmp").write_text("left by a killed process")
+    (run / "judgments" / "00002.parquet.tmp").write_text("left by robin 0.1.0")
+    written = write_report([run], None)
+    assert written is not None
+    assert not written.is_symlink()
+    with RunStore.open(run) as store:
+        store.set_manifest(store.manifest)
+        store.append([judgment(3)])
+    assert bashrc.read_text() == "mine"
+    known = {"manifest.json", "pairs.parquet", "journal.jsonl", "judgments", "state.parquet", "lock", "report.html"}
+    assert {path.name for path in run.iterdir()} == known
+    assert {path.name for path in (run / "judgments").iterdir()} == {"00001.parquet", "00002.parquet"}
+
+
+def test_appends_to_no_second_name_of_another_file(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    os.link(run / "journal.jsonl", tmp_path / "bashrc")
+    before = (tmp_path / "bashrc").read_bytes()
+    with RunStore.open(run) as store:
+        store.append([judgment(3)])
+    assert (tmp_path / "bashrc").read_bytes() == before
+    assert len(ids(run)) == 4
+
+
+def test_lets_no_second_process_in_when_its_lock_was_deleted(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    with RunStore.open(run) as store:
+        (run / "lock").unlink()
+        second = subprocess.run(
+            [sys.executable, "-c", OPEN, str(run)], capture_output=True, text=True, env=environment()
+        )
+        assert "another robin is at work on this run; wait for it, or stop it first" in second.stderr
+        assert is_locked(run)
+        assert status_of(run)["state"] == "working"
+        store.append([judgment(3)])
+    assert not is_locked(run)
+    RunStore.open(run).close()
+
+
+def test_knows_that_robin_0_1_0_is_at_work(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    code = "import sys, filelock\nlock = filelock.FileLock(sys.argv[1])\nlock.acquire()\nprint('locked', flush=True)\n"
+    command = [sys.executable, "-c", code + "sys.stdin.read()", str(run / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as old:
+        assert old.stdout is not None
+        assert old.stdout.readline() == b"locked\n"
+        assert is_locked(run)
+        with pytest.raises(RunError, match="another robin is at work"):
+            RunStore.open(run)
+        old.communicate()
+    RunStore.open(run).close()
+
+
+AS_ANOTHER = """
+import os, pathlib, sys
+from tests.starting import load_robin
+load_robin()
+from robin_cli.cli.app import main
+from robin_cli.views.report.writing import write_report
+write_report([pathlib.Path("../r")], "warm.html")  # all is loaded while it can be
+if not os.geteuid():  # root may write anywhere
+    os.setuid(65534)
+for words in (["status", "../r"], ["report", "../r"], ["report", "../r", "-o", "r.html"], ["resume", "../r"]):
+    sys.argv = ["robin", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        print(words, ended.code, flush=True)
+"""
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    with shared_folder() as folder:
+        yield folder
+
+
+def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(shared: Path) -> None:
+    run = made(shared / "r")
+    mine = shared / "mine"
+    mine.mkdir()
+    for path in (run, *run.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    mine.chmod(0o777)
+    command = [sys.executable, "-c", AS_ANOTHER]
+    env = environment(PYTHONPATH=str(ROOT))
+    done = subprocess.run(command, cwd=mine, env=env, capture_output=True, text=True, timeout=120)
+    for path in (run, run / "judgments"):
+        path.chmod(0o755)
+    assert "Traceback" not in done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith("[")] == [
+        "['status', '../r'] 0",
+        "['report', '../r'] 1",
+        "['report', '../r', '-o', 'r.html'] 0",
+        "['resume', '../r'] 2",
+    ], done.stderr
+    assert re.search(r"^state +finished *$", done.stdout, re.MULTILINE)
+    says = "../r/report.html: cannot be written (Permission denied); name another place: robin report ../r -o r.html"
+    assert says in done.stderr
+    assert (mine / "r.html").stat().st_size > 10_000
+    assert "a run needs a folder that can be written to" in done.stderr
+
+
+def test_says_once_that_others_may_write_to_a_run(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    with RunStore.open(run) as store:
+        assert store.notes == []
+    run.chmod(0o1777)
+    assert not others_may_write(run), "what is there is safe where the sticky bit is set"
+    run.chmod(0o770)
+    with RunStore.open(run) as store:
+        assert store.notes == [
+            f"{run}: others may write here, and change answers and where calls go; chmod 700 {run} keeps it to you"
+        ]
+    (tmp_path / "pairs.jsonl").write_text('{"prompt": "b", "response": "c"}\n')
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    words = [
+        "-b",
+        "1",
+        "-a",
+        "helpfulness",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--max-retries",
+        "0",
+    ]
+    done = robin("judge", "pairs.jsonl", *words, "--run", "shared", cwd=tmp_path)
+    assert done.stderr.count("shared: others may write here") == 1
+
+
+def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    text = (run / "manifest.json").read_text()
+    (run / "manifest.json").write_text(text.replace(read_manifest(run).run_id, "../../home/me/x"))
+    with pytest.raises(RunError, match=r"run_id.*restore the file from a copy"):
+        read_manifest(run)

@@ -1,0 +1,212 @@
+"""state.parquet says what a fold of all judgments says, to the bit, where it fits the run; where not, it is not used."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robin_cli.model.arms import Arms
+from robin_cli.model.records import Judgment
+from robin_cli.storage import store
+from robin_cli.storage.fold import Fold
+from robin_cli.storage.reader import read_run
+from robin_cli.storage.snapshot import folded
+from robin_cli.storage.store import RunStore
+from tests.storage.test_store import PAIRS, SETTINGS, judgment, manifest
+
+JUDGES = ("m", "other", "third")
+OUTCOMES = [("ok", None), ("unparsed", "missing"), ("failed", "timeout"), ("failed", "context_length")]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> list[list[Judgment]]:
+    """What came of some requests, of one to three judges: one judgment or several each."""
+    judges = JUDGES[: draw(st.integers(1, 3))]
+    made = []
+    for number in range(draw(st.integers(1, 30))):
+        pair, judge = draw(st.integers(0, 2)), draw(st.sampled_from(judges))
+        together = []
+        for _ in range(draw(st.integers(1, 4))):
+            status, reason = draw(st.sampled_from(OUTCOMES))
+            expected = draw(st.none() | st.floats(0, 4)) if status == "ok" else None
+            cost = draw(st.none() | st.floats(0, 1))
+            row = judgment(draw(st.integers(0, 400)), status=status, reason=reason, pair=pair)
+            together.append(
+                replace(row, judge=judge, expected_rating=expected, cost_usd=cost, received_at=1.7e9 + number)
+            )
+        made.append(together)
+    return made
+
+
+def numbers(fold: Fold) -> dict[str, Any]:
+    """All that a fold says."""
+    arms = {name: list(getattr(fold.arms, name)) for name in Arms.__slots__}
+    fitted = None if fold.fitted is None else [each.tolist() for each in fold.fitted]
+    spent = {name: each.tolist() for name, each in fold.spent.items()}
+    return {**arms, "reasons": fold.reasons, "spent": spent, "fitted": fitted, "fitted_at": fold.fitted_at}
+
+
+def of_all(run: Path) -> Fold:
+    """The fold of a run's judgments, without its snapshot."""
+    return read_run(run).fold
+
+
+def made(path: Path, requests: list[list[Judgment]]) -> Path:
+    """A run with these judgments, and a snapshot of them."""
+    judges = [each.judge for request in requests for each in request]
+    model = [name if name == "m" else f"{name}@http://127.0.0.1:9/v1" for name in JUDGES if name in {*judges, "m"}]
+    of = manifest(settings={**SETTINGS, "model": model if len(model) > 1 else model[0]}, budget=1000)
+    with RunStore.create(path, of, PAIRS) as opened:
+        for request in requests:
+            opened.append(request)
+    return path
+
+
+@given(requests(), st.integers(1, 12), st.sets(st.integers(0, 29)), st.data())
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_goes_on_from_a_snapshot_as_from_a_fold_of_all(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    requests: list[list[Judgment]],
+    rows: int,
+    closed_after: set[int],
+    data: st.DataObject,
+) -> None:
+    monkeypatch.setattr(store, "SEGMENT_ROWS", rows)
+    monkeypatch.setattr(store, "STATE_EVERY", data.draw(st.integers(1, 30)))
+    path = made(tmp_path_factory.mktemp("s") / "r", requests[:1])
+    opened = RunStore.open(path)
+    for number, request in enumerate(requests[1:]):
+        # no two requests come at one time: judgments of one arm that do are those of one request
+        again = [replace(each, received_at=1.8e9 + number) for each in requests[0]]
+        opened.append([each for each in request if each.judge in opened.manifest.judges] or again)
+        if number in closed_after:
+            opened.close()
+            opened = RunStore.open(path)
+    assert numbers(opened.fold()) == numbers(of_all(path))
+    opened.close()
+    fold, covered = folded(path, opened.space, opened.manifest.run_id)
+    assert covered == len(list((path / "judgments").iterdir()))
+    assert numbers(fold) == numbers(of_all(path))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of two segments, whose snapshot fits."""
+    monkeypatch.setattr(store, "SEGMENT_ROWS", 8)
+    path = made(tmp_path / "r", [[judgment(number)] for number in range(16)])
+    assert covered(path) == 2
+    return path
+
+
+def covered(run: Path) -> int:
+    """How many segments are taken from the snapshot; what is said must be what the judgments say."""
+    with RunStore.open(run) as opened:
+        fold, segments = folded(run, opened.space, opened.manifest.run_id)
+        assert numbers(fold) == numbers(of_all(run))
+    return segments
+
+
+def rewritten(run: Path, **columns: Any) -> None:
+    """Write the snapshot with other columns, and all else as it was."""
+    table = pq.read_table(run / "state.parquet")
+    for name, values in columns.items():
+        table = table.set_column(table.schema.names.index(name), name, pa.array(values))
+    pq.write_table(table, run / "state.parquet", compression="zstd")
+
+
+def test_passes_over_the_snapshot_of_another_run_and_of_other_judgments(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = made(tmp_path / "other" / "r", [[judgment(number)] for number in range(16)])
+    shutil.copy(other / "state.parquet", run / "state.parquet")
+    assert covered(run) == 0
+    assert covered(run) == 2, "it was written anew"
+    for name in ("00001.parquet", "00002.parquet"):  # the same judgments, but one of them is another
+        table = pq.read_table(run / "judgments" / name)
+        changed = table.set_column(2, "rating", pa.array([4, *table["rating"].to_pylist()[1:]], pa.int32()))
+        pq.write_table(changed, run / "judgments" / name, compression="zstd")
+        assert covered(run) == 0
+    (run / "judgments" / "00002.parquet").unlink()
+    (run / "journal.jsonl").unlink()
+    assert covered(run) == 0
+
+
+def test_passes_over_a_damaged_snapshot_and_one_of_0_1_0(run: Path) -> None:
+    sound = (run / "state.parquet").read_bytes()
+    rng = np.random.default_rng(5)
+    for at in rng.integers(0, len(sound), 60).tolist():
+        (run / "state.parquet").write_bytes(sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :])
+        with RunStore.open(run) as opened:
+            assert numbers(opened.fold()) == numbers(of_all(run))
+    old = pq.read_table(run / "state.parquet").select(
+        ["pair_id", "attribute", "n", "mean", "m2", "n_unparsed", "retired"]
+    )
+    pq.write_table(old.replace_schema_metadata(None), run / "state.parquet")
+    assert covered(run) == 0
+    (run / "state.parquet").write_bytes(b"")
+    assert covered(run) == 0
+
+
+ODD: dict[str, list[Any]] = {
+    "n": [-1, 12, 5],
+    "total": [float("nan"), 10.0, 10.0],
+    "total_sq": [0.0, 0.0, 0.0],
+    "streak": [1.5, 0.0, 0.0],
+    "n_failed": [1, 0, 0],
+    "next_draw": [2**60, 0, 0],
+    "pair_id": ["p1", "p0", "p2"],
+    "attribute": ["helpfulness", "helpfulness", "tone"],
+    "fitted_n": [1e300, 0.0, 0.0],
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_passes_over_a_snapshot_that_says_what_no_fold_would(run: Path, name: str) -> None:
+    rewritten(run)
+    assert covered(run) == 2, "what is written as it was fits"
+    rewritten(run, **{name: ODD[name]})
+    assert covered(run) == 0
+
+
+def test_follows_no_link_to_a_snapshot_and_reads_none_that_unpacks_to_a_giant(run: Path, tmp_path: Path) -> None:
+    shutil.move(run / "state.parquet", tmp_path / "elsewhere")
+    (run / "state.parquet").symlink_to(tmp_path / "elsewhere")
+    assert covered(run) == 0
+    metadata = pq.read_schema(run / "state.parquet").metadata
+    giant = pa.DictionaryArray.from_arrays(pa.array([0, 0, 0], pa.int8()), pa.array(["x" * 2**20]))
+    pq.write_table(pa.table({"pair_id": giant}).replace_schema_metadata(metadata), run / "state.parquet")
+    assert covered(run) == 0
+
+
+def test_signs_what_the_snapshot_covers(run: Path) -> None:
+    table = pq.read_table(run / "state.parquet")
+    signed = table.schema.metadata[b"robin"]
+    covers = orjson.loads(signed[64:])
+    covers["spent"]["cost_usd"] = [-1e6]
+    pq.write_table(table.replace_schema_metadata({b"robin": signed[:64] + orjson.dumps(covers)}), run / "state.parquet")
+    assert covered(run) == 0
+
+
+def test_a_run_under_way_leaves_a_snapshot_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "SEGMENT_ROWS", 2)
+    monkeypatch.setattr(store, "STATE_EVERY", 6)
+    opened = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    for number in range(15):
+        opened.append([judgment(number)])
+    opened._journal.close()  # as a crash does
+    opened._lock.release()
+    with RunStore.open(tmp_path / "r") as again:
+        fold, segments = folded(tmp_path / "r", again.space, again.manifest.run_id)
+        assert (segments, fold.judgments) == (6, 15)

@@ -1,0 +1,256 @@
+"""The live view, on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from robin_cli.model.arms import Arms
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.views.live import ByWidth, LiveView, Pace, Standing, most_asked
+from robin_cli.views.messages import Messages, lines_now_and_then
+from tests.conftest import DEMO, environment, judging, replaying, robin
+
+
+def on_a_terminal(
+    *args: str | Path, cwd: Path, when: Callable[[str], bytes | None] = lambda _: None, **env: str
+) -> tuple[int, str]:
+    """Run robin with stderr on a terminal of 80 × 30; its exit code and all that it wrote there.
+
+    ``when`` sees the output so far, and may say what to type.
+    """
+    master, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
+    process = subprocess.Popen(
+        ["setsid", "--ctty", sys.executable, "-m", "robin_cli", *map(str, args)],  # so that Ctrl-C reaches it
+        cwd=cwd,
+        env=environment(TERM="xterm-256color", **env),
+        stdin=terminal,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    shown = b""
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+            if typed := when(shown.decode(errors="replace")):
+                os.write(master, typed)
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    finally:
+        os.close(master)
+    return process.wait(timeout=60), shown.decode(errors="replace")
+
+
+def frames(shown: str) -> list[str]:
+    """What the view showed, picture by picture, without colours and movements."""
+    return re.findall(r"╭.*?╯", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown), flags=re.DOTALL)
+
+
+def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> None:
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
+        command = judging(url, DEMO / "pairs.jsonl", 2500, "--run", "r", "--price-in", "1", "--price-out", "1")
+        code, shown = on_a_terminal(*command, "--concurrency", "32", cwd=tmp_path)
+
+    assert code == 0
+    seen = frames(shown)
+    assert len(seen) >= 3
+    early, late = seen[0], seen[-1]
+    assert "not known: " in early  # the worst error, while pairs are unrated
+    for part in (
+        "% of 2,500 calls",
+        "adaptive",
+        "/s, ",
+        "in flight",
+        "tokens",
+        "$",
+        "worst error   about ",
+        "asked most",
+    ):
+        assert part in late, part
+    assert "story-flash-good" in late  # the pair that varies most
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is back
+    assert "2,500 of 2,500 calls spent" in shown[shown.rindex("╯") :]
+
+
+def test_a_pair_that_is_asked_most_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    rows = [{"id": f"\x1b]0;owned\x07[blink]{k}[/]", "prompt": "p", "response": f"r{k}"} for k in range(3)]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
+        code, shown = on_a_terminal(*judging(url, tmp_path / "p.jsonl", 300, "--concurrency", "2"), cwd=tmp_path)
+
+    assert code == 0
+    assert r"\x1b]0;owned\x07[blink]" in frames(shown)[-1]
+    assert "\x1b]" not in shown
+
+
+def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_columns() -> None:
+    asked = [(f"a-pair-with-a-name-longer-than-its-room · {name}", 1_234, 0.25) for name in ("clarity", "accuracy")]
+    for width in (51, 71, 120):
+        out = io.StringIO()
+        Console(file=out, width=width).print(ByWidth(partial(most_asked, Standing(0.1, 0, asked))))
+        first, second = (line.removeprefix("asked most").strip() for line in out.getvalue().splitlines())
+        assert first.endswith("1,234 ratings  variance 0.25"), width
+        assert first != second
+
+
+@pytest.mark.parametrize("width", [25, 30, 41, 52, 59, 60, 80])
+def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None:
+    space = ArmSpace([f"a-rather-long-name-{k}" for k in range(9)], ["helpfulness"], ["m"], [Scale(0, 4)])
+    arms = Arms(9)
+    for arm in range(9):
+        for _ in range(1_000 + arm):
+            arms.add_rating(arm, 2.0)
+    session: Any = SimpleNamespace(
+        space=space,
+        arms=arms,
+        stats=SimpleNamespace(unparsed={"missing": 4_321}, failed={"http_503": 12}, ratings=1, in_flight=256),
+        budget=SimpleNamespace(spent=1_234_567, total=9_876_543, left=1),
+        money=SimpleNamespace(limit=2_000.0),
+        total=SimpleNamespace(
+            cost_usd=1_234.56, complete=False, prompt_tokens=123_456_789, completion_tokens=98_765_432
+        ),
+        scheduler=SimpleNamespace(warming_up=False),
+    )
+    out = io.StringIO()
+    Console(file=out, width=width).print(LiveView(session).render())
+
+    lines = out.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    words = " ".join(line.strip("│ ") for line in lines).split()
+    numbers = "12 9,876,543 1,234,567 256 123,456,789 98,765,432 $1,234.56 $2,000.00 4,321 503 1,008 0.00"
+    for number in numbers.split():
+        assert any(word.strip(",") == number for word in words), number
+
+
+def test_says_a_line_now_and_then_where_there_is_no_terminal() -> None:
+    said, told = [], threading.Event()
+
+    def note(line: str) -> None:
+        said.append(line)
+        told.set()
+
+    with lines_now_and_then(lambda: "3 of 24 parts done", note, every_s=0.001):
+        assert told.wait(30)
+    after = len(said)
+
+    assert set(said) == {"3 of 24 parts done"}
+    assert len(said) == after  # and no more once it is over
+
+
+def test_says_off_a_terminal_how_long_it_has_been_at_work() -> None:
+    written, told = io.StringIO(), threading.Event()
+
+    class Log(Console):
+        def print(self, *values: Any, **kind: Any) -> None:
+            super().print(*values, **kind)
+            told.set()
+
+    with Messages(Log(file=written), quiet=False).busy("simulating the run"):
+        pass
+    assert not written.getvalue()  # short work needs no word
+    with Messages(Log(file=written), quiet=False).busy("simulating the run", every_s=0.001):
+        assert told.wait(30)
+    assert written.getvalue().startswith("simulating the run for 0 s\n")
+
+
+def screen(shown: str, columns: int = 80) -> str:
+    """What is left to see of ``shown`` on a terminal; of its movements it knows those that the view makes."""
+    lines, row, column = [[" "] * columns], 0, 0
+    for move, kind, char in re.findall(r"\x1b\[([?0-9;]*)([A-Za-z])|([^\x1b])", shown, flags=re.DOTALL):
+        if kind == "A":
+            row = max(0, row - int(move or 1))
+        elif kind == "K":
+            lines[row] = [" "] * columns
+        elif char == "\r":
+            column = 0
+        elif char and (char == "\n" or column == columns):
+            row, column = row + 1, 0
+            lines += [[" "] * columns for _ in range(row + 1 - len(lines))]
+        if char and char not in "\r\n":
+            lines[row][column] = char
+            column += 1
+    return "\n".join("".join(line).rstrip() for line in lines)
+
+
+def test_ctrl_c_says_what_it_does_and_how_to_go_on(tmp_path: Path) -> None:
+    pressed: list[bool] = []
+
+    def once_it_runs(shown: str) -> bytes | None:
+        if pressed or "adaptive" not in shown:
+            return None
+        pressed.append(True)
+        return b"\x03"
+
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
+        command = judging(url, DEMO / "pairs.jsonl", 50_000, "--run", "r", "--concurrency", "32")
+        code, shown = on_a_terminal(*command, cwd=tmp_path, when=once_it_runs, COLUMNS="80")
+        resumed = robin("status", "r", "--json", cwd=tmp_path)
+
+    assert code == 130
+    assert "calls under way may finish, 10 s at most" in shown
+    assert "To go on: robin resume r" in shown
+    assert not set("╭│╰") & set(screen(shown))  # the "^C" of the terminal itself pushed a line down
+    assert json.loads(resumed.stdout)["state"] == "stopped"
+
+
+@pytest.mark.slow
+def test_without_a_terminal_it_says_a_line_each_30_seconds(tmp_path: Path) -> None:
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "400") as url:
+        done = robin(*judging(url, DEMO / "pairs.jsonl", 340, "--concurrency", "4"), cwd=tmp_path)
+
+    (line,) = (line for line in done.stderr.splitlines() if " in flight" in line)
+    # four calls, and perhaps an answer on its way to the disk
+    assert re.search(
+        r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · [45] in flight · warm-up · worst error about \d", line
+    )
+
+
+def test_quiet_says_nothing(tmp_path: Path, replay_url: str) -> None:
+    code, shown = on_a_terminal(*judging(replay_url, DEMO / "pairs.jsonl", 300, "--quiet"), cwd=tmp_path)
+
+    assert (code, shown) == (0, "")
+
+
+def test_the_pace_is_that_of_the_last_minute() -> None:
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    done = 0
+    for _ in range(100):
+        now[0] += 1
+        done += 10
+        pace.rate(done)
+    assert pace.rate(done) == pytest.approx(10)
+    for _ in range(61):
+        now[0] += 1
+        pace.rate(done)
+
+    assert pace.rate(done) == 0
+    assert pace.left(9, 0) == "no answer in the last minute"
+    assert Pace(lambda: now[0]).left(9, 0) == "no answer yet"  # seconds after it began
+
+
+def test_a_view_that_fails_does_not_end_the_run() -> None:
+    view = LiveView(SimpleNamespace(stats=None))  # type: ignore[arg-type]  # nothing that it needs
+
+    assert "the run goes on" in str(view.render().renderable)

@@ -1,0 +1,74 @@
+"""The report of a panel: each judge and attribute by itself, and figures that agree with the pictures beside them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from robin_cli import open_run
+from robin_cli.storage.reader import read_run
+from robin_cli.views.report.single import page_of
+from tests.conftest import DEMO, REPLAY_MODEL, robin
+from tests.judges.wire import completion, serving
+
+
+@pytest.fixture(scope="module")
+def panel(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> Path:
+    """A run of two attributes by a replay and by a judge that reads."""
+    folder = tmp_path_factory.mktemp("panel")
+    with serving(lambda number, _body: completion(f"Feedback: ok.\nRating: {number % 3}")) as wire:
+        done = robin(
+            *("judge", DEMO / "pairs.jsonl", "-a", "helpfulness,correctness", "--limit", "6", "-b", "120"),
+            *("--scheduler", "two-priors", "--model", f"{REPLAY_MODEL}@{replay_url}", "--model", f"reads@{wire.url}"),
+            *("--run", "r", "-q"),
+            cwd=folder,
+        )
+    assert done.returncode == 0, done.stderr
+    return folder / "r"
+
+
+def test_tells_each_attribute_and_each_judge_by_itself(panel: Path) -> None:
+    page = page_of(read_run(panel), working=False)
+
+    names = [name for name, *_ in page.headline]
+    assert names[:2] == ["mean helpfulness", "mean correctness"]
+    assert "mean score" not in names
+    (warning,) = page.warnings
+    assert warning.startswith(f"The ratings of {REPLAY_MODEL} are recorded ones")
+    assert (
+        f"judged by {REPLAY_MODEL} (recorded ratings, replayed: no model read these responses), reads" in page.subtitle
+    )
+    arms = {f"{name} · {judge}" for name in ("helpfulness", "correctness") for judge in (REPLAY_MODEL, "reads")}
+    for title, wanted in (
+        ("Variances", arms),
+        ("Scores of each judge", arms),
+        ("Scores", {"helpfulness", "correctness"}),
+    ):
+        (drawn,) = (each for each in page.pictures if each.title == title)
+        svg = base64.b64decode(drawn.light.partition(",")[2]).decode()
+        assert wanted <= {text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}, title
+        assert svg.count('id="axes_') == len(wanted)  # a panel each
+
+
+def test_says_the_same_in_the_tile_and_below_the_picture(panel: Path) -> None:
+    page = page_of(read_run(panel), working=False)
+
+    tiles = {name: value for name, value, _ in page.headline}
+    says = {picture.title: picture.says for picture in page.pictures}
+    assert f"At the end {tiles['largest standard error']} against" in says["Largest standard error"]
+    assert f"At the end {tiles['error bound'].removeprefix('± ')} against" in says["Guaranteed bound"]
+
+
+def test_tells_no_mean_over_attributes_of_a_judge(panel: Path) -> None:
+    for judge in open_run(panel).status()["judges"]:
+        assert judge["mean_score"] is None
+        assert set(judge["mean_scores"]) == {"helpfulness", "correctness"}
+    told = " ".join(robin("status", panel, cwd=panel.parent, COLUMNS="200").stdout.split())
+    assert re.search(
+        r"reads: \d+ calls, \d+ ratings, mean \d\.\d\d helpfulness, \d\.\d\d correctness over 12 scores", told
+    )
+    json.loads(robin("status", panel, "--json", cwd=panel.parent).stdout)

@@ -1,0 +1,328 @@
+"""robin report, opened in a real browser: it shows what the run holds, asks no network, and executes nothing of the data."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+
+from robin_cli.analysis.curve import curve_of
+from robin_cli.analysis.scores import score
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Judgment, Pair
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.store import RunStore
+from robin_cli.views.report.comparison import comparison_of
+from robin_cli.views.report.page import html
+from robin_cli.views.report.rows import Judged, texts_of
+from robin_cli.views.report.single import page_of
+from tests.conftest import ROOT, missing, robin
+from tests.storage.test_store import SETTINGS, judgment, manifest
+
+CORPUS = [json.loads(line) for line in (ROOT / "tests/hostile/pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+HOSTILE = [row["id"] for row in CORPUS if row["id"].strip() and "\ud800" not in row["id"]]
+EXTRA = ["</script><script>window.hacked = 1</script>", "<svg onload=window.hacked=1>", "<iframe src=//evil.example>"]
+
+
+def make_run(
+    path: Path,
+    pairs: list[Pair],
+    ratings: list[list[int | None]],
+    *,
+    feedback: str = "",
+    budget: int = 100,
+    **change: object,
+) -> RunData:
+    """A run of ``pairs`` with these ratings; None for an answer without one. The feedback is the pair's prompt, or this."""
+    rows = []
+    for k, (pair, each) in enumerate(zip(pairs, ratings, strict=True)):
+        for draw, rating in enumerate(each):
+            record = judgment(k, status="ok" if rating is not None else "unparsed")
+            values = {name: getattr(record, name) for name in Judgment.__slots__}
+            new = {"pair_id": pair.pair_id, "rating": rating, "draw": draw, "feedback": feedback or pair.prompt}
+            rows.append(Judgment(**(values | new | {"request_id": f"{k}-{draw}"})))
+    rows.sort(key=lambda row: row.draw)
+    settings = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
+    data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
+    with RunStore.create(
+        path, manifest(**({"settings": settings, "data": data, "budget": budget} | change)), pairs
+    ) as store:
+        store.append(rows)
+    return read_run(path)
+
+
+def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
+    """A run of 20 pairs, five ratings each, which vary more and more."""
+    pairs = [Pair(f"{name}-{k:02}", f"What is {k}?", f"It is {k}.", {"helpfulness": float(k % 5)}) for k in range(20)]
+    ratings: list[list[int | None]] = [
+        [max(0, min(4, 2 + shift + (k // 5) * (-1) ** draw)) for draw in range(5)] for k in range(20)
+    ]
+    ratings[3] = [None, None, 4]
+    return make_run(path, pairs, ratings, budget=98)
+
+
+@dataclass
+class Seen:
+    """A page in the browser, and what it did that it should not."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+
+    def rows(self) -> list[str]:
+        return self.page.locator("tbody tr.row td:first-child").all_inner_texts()
+
+    def column(self, number: int) -> list[str]:
+        return self.page.locator(f"tbody tr.row td:nth-child({number})").all_inner_texts()
+
+
+Open = Callable[..., Seen]
+
+
+def _dismiss(seen: Seen, dialog: Dialog) -> None:
+    seen.dialogs.append(dialog.message)
+    dialog.dismiss()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        missing("Chromium", "install_browser.sh")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Opens HTML in the browser, from a file, as a user does."""
+    pages = []
+
+    def opening(text: str, width: int = 1200, scheme: str = "light") -> Seen:
+        file = tmp_path / "report.html"
+        file.write_text(text, encoding="utf-8")
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+        pages.append(page)
+        seen = Seen(page)
+        page.on("console", lambda message: seen.complaints.append(message.text))
+        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        page.on("dialog", partial(_dismiss, seen))
+        page.on("request", lambda request: seen.requests.append(request.url) if request.url[:5] != "data:" else None)
+        page.goto(file.as_uri())
+        page.wait_for_selector("tbody tr.row")
+        return seen
+
+    yield opening
+    for page in pages:
+        page.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (1200, "dark"), (390, "light")])
+def test_opens_offline_with_its_pictures_and_fits_a_phone(
+    tmp_path: Path, opened: Open, width: int, scheme: str
+) -> None:
+    seen = opened(html(page_of(twenty(tmp_path / "r"), working=False)), width, scheme)
+    assert seen.complaints == []
+    assert [url.partition("#")[0] for url in seen.requests] == [(tmp_path / "report.html").as_uri()]
+    pictures = seen.page.locator("figure img")
+    assert pictures.count() == 7  # allocation, two courses, scores, variances, agreement, what brought no rating
+    assert all(pictures.nth(k).evaluate("image => image.naturalWidth > 100") for k in range(7))
+    assert all(len(pictures.nth(k).get_attribute("alt") or "") > 20 for k in range(7))
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    ground, ink = (
+        seen.page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("backgroundColor", "color")
+    )
+    brightness = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ground, ink)]
+    assert (brightness[0] < brightness[1]) == (scheme == "dark")
+
+
+def test_shows_the_numbers_of_the_run(tmp_path: Path, opened: Open) -> None:
+    run = twenty(tmp_path / "r")
+    seen = opened(html(page_of(run, working=False)))
+    columns = score(run).columns
+    assert seen.rows() == list(columns["pair_id"])
+    assert seen.column(2) == [f"{value:.2f}" for value in np.asarray(columns["score"], float)]
+    assert seen.column(6) == [str(value) for value in np.asarray(columns["n"])]
+    headline = seen.page.locator(".headline").inner_text()
+    assert "98" in headline
+    assert f"± {score(run).error_bound:.2f}" in headline
+    assert "2 missing" not in headline
+    assert "without a rating" in seen.page.locator(".facts").inner_text()
+
+
+def test_sorts_and_filters_by_mouse_and_by_keyboard(tmp_path: Path, opened: Open) -> None:
+    seen = opened(html(page_of(twenty(tmp_path / "r"), working=False)))
+    page = seen.page
+    page.click("thead th:nth-child(5) button")
+    variances = [float(text) for text in seen.column(5) if text != "–"]
+    assert variances == sorted(variances, reverse=True)
+    assert seen.column(5)[-1] == "–"  # one rating has no variance
+    assert page.locator("thead th:nth-child(5)").get_attribute("aria-sort") == "descending"
+    page.keyboard.press("Enter")  # the button has the focus
+    assert page.locator("thead th:nth-child(5)").get_attribute("aria-sort") == "ascending"
+    assert [float(text) for text in seen.column(5) if text != "–"] == sorted(variances)
+
+    page.fill("#find", "PAIR-1")
+    assert {row[:6] for row in seen.rows()} == {"pair-1"}
+    assert "10 of 10 rows shown, 20 in all" in page.inner_text("#shown")
+    page.fill("#find", "")
+    page.select_option("#view", label="with unparsed answers")
+    assert seen.rows() == ["pair-03"]
+
+    page.locator("tbody tr.row button").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".texts pre")
+    assert page.locator("tr.row button").first.get_attribute("aria-expanded") == "true"
+    texts = page.locator(".texts").inner_text()
+    assert "What is 3?" in texts
+    assert "It is 3." in texts
+    assert texts.count("missing") == 2
+    assert "Rating 4" in texts
+    page.keyboard.press("Enter")
+    assert page.locator(".texts").count() == 0
+    assert seen.complaints == []
+
+
+def test_executes_nothing_of_a_hostile_run(tmp_path: Path, opened: Open) -> None:
+    texts = [*HOSTILE, *EXTRA]
+    pairs = [Pair(text, text, f"{text} said") for text in texts]
+    settings = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"], "model": EXTRA[0]}
+    data = {"source": EXTRA[1], "sha256": "0", "pairs": len(pairs), "skipped": 0}
+    run = make_run(tmp_path / "r", pairs, [[k % 5, 4, None] for k in range(len(texts))], settings=settings, data=data)
+    seen = opened(html(page_of(run, working=False)))
+    page = seen.page
+    assert page.locator("tbody tr.row").count() == len(texts)
+    for number in range(len(texts)):
+        page.locator("tr.row button").nth(number).click()
+    page.wait_for_function(f"document.querySelectorAll('.texts').length === {len(texts)}")
+    shown = page.locator(".texts pre").evaluate_all("all => all.map(each => each.textContent)")
+    assert set(texts) <= set(shown)  # to the letter
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main script, main iframe, main svg, main object, main [onload], main [onerror]").count() == 0
+    assert page.locator("main img").count() == page.locator("figure img").count()
+    assert page.locator("a").count() == 1  # the one to the pairs
+    assert (seen.dialogs, seen.complaints, len(seen.requests)) == ([], [], 1)
+
+
+def test_lets_no_other_script_run_and_nothing_out(tmp_path: Path, opened: Open) -> None:
+    seen = opened(html(page_of(twenty(tmp_path / "r"), working=False)))
+    seen.page.evaluate("""() => {
+        const script = document.createElement("script");
+        script.textContent = "window.hacked = 1";
+        document.body.append(script);
+        const image = document.createElement("img");
+        image.src = "http://127.0.0.1:9/leak";
+        document.body.append(image);
+        return fetch("http://127.0.0.1:9/leak").catch(() => 0);
+    }""")
+    assert seen.page.evaluate("window.hacked") is None
+    assert sum("Content Security Policy" in line for line in seen.complaints) >= 3
+
+
+def test_stays_below_5_mb_for_10000_pairs(tmp_path: Path, opened: Open) -> None:
+    rng = np.random.default_rng(0)
+    words = ["".join(map(chr, rng.integers(97, 123, rng.integers(2, 9)))) for _ in range(3000)]
+
+    def text(count: int) -> str:
+        return " ".join(words[k] for k in rng.integers(0, len(words), count))
+
+    pairs = [Pair(f"pair-{k:06}", text(100), text(200), {"helpfulness": float(k % 5)}) for k in range(10_000)]
+    ratings: list[list[int | None]] = [list(map(int, rng.integers(0, 5, 3))) for _ in pairs]
+    make_run(tmp_path / "r", pairs, ratings, feedback=text(30), budget=30_000)
+    done = robin("report", "r", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "r" / "report.html"
+    assert file.stat().st_size < 5_000_000
+    assert file.stat().st_mode & 0o777 == 0o600
+    seen = opened(file.read_text(encoding="utf-8"))
+    assert "100 of 10,000 rows shown" in seen.page.inner_text("#shown")
+    assert "texts are cut to" in seen.page.inner_text("caption")
+    seen.page.click("#more")
+    assert seen.page.locator("tbody tr.row").count() == 200
+    seen.page.fill("#find", "pair-009999")
+    seen.page.click("tbody tr.row button")
+    seen.page.wait_for_selector(".texts pre")
+    assert seen.page.locator(".texts pre").first.inner_text()[:10] == pairs[9999].prompt[:10]
+    assert seen.complaints == []
+
+
+def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
+    same = [Pair(f"p{k}", f"prompt {k}", f"response {k}") for k in range(6)]
+    low: list[list[int | None]] = [[1, 1, 0] * 20 for _ in same]
+    high: list[list[int | None]] = [[4, 4, 3] * 20 if k < 2 else [1, 1, 0] * 20 for k in range(6)]
+    make_run(tmp_path / "a", same, low, budget=360)
+    make_run(tmp_path / "b", [*same[1:], Pair("only-b", "x", "y")], [*high[1:], [2, 2]], budget=400)
+    done = robin("report", "a", "b", "-o", "-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    seen = opened(done.stdout)
+    assert seen.rows() == ["p1", "p2", "p3", "p4", "p5"]
+    assert seen.column(4) == ["+3.00", "0.00", "0.00", "0.00", "0.00"]
+    seen.page.select_option("#view", label="differ beyond noise")
+    assert seen.rows() == ["p1"]
+    seen.page.locator("tr.row button").first.click()
+    seen.page.wait_for_selector(".texts li")
+    assert "B: Rating 3" in seen.page.locator(".texts").inner_text()
+    said = " ".join(seen.page.locator(".warning").all_inner_texts())
+    assert "5 scores are in both; 1 are in A alone and 1 in B alone" in said
+    assert "told from 10 pairs up" in done.stdout
+    assert "Run B is stopped: 302 of 400 calls are spent" in said
+    assert seen.complaints == []
+
+
+def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:
+    run = twenty(tmp_path / "a")
+    other = make_run(tmp_path / "b", [Pair("elsewhere", "x", "y")], [[1, 2]])
+    wide = make_run(tmp_path / "c", [Pair("pair-01", "x", "y")], [[1, 2]], scale=(1, 5))
+    with pytest.raises(InputError, match="no pair and attribute in common"):
+        comparison_of(run, other, working=(False, False))
+    with pytest.raises(InputError, match="different scales"):
+        comparison_of(run, wide, working=(False, False))
+    assert "one run, or two" in robin("report", "a", "b", "c", cwd=tmp_path).stderr
+    assert "name another file with -o" in robin("report", "a", "-o", "no/where.html", cwd=tmp_path).stderr
+
+
+def test_ends_the_course_where_the_run_stands(tmp_path: Path) -> None:
+    pairs = [Pair(f"p{k}", "x", "y") for k in range(4)]
+    run = make_run(tmp_path / "r", pairs, [[0, 4] * 10, [2] * 20, [3, 4] * 10, [1] * 20])
+    curve = curve_of(run)
+    assert curve.calls[-1] == 80
+    assert curve.bound[-1] == pytest.approx(score(run).error_bound, abs=1e-4)
+    assert curve.even_bound[-1] == pytest.approx(curve.bound[-1], abs=1e-4)  # it was spread evenly
+    assert curve.error[-1] == pytest.approx(np.nanmax(np.asarray(score(run).columns["std_error"], float)))
+    assert curve.even_error[-1] == pytest.approx(curve.error[-1])
+    assert (np.diff(curve.even_bound) <= 1e-9).all()
+
+
+def test_shows_a_run_without_a_single_rating(tmp_path: Path, opened: Open) -> None:
+    run = make_run(tmp_path / "r", [Pair("p0", "x", "y"), Pair("p1", "x", "z")], [[None], []])
+    seen = opened(html(page_of(run, working=False)))
+    assert seen.column(2) == ["–", "–"]
+    assert "This run is stopped: 1 of 100 calls are spent." in seen.page.locator(".warning").all_inner_texts()
+    assert seen.complaints == []
+
+
+def test_cuts_texts_until_they_fit_and_keeps_what_differs(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", [Pair("p0", "x" * 300, "y")], [[1, 1, 1, 1, 1, 4, 2]], feedback="z" * 500)
+    judged = Judged(run)
+    assert [rating for _, rating, _, _ in judged.of(0, None, None)] == [1, 1, 1, 1, 1, 4, 2]
+    shown = judged.of(0, 10, 3)
+    assert [rating for _, rating, _, _ in shown] == [1, 4, 2]
+    assert {feedback for *_, feedback in shown} == {"z" * 9 + "…"}
+    rng = np.random.default_rng(0)
+    pairs = [Pair(f"p{k}", "".join(map(chr, rng.integers(33, 1000, 3000))), "r") for k in range(200)]
+    whole = texts_of(pairs[:2], lambda *_: [])
+    assert (whole.cut, len(whole.blocks)) == (False, 1)
+    cut = texts_of(pairs, lambda *_: [], room=200_000)
+    assert cut.cut
+    assert sum(map(len, cut.blocks)) <= 200_000

@@ -1,0 +1,131 @@
+"""Scores, exports and text on a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from robin_cli.analysis.scores import Scores, score
+from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.records import Judgment, Pair
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.store import RunStore
+from robin_cli.views.export import Results, check_output, export, scores_table
+from robin_cli.views.status import print_status, status_of
+from robin_cli.views.table import View, print_scores
+from robin_cli.views.text import plain
+from tests.storage.test_store import SETTINGS, judgment, manifest
+
+HOSTILE = ["=1+1", "+A1", "-2", "@x", "\t=1", "\r=1", "<script>", "\x1b[31m", 'a,b\n"c"', "\u202ex", "{{ 7 }}"]
+
+
+def rated(folder: Path, pairs: list[Pair], ratings: list[list[int]]) -> RunData:
+    given_: list[Judgment] = []
+    for pair, each in zip(pairs, ratings, strict=True):
+        for draw, rating in enumerate(each):
+            record = judgment(0)
+            values = {name: getattr(record, name) for name in Judgment.__slots__}
+            given_.append(
+                Judgment(**(values | {"pair_id": pair.pair_id, "rating": rating, "draw": draw, "text": pair.prompt}))
+            )
+    settings = {**SETTINGS, "temperature": 1.0, "base_url": "http://x/v1"}
+    with RunStore.create(
+        folder / "r", manifest(settings=settings, data={"source": "x", "sha256": "0", "pairs": len(pairs)}), pairs
+    ) as store:
+        store.append(given_)
+    return read_run(folder / "r")
+
+
+def test_scores_as_by_hand_and_leaves_empty_what_is_undefined(tmp_path: Path) -> None:
+    pairs = [Pair("a", "p", "r", {"helpfulness": 3.0}), Pair("b", "p", "r"), Pair("c", "p", "r")]
+    run = rated(tmp_path, pairs, [[0, 4, 2], [3], []])
+    columns = score(run).columns
+    assert list(columns["pair_id"]) == ["a", "b", "c"]
+    np.testing.assert_allclose(np.asarray(columns["score"], float), [2, 3, np.nan])
+    np.testing.assert_allclose(np.asarray(columns["variance"], float), [4, np.nan, np.nan])
+    np.testing.assert_allclose(np.asarray(columns["std_error"], float), [np.sqrt(4 / 3), np.nan, np.nan])
+    np.testing.assert_allclose(np.asarray(columns["human"], float), [3, np.nan, np.nan])
+    width = np.asarray(columns["ci_high"], float) - np.asarray(columns["ci_low"], float)
+    assert (width[1] > 2, width[2]) == (True, 4)
+    assert score(run).error_bound == 4
+
+
+def hostile(folder: Path) -> tuple[RunData, Scores]:
+    pairs = [Pair(text, text, text) for text in HOSTILE]
+    run = rated(folder, pairs, [[1, 2]] * len(pairs))
+    return run, score(run)
+
+
+@pytest.mark.parametrize("fmt", ["csv", "tsv", "jsonl", "parquet", "xlsx"])
+def test_writes_hostile_text_that_comes_back_and_acts_in_no_spreadsheet(tmp_path: Path, fmt: str) -> None:
+    run, scores = hostile(tmp_path)
+    file = tmp_path / f"s.{fmt}"
+    export(Results.of(scores_table(scores, run, with_text=True)), {"run": "r"}, fmt=None, output=str(file))
+
+    text = [f"'{each}" if each[0] in "=+-@\t\r" else each for each in HOSTILE]
+    if fmt in {"csv", "tsv"}:
+        content = file.read_bytes().decode("utf-8")
+        rows = list(csv.reader(io.StringIO(content, newline=""), delimiter="," if fmt == "csv" else "\t"))
+        assert [row[0] for row in rows[1:]] == text
+    elif fmt == "jsonl":
+        assert [json.loads(line)["pair_id"] for line in file.read_text(encoding="utf-8").split("\n")[:-1]] == HOSTILE
+    elif fmt == "parquet":
+        assert list(pd.read_parquet(file)["pair_id"]) == HOSTILE
+    else:
+        sheet = openpyxl.load_workbook(file)["results"]
+        cells = [row[0] for row in sheet.iter_rows(min_row=2)]
+        assert {cell.data_type for cell in cells} == {"s"}
+        assert cells[0].value == "=1+1"
+        assert sheet.freeze_panes == "A2"
+
+
+def test_leaves_no_half_file_where_it_cannot_write(tmp_path: Path) -> None:
+    run, scores = hostile(tmp_path)
+    with pytest.raises(StorageError, match="name another file with -o"):
+        export(Results.of(scores_table(scores, run)), {}, fmt="csv", output=str(tmp_path / "no" / "s.csv"))
+
+
+def test_prints_nothing_that_a_terminal_acts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, scores = hostile(tmp_path)
+    out = io.StringIO()
+    print_scores(Console(file=out, width=100, force_terminal=False), scores, run, View())
+    print_status(status_of(run.path), as_json=False)
+    shown = out.getvalue() + capsys.readouterr().out
+    assert "\\x1b[31m" in shown
+    assert not [char for char in shown if unicodedata.category(char) == "Cc" and char != "\n"]
+    assert "\u202e" not in shown
+
+
+@given(st.text())
+def test_makes_any_text_plain(text: str) -> None:
+    assert not [char for char in plain(text) if unicodedata.category(char) in {"Cc", "Cs"} and char not in "\n\t"]
+
+
+def test_keeps_ordinary_text_as_it_is() -> None:
+    assert plain("Ärger, 你好, 👩‍🚀\n\tok") == "Ärger, 你好, 👩‍🚀\n\tok"
+
+
+def test_shows_the_score_on_a_narrow_terminal(tmp_path: Path) -> None:
+    run = rated(tmp_path, [Pair("a-very-long-pair-id-" * 5, "p", "r")], [[0, 4, 2]])
+    out = io.StringIO()
+    print_scores(Console(file=out, width=80), score(run), run, View())
+    row = out.getvalue().split("\n")[2]
+    assert row.split()[1:5] == ["2", "0.10", "–", "3.90"]
+    assert "95 % interval" in out.getvalue()
+
+
+def test_refuses_a_file_for_the_table_before_anything_is_paid_for(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--format table is for a terminal; leave --format out to write a file"):
+        check_output("table", str(tmp_path / "s.csv"))
+    check_output("table", None)
