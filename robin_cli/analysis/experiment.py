@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -138,12 +139,13 @@ def _parts(jobs: Sequence[_Job], workers: int) -> Iterator[tuple[int, list[Row]]
     context = multiprocessing.get_context("spawn")  # a forked child of a process with threads may hang
     waiting, processes, at_work = iter(enumerate(jobs)), [], {}
     try:
-        with _interrupts_held():  # a terminal sends Ctrl-C to all its processes, and only this one is to answer it
+        with interrupts_held():  # a terminal sends Ctrl-C to all its processes, and only this one is to answer it
             idle = []
             for _ in range(workers):
                 link, theirs = context.Pipe()
-                processes.append(context.Process(target=_work, args=(theirs,), daemon=True))
-                processes[-1].start()
+                process = context.Process(target=_work, args=(theirs,), daemon=True)
+                process.start()
+                processes.append(process)
                 theirs.close()
                 idle.append(link)
         while True:
@@ -171,19 +173,24 @@ def _work(link: Connection) -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back as long as the context lasts; processes that are started meanwhile ignore it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
+def interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back as long as the context lasts; processes that are started meanwhile never hear of it."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield  # Ctrl-C is raised in the main thread only
         return
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # the first process would start it, which lets Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))  # numpy's threads let it through
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which the processes inherit
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _one(job: _Job) -> list[Row]:

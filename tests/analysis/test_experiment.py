@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 
 from robin_cli.analysis.bounds import robin_bound, robin_hood_bound
-from robin_cli.analysis.experiment import Design, Subject, check, conduct
+from robin_cli.analysis.experiment import Design, Subject, check, conduct, interrupts_held
 from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError
@@ -90,3 +94,26 @@ def test_refuses_what_cannot_be_simulated(ratings: list[list[int]], design: Desi
     subject = Subject("s", tuple(np.array(each) for each in ratings), SCALE)
     with pytest.raises(InputError, match=said):
         check([subject], design)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
+def test_ctrl_c_waits_until_all_workers_are_started_whichever_thread_the_system_hands_it_to() -> None:
+    reached = False
+
+    def another_thread() -> None:  # as those that numpy starts, which block nothing
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def held() -> None:
+        nonlocal reached
+        with interrupts_held():
+            thread = threading.Thread(target=another_thread)
+            thread.start()
+            thread.join()
+            reached = True
+
+    with pytest.raises(KeyboardInterrupt):
+        held()
+
+    assert reached
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
