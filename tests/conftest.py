@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from robin_cli.files import remote
 from tests.starting import Robin
 
 ROOT = Path(__file__).parent.parent
@@ -42,6 +44,16 @@ def configuration_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         folder = tmp_path_factory.mktemp("config")
         patch.setenv("XDG_CONFIG_HOME", str(folder))
         yield folder
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A file system at memory://, as those of s3:// and gs:// are, of which this process alone knows."""
+    monkeypatch.setitem(remote.LIBRARIES, "memory", "fsspec")
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    yield files
+    files.store.clear()
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import fsspec
 import pandas as pd
 import pytest
 
@@ -173,8 +173,8 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
     assert "1 of 4 pairs × attributes" in notes[0]
 
 
-def test_begins_with_a_pool_at_an_address() -> None:
-    fsspec.filesystem("memory").pipe("/pools/earlier.csv", b"attribute,pair_id,rating\nclarity,p,0\nclarity,p,4\n")
+def test_begins_with_a_pool_at_an_address(memory: Any) -> None:
+    memory.pipe("/pools/earlier.csv", b"attribute,pair_id,rating\nclarity,p,0\nclarity,p,4\n")
 
     variances = earlier_variances(
         "memory://pools/earlier.csv", ArmSpace(["p"], ["clarity"], ["m"], [Scale(0, 4)]), "robin", print

@@ -21,15 +21,14 @@ from robin_cli.model.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LIBRARIES = {
+LIBRARIES = {
     "s3": "s3fs",
     "gs": "gcsfs",
     "gcs": "gcsfs",
     "https": "fsspec",
     "http": "fsspec",
-    "memory": "fsspec",
 }
-"""The schemes, and the library that opens each. memory:// is within this process, for tests."""
+"""The schemes, and the library that opens each."""
 
 KNOWN = "https://, s3:// and gs://"
 _WEB = ("http", "https")
@@ -58,7 +57,7 @@ def scheme_of(name: str) -> str:
 
 def is_remote(name: str) -> bool:
     """Whether a name is an address that this module opens."""
-    return scheme_of(name) in _LIBRARIES
+    return scheme_of(name) in LIBRARIES
 
 
 def public_name(name: str) -> str:
@@ -93,11 +92,10 @@ def matches(pattern: str) -> list[str]:
     shown = public_name(pattern)
     if scheme_of(pattern) in _WEB or not glob.has_magic(pattern):
         return [pattern]
-    with _heard(pattern):
-        files = _filesystem(pattern)
-        if files.exists(pattern):
+    with _there(pattern) as (files, address):
+        if files.exists(address):
             return [pattern]
-        found = sorted(files.unstrip_protocol(each) for each in files.glob(pattern) if files.isfile(each))
+        found = sorted(files.unstrip_protocol(each) for each in files.glob(address) if files.isfile(each))
     if not found:
         raise InputError(f"{shown}: matches no file. Check the pattern.")
     return found
@@ -107,7 +105,7 @@ def download(name: str, file: IO[bytes], most: int) -> bool:
     """Copy the file at an address into ``file``; False where it has more than ``most`` bytes. Raises RemoteError."""
     # Of the web in one request: asked for its size first, a server refuses a signature, or says nothing of its errors.
     how = {"block_size": 0, "size": 1} if scheme_of(name) in _WEB else {"block_size": _BLOCK_BYTES}
-    with _heard(name), _filesystem(name).open(name, "rb", **how) as there:
+    with _there(name) as (files, address), files.open(address, "rb", **how) as there:
         while chunk := there.read(_CHUNK_BYTES):
             file.write(chunk)
             if file.tell() > most:
@@ -122,8 +120,8 @@ def upload(name: str) -> Iterator[IO[bytes]]:
         whole = Path(folder) / "whole"
         with whole.open("xb") as file:
             yield file
-        with _heard(name):
-            _filesystem(name).put_file(str(whole), name)
+        with _there(name) as (files, address):
+            files.put_file(str(whole), address)
 
 
 def check_upload(name: str) -> None:
@@ -133,10 +131,10 @@ def check_upload(name: str) -> None:
         raise RemoteError("nothing is written there", "Write to s3:// or gs://, or to a file")
     if name.endswith("/"):
         raise RemoteError("it is a folder", "Name a file in it")
-    with _heard(name):
-        files, bucket = _filesystem(name), name.split("/", 3)[2]
+    with _there(name) as (files, address):
+        bucket = address.split("/", 3)[2]
         try:
-            there = files.exists(name) or scheme_of(name) == "memory" or files.exists(bucket)
+            there = files.exists(address) or files.exists(bucket)
         except PermissionError:
             return
         if not there:
@@ -145,14 +143,13 @@ def check_upload(name: str) -> None:
 
 def exists(name: str) -> bool:
     """Whether there is a file at an address. Raises RemoteError."""
-    with _heard(name):
-        return bool(_filesystem(name).exists(name))
+    with _there(name) as (files, address):
+        return bool(files.exists(address))
 
 
-def _filesystem(name: str) -> Any:
+def _filesystem(scheme: str) -> Any:
     import fsspec
 
-    scheme = scheme_of(name)
     options: dict[str, Any] = {"use_listings_cache": False}
     if scheme in _WEB:
         import aiohttp
@@ -168,10 +165,14 @@ def _filesystem(name: str) -> Any:
 
 
 @contextmanager
-def _heard(name: str) -> Iterator[None]:
-    """What the libraries and the network raise, as RemoteError without their words, which may hold what was signed."""
+def _there(name: str) -> Iterator[tuple[Any, str]]:
+    """The file system that a file is on, and its address there.
+
+    What the libraries and the network raise is a RemoteError without their words, which may hold what was signed.
+    """
+    scheme = scheme_of(name)
     try:
-        yield
+        yield _filesystem(scheme), scheme + name[len(scheme) :]  # they know small letters only
     except (InputError, RemoteError):
         raise
     except Exception as error:  # noqa: BLE001  # botocore, aiohttp and google.auth have no class in common
@@ -181,7 +182,7 @@ def _heard(name: str) -> Iterator[None]:
 def _reason(error: Exception, name: str) -> tuple[str, str]:
     kinds = {each.__name__ for each in type(error).__mro__}
     if isinstance(error, ImportError):
-        library = _LIBRARIES[scheme_of(name)]
+        library = LIBRARIES[scheme_of(name)]
         return f"needs {library}, which is not installed", 'Install it: pip install "robin-judge[remote]"'
     if isinstance(error, FileNotFoundError):
         return "there is no such file", "Check the address"

@@ -75,7 +75,7 @@ class Warm(Policy):
         """
         inner = cast("Estimating", self.inner.fitted(n, total, total_sq))
         freedom = np.maximum(n - 1.0, 0.0)
-        squares = np.where(freedom > 0, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0)
+        squares = np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0)
         shares = self.relative.reshape((-1, n.shape[-1])) if n.ndim > 1 else self.relative
         seen = freedom.sum(axis=-1)
         pooled = (squares.sum(axis=-1) + _LEVEL_EVIDENCE * self.prior_level) / (seen + _LEVEL_EVIDENCE)

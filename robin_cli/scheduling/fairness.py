@@ -32,8 +32,6 @@ class Fairness:
             return False
         judge = self._judge[arm]
         foremost = min((at for other, at in self.waiting.items() if self._judge[other] != judge), default=NEVER)
-        if foremost >= key:
-            return False
         lead = max(1, calls // KNOWN_FOR_EACH_PENDING)
         return is_warm_up(foremost) or key * calls > foremost * (calls - lead)
 

@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pytest
 
 from robin_cli.datasets import registry
@@ -76,7 +75,7 @@ def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
     assert "answers.db: the format is not known by this name." in without.stderr
 
 
-def test_takes_rows_and_pairs_by_file_name_and_by_scheme(tmp_path: Path, install: Install) -> None:
+def test_takes_rows_and_pairs_by_file_name_and_by_scheme(tmp_path: Path, install: Install, memory: Any) -> None:
     code = """
 from robin_cli import Pair
 def rows(address):
@@ -95,7 +94,7 @@ def rows(address):
     assert "or hf://, notes://, notes2://." in said_of("mongo://x/y")
     assert ".parquet, .notes.json." in said_of(written(tmp_path, "x.odd", b"x"))
 
-    fsspec.filesystem("memory").pipe("/far.notes.json", b"x")
+    memory.pipe("/far.notes.json", b"x")
     assert load_pairs("memory://far.notes.json").pairs[1].prompt == "p"
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import fsspec
 import pytest
 
 from robin_cli.datasets import lines
@@ -110,14 +109,6 @@ def server() -> Iterator[Server]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
-
-
-@pytest.fixture
-def memory() -> Iterator[Any]:
-    files = fsspec.filesystem("memory")
-    files.store.clear()
-    yield files
-    files.store.clear()
 
 
 @pytest.fixture
@@ -277,12 +268,12 @@ def test_exports_to_s3_what_spreadsheets_read(s3: Server, tmp_path: Path) -> Non
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         asked = ("-a", "helpfulness", "-b", "4", "--model", "m", "--base-url", wire.url, "--run", "r")
         done = robin(
-            *("judge", "p.jsonl", *asked, "-o", "s3://bucket/scores.csv.gz"),
+            *("judge", "p.jsonl", *asked, "-o", "S3://bucket/scores.csv.gz"),
             cwd=tmp_path,
             **{"OPENAI_API_KEY": "", **s3_settings(s3)},
         )
     assert done.returncode == 0, done.stderr
-    assert "scores: s3://bucket/scores.csv.gz" in done.stderr
+    assert "scores: S3://bucket/scores.csv.gz" in done.stderr
     assert gzip.decompress(s3.files["/bucket/scores.csv.gz"]).startswith(b"pair_id,attribute,score")
     assert SECRET not in done.stderr
     report = robin("report", "r", "-o", "s3://bucket/report.html", cwd=tmp_path, **s3_settings(s3))
@@ -297,8 +288,9 @@ def test_exports_to_s3_what_spreadsheets_read(s3: Server, tmp_path: Path) -> Non
             "https://host/scores.csv",
             "cannot be written (nothing is written there). Write to s3:// or gs://, or to a file",
         ),
-        ("memory://out/", "cannot be written (it is a folder). Name a file in it"),
+        ("s3://out/", "cannot be written (it is a folder). Name a file in it"),
         (f"s3://{SECRET}@bucket/x.csv", "holds a user or a password"),
+        ("memory://a/scores.csv", "memory://"),
         ("scores.parquet.gz", "parquet is compressed in itself; leave .gz out"),
     ],
 )
@@ -314,6 +306,7 @@ def test_refuses_an_output_before_anything_is_paid_for(output: str, said: str) -
 def test_does_not_write_over_what_it_reads(memory: Any) -> None:
     from robin_cli.views.export import check_output
 
+    memory.pipe("/a.jsonl", b"{}")
     with pytest.raises(InputError, match="is read in this command, and would be lost"):
         check_output(None, "memory://a.jsonl", ["memory://a.jsonl"])
 

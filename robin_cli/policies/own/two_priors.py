@@ -67,7 +67,7 @@ class TwoPriors(Estimating):
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> TwoPriors:
         """The same with g = (Σ_i SS_i + e g_0) / (Σ_i (n_i − 1) + e), g_0 that of an even draw, and h, from these ratings."""
         freedom = np.maximum(n - 1.0, 0.0)
-        squares = np.where(freedom > 0, total_sq - total * total / np.maximum(n, 1.0), 0.0)
+        squares = total_sq - total * total / np.maximum(n, 1.0)
         known = freedom.sum(axis=-1) > 0
         even = ((self.high - self.low + 1) ** 2 - 1) / 12
         seen, e = freedom.sum(axis=-1), self.evidence
