@@ -31,8 +31,8 @@ _ANSWERS_ENOUGH = 0.25
 class Retrying(Dispatched):
     """Asks ``judge`` again after transient failures: exponential back-off with full jitter.
 
-    A call in back-off has no permit: another is made meanwhile. As many may be in back-off as may be under way. Calls that are
-    made again wait in the limiter's own line, which is served first.
+    A call in back-off has no permit: another is made meanwhile. As many may be in back-off, or wait to be made again after it,
+    as may be under way. They wait in the limiter's own line, which is served first.
 
     Args:
         max_retries: retries after errors; "too many requests" is no error, and waited out.
@@ -54,7 +54,7 @@ class Retrying(Dispatched):
         self._notices = notices
         self._sleep = sleep
         self._answered_part = 0.0  # of the latest requests; an average that forgets
-        self._in_backoff = 0
+        self._away = 0  # calls in back-off, or in line after it
         self.line = Line(self.take, sleep)
         self.limiter.watch(self.line.look_again)
 
@@ -68,7 +68,7 @@ class Retrying(Dispatched):
 
     def take(self) -> Permit | float:
         """A permit to begin a call, or how long to wait, see :class:`Line`."""
-        return UNTIL_ONE_ENDS if self._in_backoff >= self.bears else self.limiter.take()
+        return UNTIL_ONE_ENDS if self._away >= self.bears else self.limiter.take()
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask until there is an answer, a failure for good, or no patience left; EndpointError as :meth:`Judge.ask`."""
@@ -84,16 +84,18 @@ class Retrying(Dispatched):
             if first is not None:
                 first = None
             else:
-                outcome = await self._attempt(question, None)
+                outcome = await self._attempt(question, permit)
             return outcome
 
         async def sleep(seconds: float) -> None:
+            nonlocal permit
             told = isinstance(outcome, Failure) and outcome.retry_after_s is not None
-            self._in_backoff += 1
+            self._away += 1
             try:
                 await (self._sleep(seconds) if told else self._back_off(seconds))
+                permit = await self._judge.acquire()
             finally:
-                self._in_backoff -= 1
+                self._away -= 1
                 self.limiter.look_again()  # a call may be begun in its place
 
         retrying = AsyncRetrying(

@@ -70,6 +70,38 @@ def test_begins_as_many_more_calls_as_are_in_back_off_and_no_more(at_a_time: int
     assert still <= 2 * at_a_time
 
 
+class Every(Judge):
+    """Fails every second request, and answers the others, each after a second."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        self._asked += 1
+        fails = self._asked % 2
+        await asyncio.sleep(1.0)
+        return Failure("http_500", "oops") if fails else GOOD
+
+
+def test_heaps_up_no_calls_that_wait_to_be_made_again() -> None:
+    at_a_time = 8
+
+    async def scene() -> int:
+        asked = retrying(Every(), at_a_time)
+        open_calls: set[asyncio.Task[Reply | Failure]] = set()
+        most = 0
+        for _ in range(400):
+            permit = await asked.acquire()
+            task = asyncio.create_task(asked.ask(QUESTION, permit))
+            open_calls.add(task)
+            task.add_done_callback(open_calls.discard)
+            most = max(most, len(open_calls))
+        await asyncio.gather(*open_calls)
+        return most
+
+    assert run(scene()) <= 3 * at_a_time  # away, under way, and those that fail while as many are away
+
+
 def test_makes_a_call_again_before_a_new_one_is_begun() -> None:
     async def scene() -> list[str]:
         asked = retrying(Away(0.2), 1)
