@@ -303,6 +303,7 @@ def test_is_over_when_the_error_is_small_and_looks_whenever_the_calls_have_grown
     assert looked == expected
     assert over.index(True) == next(k for k in looked if k >= 1000)
     assert all(over[over.index(True) :])
+    assert error_below(0.1, lambda _: 0.1)(At(budget))
 
 
 def test_stops_a_run_by_a_rule_of_its_own() -> None:

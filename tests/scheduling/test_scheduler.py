@@ -402,6 +402,34 @@ def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(kind: str) -> No
     assert calls[1] > 0.85 * calls[0]  # both judges' arms vary alike: half of the calls each, give or take
 
 
+def rated(*of_each: list[int]) -> Arms:
+    arms = Arms(len(of_each))
+    for arm, ratings in enumerate(of_each):
+        arms.add(arm, ratings)
+    return arms
+
+
+def test_asks_another_arm_of_the_judge_whose_arm_failed_before_others_run_ahead() -> None:
+    # arms 0 and 2 are one judge's; of the other's, arm 1 varies most and arm 3 never
+    arms = rated([1, 3] * 10, [0, 4] * 10, [1, 3] * 10, [2] * 20)
+    scheduler = HeapScheduler(arms, make_policy("dirichlet", Setup(4, 1000, SCALE)), budget=1000, judge=beside(2, 2))
+
+    scheduler.tell(next_ticket(scheduler, arm=1), Unanswered.TRANSIENT)
+    scheduler.tell(next_ticket(scheduler, arm=3), Unanswered.TRANSIENT)  # whose fault was it?
+    scheduler.tell(next_ticket(scheduler, arm=1), (4.0,))  # nobody else could tell: it is asked again
+
+
+def test_may_run_ahead_of_another_judges_arm_by_a_quarter_of_its_calls_with_those_under_way() -> None:
+    # Two of arm 0's ten calls are under way: 9 - 9 // 4 = 7 calls ago it was as urgent as 1/7, which is more than 0.6778/5.
+    arms = rated([2] * 8, [2] * 4)
+    scheduler = HeapScheduler(arms, Robin(np.array([1.0, 0.6778])), budget=1000, judge=beside(1, 2))
+
+    next_ticket(scheduler, arm=1)
+    next_ticket(scheduler, arm=0)
+    next_ticket(scheduler, arm=0)
+    assert scheduler.ask() is Idle.WAIT
+
+
 def test_states_the_smallest_budget_for_the_theory_and_means_it() -> None:
     with pytest.raises(InputError) as refused:
         RobinHood.of(Setup(1016, 50_000, SCALE, mode="theory"))
