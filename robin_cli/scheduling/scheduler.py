@@ -129,23 +129,25 @@ class HeapScheduler:
         self.budget.settle(calls, arms.add(arm, outcome))
         if arms.n[arm] != rated + calls or streak:  # else its warm-up has what was under way
             self._warm_up.owed += self._owed_to(arm) - self._warm_up.owed_to(rated + pending, streak)
-        if outcome is Unanswered.TRANSIENT or outcome is Unanswered.UNREACHED:
-            self._defer(arm)
-            return
-        if outcome is Unanswered.WITHDRAWN:
+        if isinstance(outcome, Unanswered) and outcome is not Unanswered.PERMANENT:
+            if outcome is not Unanswered.WITHDRAWN:
+                self._defer(arm)
+                return
             if arms.next_draw[arm] == draw + calls:
                 arms.next_draw[arm] = draw
             if arm not in self._deferred:
                 self._place(arm)
             return
-        self._deferred.discard(arm)
         self._rated += arms.n[arm] - rated
         if self._rated >= self._refit_at:
+            self._deferred.discard(arm)
             self._refit()
         else:
             self._place(arm)
-        if self._deferred and not arms.streak[arm]:
-            self._readmit()
+        if self._deferred:
+            self._deferred.discard(arm)
+            if not arms.streak[arm]:
+                self._readmit()
 
     def shorten(self, ticket: Ticket, calls: int) -> Ticket:
         """The first ``calls`` calls of ``ticket``; the others are not made after all."""
@@ -221,19 +223,20 @@ class HeapScheduler:
         if self._fairness is not None:
             self._fairness.waiting.pop(arm, None)
             if not self.arms.retired(arm):
-                self._fairness.waiting[arm] = self._key_if_free(arm)
+                n, pending = float(self.arms.n[arm]), float(self.arms.pending[arm])
+                self._fairness.waiting[arm] = self._key_if_free(arm, n, pending)
 
     def _key_of(self, arm: int) -> float:
         arms, warm_up = self.arms, self._warm_up
-        is_free = arms.pending[arm] < most_pending(arms.n[arm], arms.streak[arm], warm_up.calls, warm_up.share)
-        return self._key_if_free(arm) if is_free else NEVER
+        n, pending = arms.n[arm], arms.pending[arm]
+        is_free = pending < most_pending(n, arms.streak[arm], warm_up.calls, warm_up.share)
+        return self._key_if_free(arm, float(n), float(pending)) if is_free else NEVER
 
-    def _key_if_free(self, arm: int) -> float:
+    def _key_if_free(self, arm: int, n: float, pending: float) -> float:
         """The key of an arm that may be asked."""
-        arms = self.arms
-        n, pending = float(arms.n[arm]), float(arms.pending[arm])
         if n < self._warm_up.calls:
             return warm_up_key(n + pending)
+        arms = self.arms
         return adaptive_key(self._policy, n, pending, arms.total[arm], arms.total_sq[arm], arm)
 
     def _refit(self) -> None:
