@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from robin_cli.cli.options import known_values
 from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import api_keys
 from robin_cli.settings.reading import load_settings, read_toml, ready_configs, starting_file
@@ -81,7 +82,7 @@ def test_ships_configs_that_load() -> None:
 
 
 def test_explains_every_setting_with_its_default_in_the_file_that_init_writes(tmp_path: Path) -> None:
-    text = starting_file("openai")
+    text = starting_file("openai", known_values)
     written = load_settings({}, write(tmp_path, text))
     for name, setting in TABLE.items():
         assert len(re.findall(rf"^(?:# )?{name} = ", text, re.MULTILINE)) == 1, name
@@ -90,7 +91,7 @@ def test_explains_every_setting_with_its_default_in_the_file_that_init_writes(tm
 
 
 def test_reads_every_setting_that_the_file_only_mentions(tmp_path: Path) -> None:
-    text = starting_file("openai")
+    text = starting_file("openai", known_values)
     (tmp_path / "all.toml").write_text(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE), encoding="utf-8")
     assert read_toml(tmp_path / "all.toml").keys() == TABLE.keys()
 

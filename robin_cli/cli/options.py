@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import make_dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,17 +31,23 @@ _KNOWN = {
     "scheduler": "policies.registry:known_policies",
     "config": "settings.reading:ready_configs",
 }
-"""What knows the values of an option, imported only once it is completed."""
+"""What knows the values of an option, imported only once they are asked for."""
+
+
+def known_values(name: str) -> Iterable[str]:
+    """The values there are of an option in ``_KNOWN``; none of another."""
+    if name not in _KNOWN:
+        return ()
+    module, _, function = _KNOWN[name].partition(":")
+    values: Iterable[str] = getattr(import_module(f"robin_cli.{module}"), function)()
+    return values
 
 
 def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[str]]:
     """Complete the last of names that commas part."""
 
     def complete(incomplete: str) -> list[str]:
-        known = choices
-        if name in _KNOWN:
-            module, _, function = _KNOWN[name].partition(":")
-            known = getattr(import_module(f"robin_cli.{module}"), function)()
+        known = choices or known_values(name)
         *before, last = incomplete.split(",")
         return [",".join([*before, each]) for each in known if each.startswith(last)]
 
@@ -95,10 +101,12 @@ def _options(settings: Iterable[Setting]) -> list[Any]:
 
 
 def _declaration(setting: Setting) -> Any:
+    from robin_cli.settings.setting import with_known
+
     one = str if setting.kind is Mapping or setting.by_commas else setting.kind
     kind = list[one] if setting.several and not setting.by_commas else one  # type: ignore[valid-type]
     about: dict[str, Any] = {
-        "help": setting.said,
+        "help": with_known(setting.said, partial(known_values, setting.name)),
         "metavar": setting.metavar or _TAKES.get(one, "TEXT"),
         "show_envvar": False,
     }

@@ -61,6 +61,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over a robin.toml that is there.")] = False,
 ) -> None:
     """Write a commented robin.toml into this folder."""
+    from robin_cli.cli.options import known_values
     from robin_cli.files.local import whole_file
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import DEFAULT_FILE, ready_configs, starting_file
@@ -73,7 +74,7 @@ def init(
         raise InputError(f"{target}: is there already; --force writes over it")
     try:
         with whole_file(target, mode=0o666) as file:
-            file.write(starting_file(like).encode())
+            file.write(starting_file(like, known_values).encode())
     except OSError as error:
         raise InputError(f"{target}: could not be written ({error.strerror})") from error
     typer.echo(

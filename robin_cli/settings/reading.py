@@ -10,7 +10,8 @@ import json
 import reprlib
 import textwrap
 import tomllib
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import msgspec
 from robin_cli.files.local import read_small_file, shipped
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.errors import InputError, did_you_mean, shown
-from robin_cli.settings.setting import Setting
+from robin_cli.settings.setting import Setting, with_known
 from robin_cli.settings.table import SIMULATE, SIMULATION, TABLE, Settings, SimulationSettings
 from robin_cli.settings.trust import Source, check_found_file, named_in
 
@@ -230,8 +231,12 @@ def ready_configs() -> list[str]:
     return [entry.stem for entry in configs if SIMULATE not in tomllib.loads(entry.read_text(encoding="utf-8"))]
 
 
-def starting_file(like: str) -> str:
-    """What ``robin init`` writes: a ready config; the first of them is followed by every other setting, explained."""
+def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
+    """What ``robin init`` writes: a ready config; the first of them is followed by every other setting, explained.
+
+    Args:
+        known: the values there are of a setting, by its name.
+    """
     text = (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
     if like != _EXPLAINED:
         return text
@@ -241,8 +246,9 @@ def starting_file(like: str) -> str:
             panel = each.panel
             lines += ["", f"# {panel}"]
         value = f"# {each.name} = {each.example}" if each.example else f"{each.name} = {json.dumps(each.default)}"
-        beside = f"{value:<34} # {each.said_in_file}"
-        above = [f"# {line}" for line in textwrap.wrap(each.said_in_file, _WIDTH - 2)]
+        said = with_known(each.said_in_file, partial(known, each.name))
+        beside = f"{value:<34} # {said}"
+        above = [f"# {line}" for line in textwrap.wrap(said, _WIDTH - 2)]
         lines += [beside] if len(beside) <= _WIDTH else [*above, value]
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,6 @@
 """What is known of one setting, and how a class of settings becomes a table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum, auto
 from types import UnionType
@@ -28,7 +28,8 @@ class Setting:
     """All that is known of one setting; name, type and default come from the field that it stands at.
 
     Attributes:
-        help: ``{again}`` stands for how more than one value is given: a flag that is repeated, or a list in a file.
+        help: ``{again}`` stands for how more than one value is given: a flag that is repeated, or a list in a file; ``{known}``
+            for the names there are, which only the one who shows it knows.
         default_said: the default in words, where it is none that could be written.
         note: more words, for the file that ``robin init`` writes.
         example: a value for ``robin init``, as TOML, where the default is none.
@@ -102,6 +103,11 @@ class Setting:
             default = ""
         default = self.default_said or (f"{default:g}" if isinstance(default, float) else default)
         return self.help.replace("{again}", "given again") + (f" (default: {default})" if default != "" else "")
+
+
+def with_known(said: str, known: Callable[[], Iterable[str]]) -> str:
+    """A help with the names that there are in the place of ``{known}``."""
+    return said.replace("{known}", ", ".join(known())) if "{known}" in said else said
 
 
 def setting(help: str, default: Any = None, **more: Any) -> Any:  # noqa: A002

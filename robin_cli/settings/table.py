@@ -165,7 +165,7 @@ class Settings:
     budget: int | None = _spend("Judge calls to spend, in all.",
         scope=INPUT, short="-b", example="50000",
         check=_within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
-    scheduler: str = _spend("robin-hood, two-priors, dirichlet, robin or uniform.",
+    scheduler: str = _spend("Who chooses the next pair: {known}.",
         "robin-hood", always=True, note="Where variances are known: robin.")
     delta: float = _spend("ROBIN-HOOD's failure probability.",
         0.007, always=True, check=_above_0(1, "a failure probability above 0 and at most 1, for example 0.007"),
