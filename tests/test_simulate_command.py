@@ -15,8 +15,6 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.analysis.experiment import Row
-from robin_cli.analysis.savings import saved
 from tests.conftest import ROOT, robin
 
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
@@ -70,30 +68,6 @@ def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, sta
     assert "calls saved at equal worst-case error" in done.stderr
     assert "robin-hood at 3,000: – (6 runs cannot tell it from 0)" in done.stderr
     assert len(pd.read_csv(io.StringIO(done.stdout))) == 4
-
-
-def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
-    rng = np.random.default_rng(0)
-
-    def row(scheduler: str, budget: int, error: float) -> Row:
-        wces = tuple(error * rng.lognormal(0.0, 0.2, size=30))
-        return Row("a", scheduler, budget, float(np.mean(wces)), 0.1, 0.1, 30, {}, wces)
-
-    covered = told = 0
-    uniform: list[Row] = []
-    for _ in range(40):
-        uniform = [row("uniform", budget, 40 / budget**0.5) for budget in (250, 500, 1000, 2000, 4000, 8000)]
-        half = saved(
-            [*uniform, row("good", 1000, 40 / 2000**0.5)], "a", "good", 1000
-        )  # as uniform with twice the calls
-        same = saved([*uniform, row("same", 1000, 40 / 1000**0.5)], "a", "same", 1000)
-        covered += half.low < 0.5 < half.high
-        told += same.is_told
-        assert half.low < half.share < half.high
-
-    assert covered >= 33  # 38 are to be expected, and 2
-    assert told <= 6
-    assert np.isnan(saved([*uniform, row("best", 1000, 0.1)], "a", "best", 1000).share)
 
 
 def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) -> None:
