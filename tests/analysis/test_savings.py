@@ -78,5 +78,5 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
     assert np.isnan(saved([*uniform, row("best", 1000, 0.1)], "a", "best", 1000).share)
     # by hand: the 2.5 % and 97.5 % quantiles of resampled runs lie this far apart, about 4 standard errors of the share
     spread = math.exp(2 * 0.2 * math.sqrt(2 / 30)) - 1
-    told = saved([*uniform, row("half", 1000, 40 / 2000**0.5)], "a", "half", 1000)
-    assert 0.6 * 2 * 1.96 * 0.5 * spread < told.high - told.low < 1.5 * 2 * 1.96 * 0.5 * spread
+    found = saved([*uniform, row("half", 1000, 40 / 2000**0.5)], "a", "half", 1000)
+    assert 0.6 * 2 * 1.96 * 0.5 * spread < found.high - found.low < 1.5 * 2 * 1.96 * 0.5 * spread
