@@ -31,22 +31,25 @@ def folded(arm: IntArray, judgments: pa.Table) -> Fold:
     return fold
 
 
-@given(VALUES)
-def test_counts_of_expected_ratings_keep_the_mean_and_the_number(values: list[tuple[int, int | None]]) -> None:
+@pytest.mark.parametrize("lowest", [0, 1, -2, 10])
+@given(values=VALUES)
+def test_counts_of_expected_ratings_keep_the_mean_and_the_number(
+    lowest: int, values: list[tuple[int, int | None]]
+) -> None:
     rows = []
     for number, (pair, expected) in enumerate(values):
-        value = None if expected is None else expected / 4096
-        rows.append(replace(judgment(number, pair=pair), expected_rating=value))
+        value = None if expected is None else lowest + expected / 4096
+        rows.append(replace(judgment(number, pair=pair), rating=lowest + number % 5, expected_rating=value))
     arm = np.array([each for each, _ in values])
     table = judgments_table(rows)
 
-    counts = level_counts(arm, table, 3, FIVE)
+    counts = level_counts(arm, table, 3, Scale(lowest, lowest + 4))
     arms = folded(arm, table).arms
 
-    levels = np.linspace(0, 4, counts.shape[1])
+    levels = np.linspace(lowest, lowest + 4, counts.shape[1])
     np.testing.assert_allclose(counts.sum(axis=1), arms.counts)
     np.testing.assert_allclose(counts @ levels, arms.totals)
-    low, high = mean_intervals(counts, 0, 4)
+    low, high = mean_intervals(counts, lowest, lowest + 4)
     rated = arms.counts > 0
     means = arms.totals[rated] / arms.counts[rated]
     assert (low[rated] <= means + 1e-9).all()
@@ -68,11 +71,17 @@ def test_sums_are_the_same_in_every_order(values: list[tuple[int, int | None]]) 
     assert together.total_sq == one_by_one.total_sq
 
 
-def test_ratings_that_are_integers_have_the_levels_of_the_scale() -> None:
-    counts = level_counts(
-        np.zeros(5, dtype=np.int64), judgments_table([judgment(k, pair=0) for k in range(5)]), 1, FIVE
-    )
-    assert counts.tolist() == [[1, 1, 1, 1, 1]]
+@pytest.mark.parametrize("lowest", [0, 1, -2, 10])
+def test_ratings_that_are_integers_have_the_levels_of_the_scale(lowest: int) -> None:
+    rows = [replace(judgment(k, pair=0), rating=lowest + min(k, 3)) for k in range(5)]
+    counts = level_counts(np.zeros(5, dtype=np.int64), judgments_table(rows), 1, Scale(lowest, lowest + 4))
+    assert counts.tolist() == [[1, 1, 1, 2, 0]]
+
+
+def test_a_rating_off_the_scale_is_said() -> None:
+    for rating in (0, 6):
+        with pytest.raises(StorageError, match="outside the scale 1-5"):
+            level_counts(np.zeros(1, np.int64), judgments_table([replace(judgment(0), rating=rating)]), 1, Scale(1, 5))
 
 
 def test_intervals_of_expected_ratings_hold_whenever_one_looks() -> None:
