@@ -12,6 +12,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import api_keys
 from robin_cli.settings.reading import load_settings, read_toml, ready_configs, starting_file
 from robin_cli.settings.table import TABLE, Settings
+from tests.conftest import robin
 
 
 def write(folder: Path, text: str) -> str:
@@ -105,3 +106,34 @@ def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InputError, match="OTHER_KEY") as refused:
         api_keys(Settings(api_key_env=("OTHER_KEY",)))
     assert "sk-a" not in str(refused.value)
+
+
+def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
+    for name, value, said in (
+        ("ROBIN_MAX_RETRIES", "5000", "ROBIN_MAX_RETRIES 5000: must be 0 to 1,000"),
+        ("ROBIN_MODE", "loose", "ROBIN_MODE loose: must be practice or theory"),
+        ("OPENAI_BASE_URL", "http://u:p@x/v1", "OPENAI_BASE_URL: must hold no user, password or query"),
+    ):
+        done = robin("judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m", cwd=tmp_path, **{name: value})
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
+def test_says_before_it_asks_that_openai_wants_a_key(tmp_path: Path) -> None:
+    done = robin(
+        *(
+            "judge",
+            "p.jsonl",
+            "-b",
+            "1",
+            "-a",
+            "helpfulness",
+            "--model",
+            "m",
+            "--base-url",
+            "https://api.openai.com/v1",
+        ),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert "set a key in OPENAI_API_KEY" in done.stderr

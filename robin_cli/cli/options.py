@@ -84,8 +84,14 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             return [*self.settings, *super().get_params(ctx)]
 
         def invoke(self, ctx: Any) -> Any:
-            """Hand the settings over in one mapping."""
+            """Hand the settings over in one mapping; what is wrong with a variable's value is said of the variable."""
+            from robin_cli.settings.reading import check_variable
+
             values = {each.name: ctx.params.pop(each.name) for each in self.settings}
+            for each in self.settings:
+                source = ctx.get_parameter_source(each.name)
+                if source is not None and source.name == "ENVIRONMENT":
+                    check_variable(each.name, values[each.name])
             ctx.obj = {name: value for name, value in values.items() if value is not None and value != ()}
             return super().invoke(ctx)
 

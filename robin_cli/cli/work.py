@@ -56,9 +56,8 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
                     f"everything received is kept in {store.path}{lost}; to go on: {_again(store, settings)}{more}"
                 )
             else:
-                messages.note(
-                    f"nothing was answered; once it can be: {_again(store, settings)} (--base-url for another address)"
-                )
+                elsewhere = " (--base-url for another address)" if settings.at_endpoints else ""
+                messages.note(f"nothing was answered; once it can be: {_again(store, settings)}{elsewhere}")
         raise
     finally:
         interrupted = outcome is not None and outcome.interrupted  # then one more must not disturb what is put away

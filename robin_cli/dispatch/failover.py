@@ -106,6 +106,10 @@ class Failover(Dispatched):
         return max(1, sum(endpoint.bears for endpoint in self._endpoints if not endpoint.breaker.open_s))
 
     @property
+    def under_way(self) -> int:
+        return sum(endpoint.judge.under_way for endpoint in self._endpoints)
+
+    @property
     def ceiling(self) -> int:
         return sum(endpoint.judge.ceiling for endpoint in self._endpoints)
 

@@ -30,6 +30,11 @@ class Dispatched(Judge):
 
     @property
     @abstractmethod
+    def under_way(self) -> int:
+        """Requests under way."""
+
+    @property
+    @abstractmethod
     def ceiling(self) -> int:
         """The most requests that can ever be under way."""
 
@@ -75,6 +80,10 @@ class Limited(Dispatched):
         return self.limiter.limit
 
     @property
+    def under_way(self) -> int:
+        return self.limiter.under_way
+
+    @property
     def ceiling(self) -> int:
         return self.limiter.ceiling
 
@@ -95,7 +104,7 @@ class Limited(Dispatched):
             usage = outcome.usage
             self.limiter.succeeded(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
         elif outcome.overloaded:
-            self.limiter.throttled(permit, retry_after_s=outcome.retry_after_s)
+            self.limiter.refused(permit, retry_after_s=outcome.retry_after_s)
             if outcome.throttled:
                 self._tell(outcome.retry_after_s)
         return outcome

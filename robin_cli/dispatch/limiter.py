@@ -186,7 +186,7 @@ class Limiter:
         self._next_turn += max(0.0, tokens * self._caps.token_s - permit.cost_s)
 
     def release(self, permit: Permit) -> None:
-        """Take a permit back, said before :meth:`succeeded` or :meth:`throttled`."""
+        """Take a permit back, said before :meth:`succeeded` or :meth:`refused`."""
         self._change_under_way(-1)
         if permit.tokens is None:
             self._next_turn -= permit.cost_s
@@ -208,8 +208,8 @@ class Limiter:
             self._slots.succeeded(now, full=full, latency_s=latency_s, under_way_s=self._under_way_s)
             self.look_again()
 
-    def throttled(self, permit: Permit, *, retry_after_s: float | None) -> None:
-        """The request was told that it is one too many."""
+    def refused(self, permit: Permit, *, retry_after_s: float | None) -> None:
+        """The request was told that there are too many, or that the server is overloaded (429, 503, 529)."""
         now = self._clock()
         hold_s = self.hold(retry_after_s or 0.0)
         if not self.adapts or not self._proven:  # before the first answer there is nothing to compare with

@@ -63,6 +63,10 @@ class Retrying(Dispatched):
         return self._judge.bears
 
     @property
+    def under_way(self) -> int:
+        return self._judge.under_way
+
+    @property
     def ceiling(self) -> int:
         return self._judge.ceiling
 

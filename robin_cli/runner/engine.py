@@ -29,12 +29,12 @@ GRACE_S = 10.0
 class Stats:
     """What this session did so far; read by the progress display.
 
-    ``calls`` are requests begun and ``in_flight`` those under way; ``by_text`` counts, by reason, ratings that were to go by
-    log probabilities and went by the text; ``estimated`` counts judgments whose tokens are
-    estimates, ``priced`` and ``unpriced`` answers whose cost is known and those whose cost is not, ``dropped`` requests that
-    were not waited for.
+    ``calls`` are those begun, and ``in_flight`` the requests under way; ``by_text`` counts, by reason, ratings that were to go
+    by log probabilities and went by the text; ``estimated`` counts judgments whose tokens are estimates, ``priced`` and
+    ``unpriced`` answers whose cost is known and those whose cost is not, ``dropped`` requests that were not waited for.
     """
 
+    under_way: Callable[[], int] = int
     started_at: float = field(default_factory=time.monotonic)
     calls: int = 0
     ratings: int = 0
@@ -47,9 +47,13 @@ class Stats:
     unpriced: int = 0
     estimated: int = 0
     by_text: Counter[str] = field(default_factory=Counter)
-    in_flight: int = 0
     dropped: int = 0
     last_failure: str = ""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests under way now: a call that waits to be made again is none."""
+        return self.under_way()
 
     def count(self, judgments: Sequence[Judgment]) -> None:
         """Count what is on disk now."""
@@ -141,7 +145,7 @@ class Engine:
         samples: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stats = Stats()
+        self.stats = Stats(lambda: sum(judge.under_way for judge in self._judges))
         self._desk = desk
         self._names = list(judges)
         self._judges = list(judges.values())
@@ -150,9 +154,10 @@ class Engine:
         self._money = money
         self._stop = stop
         self._samples = samples
-        self._commit = GroupCommit(desk.write, desk.sync, alone=lambda waiting: waiting >= self.stats.in_flight)
+        self._commit = GroupCommit(desk.write, desk.sync, alone=lambda waiting: waiting >= self._open)
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = 0  # calls whose outcome is not known yet
+        self._open = 0  # calls that were asked and are not on disk
         self._unwritten = 0  # answers on their way to the disk
         self._changed = asyncio.Event()  # one of these, or what the scheduler knows
         self._over = False
@@ -264,17 +269,16 @@ class Engine:
 
     async def _ask(self, call: _Call, permit: Permit) -> None:
         self.stats.calls += 1
-        self.stats.in_flight += 1
+        self._open += 1
         try:
             outcome = await self._outcome(call, permit)
             if outcome is None:
-                self.stats.in_flight -= 1
+                self._open -= 1
                 self._settle(call, Unanswered.UNREACHED)
                 return
             judgments = self._desk.judgments(call.ticket, outcome)
-        except BaseException as error:
-            self.stats.dropped += isinstance(error, asyncio.CancelledError)
-            self.stats.in_flight -= 1
+        except BaseException:
+            self._open -= 1
             raise
         self._unwritten += 1
         self._commit.commit(judgments, lambda error: self._keep(call, judgments, error))
@@ -307,7 +311,7 @@ class Engine:
     def _keep(self, call: _Call, judgments: Sequence[Judgment], error: BaseException | None) -> None:
         """The answer is on disk, or could not be written. Append before tell: memory must not know more than the disk."""
         self._unwritten -= 1
-        self.stats.in_flight -= 1
+        self._open -= 1
         try:
             if error is not None:
                 raise error
@@ -335,6 +339,7 @@ class Engine:
         ended: set[asyncio.Future[Any]] = {calls, hurry}
         await asyncio.wait(ended, timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
+        self.stats.dropped = self.stats.in_flight
         for call in self._calls:
             call.cancel()
         await calls

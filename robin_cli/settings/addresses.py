@@ -144,7 +144,8 @@ def _keys(settings: Settings) -> dict[str, str]:
     if not settings.at_endpoints:
         return dict.fromkeys((*settings.api_key_env, NO_KEY), "none")
     own = all(split_model(model)[1] for model in settings.model) and bool(settings.model)
-    found = {name: _api_key(name, named=bool(settings.base_url) or own) for name in dict.fromkeys(settings.api_key_env)}
+    elsewhere = bool(set(settings.base_url) - {OPENAI_URL})  # OpenAI takes nothing without a key
+    found = {name: _api_key(name, named=elsewhere or own) for name in dict.fromkeys(settings.api_key_env)}
     return {**found, NO_KEY: "none"}
 
 

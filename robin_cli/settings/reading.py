@@ -7,6 +7,7 @@ its default. Unknown names and wrong types are errors that say where they stand.
 from __future__ import annotations
 
 import json
+import os
 import reprlib
 import textwrap
 import tomllib
@@ -100,6 +101,12 @@ def checked(
         for name, value in values.items()
         if value is not None and not (isinstance(value, list | tuple) and not value)
     }
+
+
+def check_variable(name: str, value: Any) -> None:
+    """InputError, naming the variable, for a value that the environment has and the setting ``name`` does not take."""
+    variable = next(each for each in TABLE[name].variables if os.environ.get(each))
+    _typed(TABLE[name], value, variable, tidied=True)
 
 
 def check_names(names: Set[str], known: Set[str]) -> None:

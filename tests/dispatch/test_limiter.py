@@ -215,11 +215,11 @@ def test_holds_everybody_for_the_longest_wait_that_anyone_was_told() -> None:
             starts.append(loop.time())
             limiter.release(permit)
 
-        limiter.throttled(permit, retry_after_s=20.0)
-        limiter.throttled(permit, retry_after_s=5.0)
+        limiter.refused(permit, retry_after_s=20.0)
+        limiter.refused(permit, retry_after_s=5.0)
         waiting = [asyncio.create_task(start()) for _ in range(3)]
         await asyncio.sleep(10)
-        limiter.throttled(permit, retry_after_s=30.0)  # while they wait
+        limiter.refused(permit, retry_after_s=30.0)  # while they wait
         await asyncio.gather(*waiting)
         return starts
 
@@ -229,7 +229,7 @@ def test_holds_everybody_for_the_longest_wait_that_anyone_was_told() -> None:
 def test_holds_calls_no_longer_than_its_own_limit() -> None:
     async def scene() -> float:
         limiter = Limiter(None, ceiling=4, clock=asyncio.get_running_loop().time)
-        limiter.throttled(await limiter.acquire(), retry_after_s=math.inf)
+        limiter.refused(await limiter.acquire(), retry_after_s=math.inf)
         wait_s = limiter.take()
         assert isinstance(wait_s, float)
         return wait_s

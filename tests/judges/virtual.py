@@ -197,5 +197,5 @@ async def _request(server: Server, limiter: Limiter, permit: Permit) -> bool:
     if answered:
         limiter.succeeded(permit)
     else:
-        limiter.throttled(permit, retry_after_s=after_s)
+        limiter.refused(permit, retry_after_s=after_s)
     return answered
