@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robin_cli.analysis.comparison import compare
+from robin_cli.analysis.comparison import Comparison, compare
 from robin_cli.analysis.curve import curve_of
+from robin_cli.analysis.scores import Scores
 from tests.analysis.test_scores import interval, rated, reach, run_of
 
 Rated = dict[tuple[str, str, str], list[int | None]]
@@ -49,6 +50,14 @@ def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_pat
     style = found.by_attribute()["style"]
     assert style.difference.tolist() == [found.difference[0], found.difference[2]]
     assert list(found.by_attribute()) == ["style", "stars"]
+
+
+def test_scores_are_apart_where_the_interval_leaves_0_out() -> None:
+    low, high = np.array([-1.0, 0.0, 0.1, -2.0, -2.0]), np.array([1.0, 2.0, 2.0, 0.0, -0.1])
+    nothing, rows = np.zeros(5), np.arange(5)
+    scores = Scores({}, rows, (), nothing > 0, 0.0)
+    told = Comparison(scores, rows, (0, 0), nothing, nothing, nothing, nothing, low, high)
+    assert told.apart.tolist() == [False, False, True, False, True]
 
 
 def test_says_how_sure_each_run_was_as_its_calls_were_spent(tmp_path: Path) -> None:

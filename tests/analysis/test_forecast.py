@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.analysis.forecast import (
+    RUNS,
     Expected,
     Found,
     Known,
@@ -105,6 +106,7 @@ def expected(errors: dict[int, float]) -> dict[int, Expected]:
     ("error", "calls"),
     [
         (0.8, Needed(500, "at most")),
+        (0.6, Needed(500, "at most")),
         (0.4, Needed(1000, "about")),
         (0.282843, Needed(2000, "about")),
         (0.2, Needed(4000, "about")),
@@ -142,6 +144,32 @@ def test_budgets_that_would_take_minutes_are_left_out() -> None:
     found = forecast([Known(counts, fit_mixture(counts), SCALE)], policy_at, [5000, 10**9], np.random.default_rng(0))
 
     assert list(found) == [5000]
+
+
+@pytest.mark.parametrize(
+    ("arms", "budget", "steps", "simulated"),
+    [(2000, 40_000, 10_000, 500), (2000, 40_000, 200_000, 1000), (2000, 4_000_000, 10_000, 50), (30, 600, 10, 30)],
+)
+def test_simulates_as_many_arms_as_the_steps_allow(arms: int, budget: int, steps: int, simulated: int) -> None:
+    counts = np.tile([[0, 0, 1, 2, 1]], (arms, 1))
+    seen: list[int] = []
+
+    def policy_at(budget: int, variances: FloatArray, _groups: object = None) -> Policy:
+        seen.append(len(variances))
+        return make_policy("uniform", Setup(len(variances), budget, SCALE))
+
+    forecast([Known(counts, fit_mixture(counts), SCALE)], policy_at, [budget], np.random.default_rng(0), steps=steps)
+
+    assert seen == [simulated * RUNS]
+
+
+def test_says_of_a_scheduler_that_takes_no_budget_that_it_needs_more_than_the_most_tried() -> None:
+    counts = np.tile([[0, 0, 1, 2, 1]], (10, 1))
+    known = [Known(counts, fit_mixture(counts), SCALE)]
+
+    found = budget_for(0.1, known, lambda *_: None, np.random.default_rng(0), least=10)
+
+    assert found == Found(*[Needed(most_calls(10), "more than")] * 3)
 
 
 COIN, EVEN = np.array([0.5, 0, 0, 0, 0.5]), np.full(5, 0.2)

@@ -85,3 +85,13 @@ def check_asks_the_same_arms(name: str, *, begun: bool, several_scales: bool, ob
                 assert ticket.arm == arm, f"call {number} of run {run}"
                 scheduler.tell(ticket, (rating,))
             assert scheduler.ask() is Idle.EXHAUSTED
+
+
+def test_lays_ratings_out_whatever_their_number() -> None:
+    recorded = [np.array([0, 4, 4]), np.array([2]), np.array([1, 3, 1, 3, 0])]
+    ratings = Ratings.of(recorded)
+
+    assert ratings.means.tolist() == pytest.approx([each.mean() for each in recorded])
+    assert ratings.variances.tolist() == pytest.approx([each.var() for each in recorded])
+    drawn = ratings.draw(np.repeat(np.arange(3), 500), np.random.default_rng(0)).reshape(3, 500)
+    assert [set(each) for each in drawn.tolist()] == [set(each.tolist()) for each in recorded]
