@@ -236,7 +236,7 @@ class Engine:
         except Exception:
             self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
             raise
-        if not self._money.covers(money):
+        if not self._money.covers(money, number):
             # The next call is this one: a cheaper arm asked in its place would bend what the scheduler decides.
             self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
             if self._scheduler.budget.reserved:  # a call under way may cost less than what is reserved for it
@@ -245,7 +245,7 @@ class Engine:
                 f"--max-cost ${self._money.limit:g} is reached: ${self._money.spent:.4f} are spent, and the next call may "
                 f"cost up to ${money:.4f}"
             )
-        self._money.reserve(money)
+        self._money.reserve(money, number)
         return _Call(ticket, number, question, money, permit)
 
     async def _make(self, call: _Call) -> None:
@@ -325,7 +325,7 @@ class Engine:
 
     def _settle(self, call: _Call, outcome: Outcome, cost: float = 0.0) -> None:
         self._scheduler.tell(call.ticket, outcome)
-        self._money.settle(call.money, cost)
+        self._money.settle(call.money, None if isinstance(outcome, Unanswered) else cost, call.judge)
 
     def _end(self, error: Exception) -> None:
         self._error = self._error or error

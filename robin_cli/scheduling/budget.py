@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 _UNLIMITED = 2**62
 
 
@@ -54,27 +56,51 @@ class CallBudget:
 class MoneyBudget:
     """At most ``limit`` US dollars, of which some are spent and some reserved for calls under way; None: no limit.
 
-    What a call will cost is known only afterwards, so the most that it can cost is reserved before.
+    What a call will cost is known only afterwards, so the most that it can cost is reserved before. That goes by a price, and
+    an endpoint may charge another: each judge's first call is made alone, and what a call cost beyond its reservation, all
+    others may.
     """
 
-    __slots__ = ("limit", "reserved", "spent")
+    __slots__ = ("_dearest", "_factor", "_known", "_under_way", "limit", "reserved", "spent")
 
     def __init__(self, limit: float | None, spent: float = 0.0) -> None:
         self.limit = limit
         self.spent = spent
         self.reserved = 0.0
+        self._under_way: Counter[int] = Counter()  # calls, by judge
+        self._known: set[int] = set()  # judges that were paid
+        self._factor = 1.0  # the most that was paid, over what was reserved for it
+        self._dearest = 0.0  # the most that was paid for a call beyond its reservation
 
-    def covers(self, most: float) -> bool:
-        """Whether a call that may cost ``most`` still fits."""
-        return self.limit is None or self.spent + self.reserved + most <= self.limit
+    def covers(self, most: float, judge: int = 0) -> bool:
+        """Whether a call of ``judge`` that may cost ``most`` still fits."""
+        if self.limit is None:
+            return True
+        if self._under_way[judge] and judge not in self._known:
+            return False
+        return self._taken(most, 1) <= self.limit
 
-    def reserve(self, most: float) -> None:
+    def reserve(self, most: float, judge: int = 0) -> None:
         """Set ``most`` aside for a call about to be made; ValueError if it does not fit."""
-        if not self.covers(most):
-            raise ValueError(f"${most:.6f} do not fit into ${self.limit} with ${self.spent + self.reserved:.6f} taken")
+        if not self.covers(most, judge):
+            taken = self._taken(0.0, 0)
+            raise ValueError(f"${most:.6f} do not fit into ${self.limit} with ${taken:.6f} taken")
         self.reserved += most
+        self._under_way[judge] += 1
 
-    def settle(self, reserved: float, spent: float) -> None:
-        """Turn a reservation into what was ``spent``."""
+    def settle(self, reserved: float, spent: float | None, judge: int = 0) -> None:
+        """Turn a reservation into what was ``spent``; None: nobody was asked, or nobody answered."""
         self.reserved = max(0.0, self.reserved - reserved)  # sums of floats may end a hair below
+        self._under_way[judge] -= 1
+        if spent is None:
+            return
         self.spent += spent
+        self._known.add(judge)
+        if spent > reserved:
+            self._dearest = max(self._dearest, spent)
+            self._factor = max(self._factor, spent / reserved) if reserved else self._factor
+
+    def _taken(self, most: float, calls: int) -> float:
+        """What is spent once so many ``calls`` more that may cost ``most``, and all under way, cost as much as others did."""
+        under_way = self._under_way.total() + calls
+        return self.spent + max(self._factor * (self.reserved + most), self._dearest * under_way)

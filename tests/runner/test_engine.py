@@ -283,6 +283,19 @@ def test_never_spends_more_than_the_money_there_is(concurrency: int, samples: in
     assert desk.money.reserved == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("price", [0.01, 0.0])
+def test_stops_in_time_where_an_endpoint_charges_more_than_its_price(price: float) -> None:
+    judge = MemoryJudge(lambda arm, _: several(1, cost_usd=0.5), delay_s=1.0)
+    judge.price = price
+    desk = Desk(judge, budget=10_000, concurrency=64)
+    desk.money = MoneyBudget(3.0)
+
+    with pytest.raises(LimitReached, match="--max-cost"):
+        desk.run()
+
+    assert desk.money.spent == 3.0
+
+
 def test_gives_the_calls_back_whose_question_cannot_be_made() -> None:
     class Untold(Desk):
         def question(self, ticket: Ticket) -> Question:

@@ -61,8 +61,17 @@ def test_a_budget_that_is_spent_is_exhausted_and_one_that_is_overspent_is_refuse
         CallBudget(5, 6)
 
 
+def paid(limit: float, spent: float = 0.0, judges: int = 1) -> MoneyBudget:
+    """A budget that knows of each judge that it charges what was reserved."""
+    budget = MoneyBudget(limit, spent)
+    for judge in range(judges):
+        budget.reserve(0.0, judge)
+        budget.settle(0.0, 0.0, judge)
+    return budget
+
+
 def test_money_covers_what_may_be_spent_at_most() -> None:
-    budget = MoneyBudget(1.0, 0.25)
+    budget = paid(1.0, 0.25)
     assert budget.covers(0.75)
     assert not budget.covers(0.8125)
     budget.reserve(0.5)
@@ -79,6 +88,41 @@ def test_money_covers_what_may_be_spent_at_most() -> None:
     assert (budget.spent, budget.reserved) == (0.375, 0.25)
 
 
+def test_money_is_not_risked_on_a_second_call_before_a_judge_was_paid_once() -> None:
+    budget = MoneyBudget(1.0)
+    budget.reserve(0.01, 0)
+    assert not budget.covers(0.01, 0)
+    assert budget.covers(0.01, 1)
+    budget.settle(0.01, None, 0)  # nobody answered: nothing is known
+    budget.reserve(0.01, 0)
+    assert not budget.covers(0.01, 0)
+    budget.settle(0.01, 0.01, 0)
+    budget.reserve(0.01, 0)
+    assert budget.covers(0.01, 0)
+
+
+def test_money_believes_what_calls_cost_beyond_what_was_reserved() -> None:
+    budget = paid(10.0)
+    budget.reserve(0.25)
+    budget.settle(0.25, 1.0)  # four times as much
+    assert (budget.covers(2.25), budget.covers(2.375)) == (True, False)
+    budget.reserve(1.0)
+    assert (budget.covers(1.25), budget.covers(1.375)) == (True, False)
+    budget.settle(1.0, 1.0)  # what was reserved: no reason to believe less
+    assert (budget.covers(2.0), budget.covers(2.125)) == (True, False)
+
+
+def test_money_counts_calls_at_the_dearest_where_nothing_was_reserved() -> None:
+    budget = paid(10.0)
+    budget.reserve(0.0)
+    budget.settle(0.0, 2.0)
+    for _ in range(3):
+        budget.reserve(0.0)
+    assert budget.covers(0.0)
+    budget.reserve(0.0)
+    assert not budget.covers(0.0)  # 2 are spent, and 5 calls may cost as much each
+
+
 def test_money_without_a_limit_covers_anything_and_counts_it() -> None:
     budget = MoneyBudget(None)
     budget.reserve(1e9)
@@ -88,7 +132,7 @@ def test_money_without_a_limit_covers_anything_and_counts_it() -> None:
 
 
 def test_money_reserved_in_many_parts_comes_back_whole() -> None:
-    budget = MoneyBudget(10.0)
+    budget = paid(10.0)
     parts = [0.1] * 30
     for part in parts:
         budget.reserve(part)
