@@ -287,6 +287,51 @@ def test_lists_what_differs_between_two_runs() -> None:
     assert differences(manifest(), other) == ["model: the run has m, now other", "seed: the run has None, now 5"]
 
 
+def test_a_run_may_go_on_elsewhere_but_not_otherwise() -> None:
+    moved = manifest(settings={**SETTINGS, "base_url": ["http://127.0.0.1:10/v1"]})
+    assert differences(manifest(), moved) == []
+    hotter = manifest(settings={**SETTINGS, "temperature": 0.5})
+    assert differences(manifest(), hotter) == ["temperature: the run has 1.0, now 0.5"]
+
+
+def test_knows_whether_it_ever_kept_an_answer(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+        kept = [store.has_answers]
+        store.append([judgment(0)])
+        kept.append(store.has_answers)
+    assert kept == [False, True]
+    with RunStore.open(tmp_path / "r") as store:
+        assert store.has_answers  # in a segment, and none in the journal
+
+
+def test_removes_what_killed_processes_left_and_nothing_else(tmp_path: Path) -> None:
+    run = tmp_path / "r"
+    RunStore.create(run, manifest(), PAIRS).close()
+    left = [run / "manifest.json.tmp", run / "report.html.tmp", run / "judgments" / "00001.parquet.tmp"]
+    kept = [run / "notes.txt", run / "mine.tmp", run / "judgments" / "notes.txt"]
+    for path in (*left, *kept):
+        path.write_text("x")
+    RunStore.open(run).close()
+    assert [path.exists() for path in (*left, *kept)] == [False] * 3 + [True] * 3
+
+    unfinished = tmp_path / "s"
+    unfinished.mkdir()
+    (unfinished / "manifest.json.tmp").write_text("x")
+    RunStore.create(unfinished, manifest(), PAIRS).close()
+    foreign = tmp_path / "t"
+    foreign.mkdir()
+    (foreign / "mine.tmp").write_text("x")
+    with pytest.raises(RunError, match=r"it holds mine\.tmp"):
+        RunStore.create(foreign, manifest(), PAIRS)
+
+
+@pytest.mark.parametrize("content", ["[]", '"text"', "{}", '{"format": "1"}', "3"])
+def test_says_that_a_manifest_is_none_of_robins(tmp_path: Path, content: str) -> None:
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(RunError, match="not a manifest that robin wrote"):
+        read_manifest(tmp_path)
+
+
 def test_reads_back_the_manifest_it_wrote(tmp_path: Path) -> None:
     written = manifest().with_session(base_url=["u"]).with_session_end(in_flight=2)
     written.write(tmp_path)
