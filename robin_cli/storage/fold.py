@@ -171,6 +171,8 @@ class Fold:
         added |= {"unpriced": unpriced, **{f"unpriced_{name}": each * unpriced for name, each in tokens.items()}}
         for name, values in added.items():
             np.add.at(self.spent[name], judge, values)
+            if self.spent[name].min() < 0:  # no summand is: they are too many to count
+                raise StorageError(f"the run's judgments hold {name} beyond all counting; restore them from a copy")
 
     def spending(self, judge: int | None = None) -> Spending:
         """What the judgments took; of one judge, or of all."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import re
 import shutil
@@ -99,18 +100,35 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Pa
     odd = [("pairs.parquet", "pair_id", numbers), ("pairs.parquet", "prompt", bad_text)]
     odd += [("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", bad_text)]
     odd += [("judgments/00001.parquet", "text", bad_text), ("judgments/00001.parquet", "rating", nulls)]
+    impossible: dict[str, list[float]] = {
+        "cost_usd": [-1000.0, math.nan, math.inf],
+        "prompt_tokens": [-1],
+        "draw": [-1, 2**63 - 2],
+    }
+    impossible |= {"completion_tokens": [-(2**62)]}
+    for name, values in impossible.items():
+        odd += [("judgments/00001.parquet", name, pa.array([value, 0, 0])) for value in values]
     for number, (file, column, values) in enumerate(odd):
         run = made(tmp_path / f"r{number}")
         table = pq.read_table(run / file)
         pq.write_table(table.set_column(table.schema.names.index(column), column, values), run / file)
-        with pytest.raises(StorageError, match="a file of the run cannot be read"):
-            write_report([run], None)
+        (run / "state.parquet").unlink()
+        uses: list[Callable[[Path], object]] = [lambda run: write_report([run], None)]
+        uses += [resumed] if column in impossible else []
+        for use in uses:
+            with pytest.raises(StorageError, match="a file of the run cannot be read"):
+                use(run)
     run = made(tmp_path / "r")
     row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
     (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
     for read in (status_of, RunStore.open):
         with pytest.raises(StorageError, match=r"journal.jsonl: holds a line that is no judgment"):
             read(run)
+
+
+def resumed(run: Path) -> None:
+    with RunStore.open(run) as store:
+        store.fold()
 
 
 def go_on(run: Path) -> None:
