@@ -126,6 +126,22 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Pa
             read(run)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("rating", 2**31 - 1), ("expected_rating", math.nan), ("expected_rating", 1e200)]
+)
+def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, column: str, value: float) -> None:
+    run = made(tmp_path / "r")
+    table = pq.read_table(run / "judgments" / "00001.parquet")
+    field = table.schema.field(column)
+    values = pa.array([value, *table[column].to_pylist()[1:]], field.type)
+    table = table.set_column(table.schema.names.index(column), field, values)
+    pq.write_table(table, run / "judgments" / "00001.parquet")
+    uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
+    for use in uses:
+        with pytest.raises(StorageError, match="ratings outside the scale 0-4"):
+            use(run)
+
+
 def resumed(run: Path) -> None:
     with RunStore.open(run) as store:
         store.fold()
