@@ -25,11 +25,12 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import Fold, arms_of
 from robin_cli.storage.journal import JournalContent, read_journal
 from robin_cli.storage.layout import JOURNAL, PAIRS, SEGMENTS, segment_count, segment_path
-from robin_cli.storage.manifest import Manifest, read_manifest
+from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.schema import JUDGMENTS, judgments_table
 
 _EMPTY = JUDGMENTS.empty_table()
 PAIRS_AT_A_TIME = 10_000
+_MOST_ARMS = 10**8
 _TEXTS = ("pair_id", "prompt", "response")
 _MOST = {"draw": 2**31 - 1, "prompt_tokens": 2**62, "completion_tokens": 2**62, "cost_usd": sys.float_info.max}
 """Numbers of a judgment that are 0 at least, and so much at most: a negative cost would lift the limit on money."""
@@ -101,8 +102,14 @@ class RunData:
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
-    """The arms of a run with these pairs."""
-    return ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales)
+    """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""
+    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales)
+    if len(space) > min(manifest.budget, _MOST_ARMS):
+        raise StorageError(
+            f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
+            f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"
+        )
+    return space
 
 
 def read_run(path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names)) -> RunData:

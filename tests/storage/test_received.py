@@ -21,6 +21,7 @@ import pytest
 from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import others_may_write
 from robin_cli.model.errors import RobinError, RunError, StorageError
+from robin_cli.runner.opening import reopen_run
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
@@ -29,7 +30,7 @@ from robin_cli.views.export import judgments_of
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
-from tests.conftest import ROOT, environment, robin, shared_folder
+from tests.conftest import ROOT, environment, judging, robin, shared_folder, write_pairs
 from tests.storage.test_store import PAIRS, SETTINGS, ids, judgment, manifest
 
 NAMES = ("manifest.json", "pairs.parquet", "journal.jsonl", "judgments/00001.parquet", "lock")
@@ -140,6 +141,53 @@ def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, co
     for use in uses:
         with pytest.raises(StorageError, match="ratings outside the scale 0-4"):
             use(run)
+
+
+@pytest.mark.parametrize(("attributes", "pairs", "budget"), [(1, 3, 2), (10_000, 30_000, 10**9)])
+def test_makes_no_room_for_more_than_a_runs_budget_reaches(
+    tmp_path: Path, attributes: int, pairs: int, budget: int
+) -> None:
+    run = made(tmp_path / "r")
+    content = json.loads((run / "manifest.json").read_bytes())
+    names = ["helpfulness", *(f"a{number}" for number in range(1, attributes))]
+    (run / "manifest.json").write_text(json.dumps(content | {"attributes": names, "budget": budget}))
+    ids = pa.array([f"p{number}" for number in range(pairs)], pa.large_string())
+    empty = pa.array([""] * pairs, pa.large_string())
+    pq.write_table(pa.table({"pair_id": ids, "prompt": empty, "response": empty}), run / "pairs.parquet")
+    uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
+    for use in uses:
+        with pytest.raises(StorageError, match=f"make {attributes * pairs:,} pairs × attributes × judges: more than"):
+            use(run)
+
+
+def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "state.parquet").unlink()
+    (run / "judgments" / "00001.parquet").write_bytes(b"damaged")
+    with pytest.raises(RunError, match="its template and rubrics are not those that the run was made with"):
+        reopen_run(run, budget=None)
+    assert not is_locked(run)
+
+
+def test_goes_on_with_a_larger_budget_where_the_manifests_is_below_what_is_spent(
+    tmp_path: Path, replay_url: str
+) -> None:
+    assert (
+        robin(*judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"), cwd=tmp_path).returncode
+        == 0
+    )
+    manifest = tmp_path / "r" / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"budget": 10}))
+    for more in ((), ("--budget", "15")):
+        refused = robin("resume", "r", *more, cwd=tmp_path)
+        assert refused.returncode == 2, refused.stderr
+        assert "r: 20 calls are spent, and the budget in its manifest.json is 1" in refused.stderr
+        assert "or go on with --budget 20 or more" in " ".join(refused.stderr.split())
+    assert robin("status", "r", cwd=tmp_path).returncode == 0
+    for budget in (20, 25):
+        done = robin("resume", "r", "--budget", str(budget), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len(ids(tmp_path / "r")) == budget
 
 
 def resumed(run: Path) -> None:
