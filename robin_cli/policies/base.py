@@ -96,6 +96,11 @@ class Policy:
         raise NotImplementedError
 
     @property
+    def said(self) -> str:
+        """What an error calls it: its class, with the module that it is of."""
+        return f"{type(self).__module__}.{type(self).__qualname__}"
+
+    @property
     def refits(self) -> bool:
         """Whether :meth:`fitted` is to be asked, now and then."""
         return type(self).fitted is not Policy.fitted

@@ -39,6 +39,11 @@ class ByScale(Policy):
     place: IntArray
     warm_up: int
 
+    @property
+    def said(self) -> str:
+        """What an error calls the policy of each scale."""
+        return self.policies[0].said
+
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
         """The priority by the arm's own policy, over w².
 

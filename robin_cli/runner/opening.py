@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +20,7 @@ from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, RunError, did_you_mean
+from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
 from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
@@ -150,8 +151,8 @@ def reopen_run(path: Path, *, budget: int | None) -> RunStore:
     """Open the run at ``path`` to go on with it as it was made, with a larger budget if one is given.
 
     Raises:
-        InputError: a smaller budget, or data or prompts that changed since.
-        RunError, StorageError: the directory cannot be used.
+        InputError: a smaller budget.
+        RunError, StorageError: data or prompts that changed since, or a directory that cannot be used.
     """
     store = RunStore.open(path)
     try:
@@ -159,7 +160,8 @@ def reopen_run(path: Path, *, budget: int | None) -> RunStore:
         if budget is not None:
             _set_budget(store, budget)
     except BaseException:
-        store.close()
+        with suppress(StorageError):  # what went wrong first says more
+            store.close()
         raise
     return store
 
@@ -323,7 +325,8 @@ def _continued(path: Path, wanted: Manifest) -> RunStore | None:
             )
         _set_budget(store, wanted.budget)
     except BaseException:
-        store.close()
+        with suppress(StorageError):  # what went wrong first says more
+            store.close()
         raise
     return store
 

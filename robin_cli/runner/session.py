@@ -12,7 +12,7 @@ from pathlib import Path
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
-from robin_cli.model.errors import EndpointError, StorageError
+from robin_cli.model.errors import EndpointError, RunError, StorageError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
@@ -32,6 +32,7 @@ from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 from robin_cli.settings.trust import remember
 from robin_cli.storage.fold import Fold, Spending
+from robin_cli.storage.manifest import FILE
 from robin_cli.storage.store import RunStore
 
 
@@ -69,6 +70,11 @@ class Session:
         notify: Callable[[str], None],
     ) -> None:
         fold, manifest = store.fold(), store.manifest
+        if (spent := fold.arms.spent) > manifest.budget:  # which only a manifest from elsewhere says
+            raise RunError(
+                f"{store.path}: {spent:,} calls are spent, and the budget in its {FILE} is {manifest.budget:,}; restore the "
+                f"file from a copy, or go on with --budget {spent} or more"
+            )
         self.space = store.space
         self._prompts = recorded_prompts(manifest)
         self._seed = manifest.seed

@@ -20,7 +20,7 @@ class LazyHeap:
 
     Args:
         keys: of all arms.
-        key_of: the key of an arm now.
+        key_of: the key of an arm now; never nan, which is this queue's mark for a key to be asked for.
     """
 
     def __init__(self, keys: list[float], key_of: Callable[[int], float]) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from robin_cli.model.arms import Arms
+from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.refits import next_refit
 from robin_cli.model.space import Coordinates
@@ -233,11 +234,14 @@ class HeapScheduler:
         return self._key_if_free(arm, float(n), float(pending)) if is_free else NEVER
 
     def _key_if_free(self, arm: int, n: float, pending: float) -> float:
-        """The key of an arm that may be asked."""
+        """The key of an arm that may be asked. InputError where the policy gives it no finite priority."""
         if n < self._warm_up.calls:
             return warm_up_key(n + pending)
         arms = self.arms
-        return adaptive_key(self._policy, n, pending, arms.total[arm], arms.total_sq[arm], arm)
+        key = adaptive_key(self._policy, n, pending, arms.total[arm], arms.total_sq[arm], arm)
+        if -NEVER < key < NEVER:
+            return key
+        raise _no_priority(self._policy, arm, -key)
 
     def _refit(self) -> None:
         arms = self.arms
@@ -253,6 +257,9 @@ class HeapScheduler:
         with np.errstate(invalid="ignore", divide="ignore"):
             keys = adaptive_key(self._policy, rated, pending, arms.totals, arms.totals_sq, np.arange(len(arms)))
         keys = np.where(n < warm_up.calls, warm_up_key(n + pending), keys)
+        if not np.isfinite(keys).all():
+            arm = int(np.flatnonzero(~np.isfinite(keys))[0])
+            raise _no_priority(self._policy, arm, -keys.item(arm))
         keys[pending >= most_pending_of_all(arms, warm_up.calls, warm_up.share)] = NEVER
         keys[list(self._deferred)] = NEVER
         self._queue = LazyHeap(keys.tolist(), self._key_of)
@@ -263,3 +270,11 @@ class HeapScheduler:
                     self._place(arm)
             for arm in self._deferred:
                 self._await(arm)
+
+
+def _no_priority(policy: Policy, arm: int, priority: float) -> InputError:
+    """What is said of a policy by whose priorities no arm can be chosen: to go on would leave arms out, or never end."""
+    return InputError(
+        f"--scheduler: {policy.said} gives arm {arm} the priority {priority}, which is to be a finite number; every answer is "
+        "kept. Tell those who wrote it"
+    )

@@ -112,7 +112,11 @@ class Fold:
         Args:
             arm: the arm of each judgment, shape (rows,).
             judgments: those of one request must come together.
+
+        Raises:
+            StorageError: a rating outside its scale, or numbers that no run has; before the arms are changed by it.
         """
+        self._check_ratings(arm, judgments)
         before = int(self.arms.counts.sum())
         rated = before + np.cumsum(_mask(judgments["rating"].is_valid()))
         refit = last_refit(int(rated[-1]) if len(rated) else before, len(self.space))
@@ -126,6 +130,17 @@ class Fold:
             self.fitted_at = refit
             arm, judgments = arm[until:], judgments.slice(until)
         self._add(arm, judgments)
+
+    def _check_ratings(self, arm: IntArray, judgments: pa.Table) -> None:
+        """StorageError where a rating is not on its arm's scale, which nan is not."""
+        low, high = np.array([(scale.low, scale.high) for scale in self.space.scales], dtype=np.float64).T
+        attribute = self.space.attribute[arm]
+        for name in ("rating", "expected_rating"):
+            values = judgments[name].cast(pa.float64())
+            there = _mask(values.is_valid())
+            value, of = values.drop_null().to_numpy(), attribute[there]
+            if not (within := (low[of] <= value) & (value <= high[of])).all():
+                raise _off_scale(self.space.scales[of[~within][0]])
 
     def _add(self, arm: IntArray, judgments: pa.Table) -> None:
         arms, status = self.arms, judgments["status"]
@@ -171,6 +186,8 @@ class Fold:
         added |= {"unpriced": unpriced, **{f"unpriced_{name}": each * unpriced for name, each in tokens.items()}}
         for name, values in added.items():
             np.add.at(self.spent[name], judge, values)
+            if self.spent[name].min() < 0:  # no summand is: they are too many to count
+                raise StorageError(f"the run's judgments hold {name} beyond all counting; restore them from a copy")
 
     def spending(self, judge: int | None = None) -> Spending:
         """What the judgments took; of one judge, or of all."""
@@ -236,10 +253,8 @@ def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -
     ok = _mask(pc.equal(judgments["status"], "ok"))
     value = values_of(judgments)[ok] - scale.low
     steps = scale.levels - 1
-    if value.size and (value.min() < 0 or value.max() > steps):
-        raise StorageError(
-            f"the run's judgments hold ratings outside the scale {scale}; they were made with another rubric"
-        )
+    if not ((value >= 0) & (value <= steps)).all():  # which nan is not
+        raise _off_scale(scale)
     fine = 1 if judgments["expected_rating"].null_count == len(judgments) else max(1, _FINE_LEVELS // steps)
     levels = steps * fine + 1
     below = np.floor(value * fine).astype(np.int64)
@@ -250,6 +265,13 @@ def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -
         arm[ok][between] * levels + below[between] + 1, weights=above_share[between], minlength=count * levels
     )
     return np.asarray(counts.reshape(count, levels), dtype=np.float64)
+
+
+def _off_scale(scale: Scale) -> StorageError:
+    return StorageError(
+        f"the run's judgments hold ratings outside the scale {scale}; they were made with another rubric, or the run was "
+        "changed: restore it from a copy"
+    )
 
 
 def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:

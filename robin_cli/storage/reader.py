@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, get_args, overload
 
@@ -23,12 +25,16 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import Fold, arms_of
 from robin_cli.storage.journal import JournalContent, read_journal
 from robin_cli.storage.layout import JOURNAL, PAIRS, SEGMENTS, segment_count, segment_path
-from robin_cli.storage.manifest import Manifest, read_manifest
+from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.schema import JUDGMENTS, judgments_table
 
 _EMPTY = JUDGMENTS.empty_table()
 PAIRS_AT_A_TIME = 10_000
+_MOST_ARMS = 10**8
 _TEXTS = ("pair_id", "prompt", "response")
+_MOST = {"draw": 2**31 - 1, "prompt_tokens": 2**62, "completion_tokens": 2**62, "cost_usd": sys.float_info.max}
+"""Numbers of a judgment that are 0 at least, and so much at most: a negative cost would lift the limit on money."""
+
 REFERENCE = "reference"
 """The column of pairs.parquet with reference answers, where there are any."""
 
@@ -96,8 +102,14 @@ class RunData:
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
-    """The arms of a run with these pairs."""
-    return ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales)
+    """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""
+    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales)
+    if len(space) > min(manifest.budget, _MOST_ARMS):
+        raise StorageError(
+            f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
+            f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"
+        )
+    return space
 
 
 def read_run(path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names)) -> RunData:
@@ -137,14 +149,17 @@ def count_empty_responses(path: Path) -> int:
     return int(pc.sum(pc.equal(pc.binary_length(responses), 0)).as_py() or 0)
 
 
-def count_answers(path: Path) -> tuple[int, int]:
+def count_answers(path: Path, segments: int | None = None) -> tuple[int, int]:
     """Units of the budget spent by the run at ``path``, and ratings among them; reads two columns of its judgments.
+
+    Args:
+        segments: of how many, from the first on; None for all, and the journal.
 
     Raises:
         StorageError: its files are damaged.
     """
     spent = ratings = 0
-    for table in read_judgments(path, ["status", "rating"]):
+    for table in islice(read_judgments(path, ["status", "rating"], journal=segments is None), segments):
         spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
         ratings += len(table) - table["rating"].null_count
     return spent, ratings
@@ -209,8 +224,13 @@ def _read_segment(file: IO[bytes], columns: Sequence[str]) -> pa.Table:
 
 
 def _check_rows(table: pa.Table) -> None:
-    """ValueError where rows cannot be those of a run: texts that are not UTF-8, or outcomes that are none."""
+    """ValueError where rows cannot be those of a run: texts that are not UTF-8, outcomes and numbers that are none."""
     table.validate(full=True)
+    for name in _MOST.keys() & set(table.column_names):
+        values, field = table[name], JUDGMENTS.field(name)
+        within = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name]))  # which nan is not
+        if not pc.all(within, min_count=0).as_py() or (values.null_count and not field.nullable):
+            raise ValueError(f"a judgment's {name} is negative, or none that there can be")
     if {"status", "rating"} <= set(table.column_names):
         is_ok = pc.equal(table["status"], "ok")
         known = pc.is_in(table["status"], value_set=pa.array(get_args(Status)))

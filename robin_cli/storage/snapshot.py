@@ -7,9 +7,9 @@ no error is ever made of it.
 That it fits is told by the run's id, by a digest over size and end (where a Parquet file has its index: rows, places and
 sizes of its columns) of each segment that it covers, by the run's own pairs, attributes and judges in their order, and by
 checksums over its own pages. What it says must be numbers that a fold could have: of their types, finite, none negative,
-sums that the scale allows, and as many judgments as it claims. So damage, another run's and an old one are noticed. Who sends
-a run could make one that passes, as they could make judgments: it would say where the run goes on, and what is left of its
-budget. Scores and reports are made of the judgments alone, never of this.
+sums that the scale allows, and as many judgments, answers and ratings as the segments hold. So damage, another run's and an old
+one are noticed. Who sends a run could make one that passes, as they could make judgments: it would say where the run goes on.
+Scores and reports are made of the judgments alone, never of this.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ import pyarrow.parquet as pq
 from robin_cli.datasets.parquet_tables import check_table
 from robin_cli.files.local import reading, whole_file
 from robin_cli.model.arms import FloatArray, mean
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import RobinError
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import COUNTED, SPENT, Fold, arms_of
 from robin_cli.storage.layout import STATE, segment_count, segment_path
-from robin_cli.storage.reader import read_judgments
+from robin_cli.storage.reader import count_answers, read_judgments
 
 _VERSION = 1
 _KEY = b"robin"
@@ -133,9 +133,13 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
                 return None
             if not 0 < covers["segments"] <= segment_count(run) or covers["digest"] != _digest(run, covers["segments"]):
                 return None
-            return _fold_in(parquet.read(use_threads=False), covers, space), covers["segments"]
-    except (_Unfit, OSError, ValueError, KeyError, TypeError, OverflowError, InputError, pa.ArrowException):
+            fold = _fold_in(parquet.read(use_threads=False), covers, space)
+        # Else one that takes answers for failures, which cost nothing, would have the budget spent twice.
+        if count_answers(run, covers["segments"]) != (fold.arms.spent, int(fold.arms.counts.sum())):
+            return None
+    except (_Unfit, OSError, ValueError, KeyError, TypeError, OverflowError, RobinError, pa.ArrowException):
         return None
+    return fold, covers["segments"]
 
 
 def _covers(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
@@ -185,6 +189,8 @@ def _fold_in(table: pa.Table, covers: Mapping[str, Any], space: ArmSpace) -> Fol
     for name, kind in SPENT.items():
         values = np.array(covers["spent"][name])
         if values.dtype != kind or values.shape != (len(space.judges),) or not np.isfinite(values).all():
+            raise _Unfit
+        if values.min() < 0:
             raise _Unfit
         fold.spent[name] = values
     return fold

@@ -178,6 +178,9 @@ class RunStore:
             _remove_leftovers(path)
             store = cls(path, read_manifest(path), lock)
             try:
+                (path / SEGMENTS).mkdir(
+                    mode=0o700, exist_ok=True
+                )  # an empty folder gets lost where runs are copied by git
                 if not store.manifest.run_id:  # of robin 0.1.0
                     store.set_manifest(store.manifest.with_data(run_id=new_run_id()))
                 store._take_in_rescued()

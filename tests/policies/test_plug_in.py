@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,6 +97,40 @@ class Mine(Policy):
 """
 
 
+NO_PRIORITY = """
+from robin_cli.policies.base import Policy
+class Mine(Policy):
+    warm_up = 2
+    @classmethod
+    def of(cls, setup): return cls()
+    def priority(self, n, pending, total, total_sq, arm): return n * float("nan")
+"""
+
+
+def install(site: Path, code: str, target: str) -> None:
+    """Put a package into ``site`` whose policy "broken" is ``target`` in ``code``; it claims the name of robin's own, too."""
+    info = site / "broken_policy-1.dist-info"
+    info.mkdir()
+    (site / "broken_policy.py").write_text(code)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-policy\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        f"[robin.policies]\nbroken = broken_policy:{target}\nuniform = broken_policy:{target}\n"
+    )
+
+
+def test_ends_a_run_whose_policy_knows_no_priority_and_keeps_its_answers(tmp_path: Path, replay_url: str) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    install(site, NO_PRIORITY, "Mine")
+    more = ("--scheduler", "broken", "--run", "r", "--limit", "8", "--concurrency", "2")
+    done = robin_afresh(*judging(replay_url, DEMO / "pairs.jsonl", 80, *more), cwd=tmp_path, PYTHONPATH=str(site))
+    assert done.returncode == 2, done.stderr
+    assert "--scheduler: broken_policy.Mine gives arm" in done.stderr
+    assert "Traceback" not in done.stderr
+    status = robin_afresh("status", "r", "--json", cwd=tmp_path)
+    assert 0 < json.loads(status.stdout)["spent"] <= 80
+
+
 @pytest.mark.parametrize(
     ("code", "target", "said"),
     [
@@ -109,13 +144,7 @@ class Mine(Policy):
 def test_names_the_package_whose_policy_is_broken(
     code: str, target: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tmp_path / "broken_policy-1.dist-info"
-    info.mkdir()
-    (tmp_path / "broken_policy.py").write_text(code)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-policy\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        f"[robin.policies]\nbroken = broken_policy:{target}\nuniform = broken_policy:{target}\n"
-    )
+    install(tmp_path, code, target)
     monkeypatch.syspath_prepend(tmp_path)
     plugins.cache_clear()
     monkeypatch.delitem(sys.modules, "broken_policy", raising=False)

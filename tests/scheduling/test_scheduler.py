@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from typing import cast
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER, Scale
 from robin_cli.model.refits import last_refit, next_refit
 from robin_cli.model.space import ArmSpace, Coordinates
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import Arm, Number, Policy, Setup
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood, practice_constant, smallest_theory_budget, theory_warm_up
 from robin_cli.policies.own.uniform import Uniform
@@ -509,3 +510,26 @@ def test_refuses_to_be_told_twice_of_one_ticket() -> None:
     scheduler.tell(ticket, (1.0,))
     with pytest.raises(ValueError, match="under way"):
         scheduler.tell(ticket, (1.0,))
+
+
+class Odd(Policy):
+    """Knows no priority, or an endless one, of an arm with two ratings."""
+
+    warm_up = 1
+
+    def __init__(self, odd: float) -> None:
+        self.odd = odd
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
+        return cast("Number", np.where(np.asarray(n) == 2, self.odd, 1.0 / (n + pending))[()])
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_names_the_policy_that_gives_an_arm_no_finite_priority(odd: float) -> None:
+    arms = Arms(3)
+    said = f"Odd gives arm 0 the priority {odd}, which is to be a finite number"
+    with pytest.raises(InputError, match=said):
+        play(Odd(odd), [[0]] * 3, 20, arms)
+    assert arms.spent == 4  # what was told before counts
+    with pytest.raises(InputError, match=said):
+        HeapScheduler(arms, Odd(odd))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -25,8 +26,8 @@ SPACE = ArmSpace(["p0", "p1", "p2"], ["helpfulness"], ["m"], [FIVE])
 VALUES = st.lists(st.tuples(st.integers(0, 2), st.none() | st.integers(0, 4 * 4096)), min_size=1, max_size=40)
 
 
-def folded(arm: IntArray, judgments: pa.Table) -> Fold:
-    fold = Fold(SPACE)
+def folded(arm: IntArray, judgments: pa.Table, scale: Scale = FIVE) -> Fold:
+    fold = Fold(replace(SPACE, scales=[scale]))
     fold.add(arm, judgments)
     return fold
 
@@ -44,7 +45,7 @@ def test_counts_of_expected_ratings_keep_the_mean_and_the_number(
     table = judgments_table(rows)
 
     counts = level_counts(arm, table, 3, Scale(lowest, lowest + 4))
-    arms = folded(arm, table).arms
+    arms = folded(arm, table, Scale(lowest, lowest + 4)).arms
 
     levels = np.linspace(lowest, lowest + 4, counts.shape[1])
     np.testing.assert_allclose(counts.sum(axis=1), arms.counts)
@@ -79,9 +80,16 @@ def test_ratings_that_are_integers_have_the_levels_of_the_scale(lowest: int) -> 
 
 
 def test_a_rating_off_the_scale_is_said() -> None:
-    for rating in (0, 6):
+    space = ArmSpace(["p0"], ["helpfulness"], ["m"], [Scale(1, 5)])
+    values: list[dict[str, float]] = [{"rating": 0}, {"rating": 6}, {"rating": 2**31 - 1, "expected_rating": 2.0}]
+    values += [{"rating": 3, "expected_rating": value} for value in (math.nan, math.inf, -math.inf, 1e200, 0.5)]
+    for changed in values:
+        table = judgments_table([replace(judgment(0), **changed)])  # type: ignore[arg-type]  # no float is a rating
         with pytest.raises(StorageError, match="outside the scale 1-5"):
-            level_counts(np.zeros(1, np.int64), judgments_table([replace(judgment(0), rating=rating)]), 1, Scale(1, 5))
+            Fold(space).add(np.zeros(1, np.int64), table)
+        if changed.get("expected_rating") != 2.0:
+            with pytest.raises(StorageError, match="outside the scale 1-5"):
+                level_counts(np.zeros(1, np.int64), table, 1, Scale(1, 5))
 
 
 def test_intervals_of_expected_ratings_hold_whenever_one_looks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ import pytest
 from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import others_may_write
 from robin_cli.model.errors import RobinError, RunError, StorageError
+from robin_cli.runner.opening import reopen_run
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
@@ -28,7 +30,7 @@ from robin_cli.views.export import judgments_of
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
-from tests.conftest import ROOT, environment, robin, shared_folder
+from tests.conftest import ROOT, environment, judging, robin, shared_folder, write_pairs
 from tests.storage.test_store import PAIRS, SETTINGS, ids, judgment, manifest
 
 NAMES = ("manifest.json", "pairs.parquet", "journal.jsonl", "judgments/00001.parquet", "lock")
@@ -99,18 +101,98 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Pa
     odd = [("pairs.parquet", "pair_id", numbers), ("pairs.parquet", "prompt", bad_text)]
     odd += [("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", bad_text)]
     odd += [("judgments/00001.parquet", "text", bad_text), ("judgments/00001.parquet", "rating", nulls)]
+    impossible: dict[str, list[float]] = {
+        "cost_usd": [-1000.0, math.nan, math.inf],
+        "prompt_tokens": [-1],
+        "draw": [-1, 2**63 - 2],
+    }
+    impossible |= {"completion_tokens": [-(2**62)]}
+    for name, values in impossible.items():
+        odd += [("judgments/00001.parquet", name, pa.array([value, 0, 0])) for value in values]
     for number, (file, column, values) in enumerate(odd):
         run = made(tmp_path / f"r{number}")
         table = pq.read_table(run / file)
         pq.write_table(table.set_column(table.schema.names.index(column), column, values), run / file)
-        with pytest.raises(StorageError, match="a file of the run cannot be read"):
-            write_report([run], None)
+        (run / "state.parquet").unlink()
+        uses: list[Callable[[Path], object]] = [lambda run: write_report([run], None)]
+        uses += [resumed] if column in impossible else []
+        for use in uses:
+            with pytest.raises(StorageError, match="a file of the run cannot be read"):
+                use(run)
     run = made(tmp_path / "r")
     row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
     (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
     for read in (status_of, RunStore.open):
         with pytest.raises(StorageError, match=r"journal.jsonl: holds a line that is no judgment"):
             read(run)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("rating", 2**31 - 1), ("expected_rating", math.nan), ("expected_rating", 1e200)]
+)
+def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, column: str, value: float) -> None:
+    run = made(tmp_path / "r")
+    table = pq.read_table(run / "judgments" / "00001.parquet")
+    field = table.schema.field(column)
+    values = pa.array([value, *table[column].to_pylist()[1:]], field.type)
+    table = table.set_column(table.schema.names.index(column), field, values)
+    pq.write_table(table, run / "judgments" / "00001.parquet")
+    uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
+    for use in uses:
+        with pytest.raises(StorageError, match="ratings outside the scale 0-4"):
+            use(run)
+
+
+@pytest.mark.parametrize(("attributes", "pairs", "budget"), [(1, 3, 2), (10_000, 30_000, 10**9)])
+def test_makes_no_room_for_more_than_a_runs_budget_reaches(
+    tmp_path: Path, attributes: int, pairs: int, budget: int
+) -> None:
+    run = made(tmp_path / "r")
+    content = json.loads((run / "manifest.json").read_bytes())
+    names = ["helpfulness", *(f"a{number}" for number in range(1, attributes))]
+    (run / "manifest.json").write_text(json.dumps(content | {"attributes": names, "budget": budget}))
+    ids = pa.array([f"p{number}" for number in range(pairs)], pa.large_string())
+    empty = pa.array([""] * pairs, pa.large_string())
+    pq.write_table(pa.table({"pair_id": ids, "prompt": empty, "response": empty}), run / "pairs.parquet")
+    uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
+    for use in uses:
+        with pytest.raises(StorageError, match=f"make {attributes * pairs:,} pairs × attributes × judges: more than"):
+            use(run)
+
+
+def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "state.parquet").unlink()
+    (run / "judgments" / "00001.parquet").write_bytes(b"damaged")
+    with pytest.raises(RunError, match="its template and rubrics are not those that the run was made with"):
+        reopen_run(run, budget=None)
+    assert not is_locked(run)
+
+
+def test_goes_on_with_a_larger_budget_where_the_manifests_is_below_what_is_spent(
+    tmp_path: Path, replay_url: str
+) -> None:
+    assert (
+        robin(*judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"), cwd=tmp_path).returncode
+        == 0
+    )
+    manifest = tmp_path / "r" / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"budget": 10}))
+    for more in ((), ("--budget", "15")):
+        refused = robin("resume", "r", *more, cwd=tmp_path)
+        assert refused.returncode == 2, refused.stderr
+        assert "r: 20 calls are spent, and the budget in its manifest.json is 1" in refused.stderr
+        assert "or go on with --budget 20 or more" in " ".join(refused.stderr.split())
+    assert robin("status", "r", cwd=tmp_path).returncode == 0
+    for budget in (20, 25):
+        done = robin("resume", "r", "--budget", str(budget), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len(ids(tmp_path / "r")) == budget
+
+
+def resumed(run: Path) -> None:
+    with RunStore.open(run) as store:
+        store.fold()
 
 
 def go_on(run: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,28 @@ def rewritten(run: Path, **columns: Any) -> None:
     for name, values in columns.items():
         table = table.set_column(table.schema.names.index(name), name, pa.array(values))
     pq.write_table(table, run / "state.parquet", compression="zstd")
+
+
+def signed_anew(run: Path, **changed: Any) -> None:
+    """Let the snapshot say other things of what it covers, signed as robin signs them."""
+    table = pq.read_table(run / "state.parquet")
+    text = orjson.dumps(orjson.loads(table.schema.metadata[b"robin"][64:]) | changed)
+    signed = hashlib.sha256(text).hexdigest().encode() + text
+    pq.write_table(table.replace_schema_metadata({b"robin": signed}), run / "state.parquet", compression="zstd")
+
+
+def test_passes_over_a_snapshot_that_gives_money_or_calls_back(run: Path) -> None:
+    signed_anew(run)
+    assert covered(run) == 2, "what is signed as it was fits"
+    spent = orjson.loads(pq.read_schema(run / "state.parquet").metadata[b"robin"][64:])["spent"]
+    for name, values in {"cost_usd": [-1000.0], "unpriced_prompt_tokens": [-(2**40)]}.items():
+        signed_anew(run, spent=spent | {name: values})
+        assert covered(run) == 0
+    n = pq.read_table(run / "state.parquet")["n"].to_pylist()
+    nothing = [0.0, 0.0, 0.0]
+    rewritten(run, n=[0, 0, 0], n_failed=n, total=nothing, total_sq=nothing)
+    signed_anew(run, fitted_at=0)
+    assert covered(run) == 0
 
 
 def test_passes_over_the_snapshot_of_another_run_and_of_other_judgments(run: Path, tmp_path: Path) -> None:
