@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import re
 import time
@@ -12,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from threading import Semaphore, Thread
+from types import ModuleType
 from typing import Any
 
 from robin_cli.judges.judge import Judge, Options
@@ -30,10 +32,62 @@ Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
 """A judge from Python, ``async`` or not: chat messages in, the text of an answer out."""
 
 
+_LONGEST_NAME = 120
+
+
 def name_of(function: Function) -> str:
-    """What a function is called in a run: by its module and its name in there."""
+    """Give a function its name in a run: its ``name``, else its module and its name in there, and a hash of bound arguments."""
+    if given := _own_name(function):
+        return given
+    if isinstance(function, partial):
+        inner, bound = name_of(function.func), [*function.args, *sorted(function.keywords.items())]
+        return f"{inner}-{_hash(repr(bound))}" if bound and _is_plain(bound) else inner
     named = function if hasattr(function, "__qualname__") else type(function)
-    return re.sub(r"[^\w.-]+", "", f"{named.__module__}.{named.__qualname__}", flags=re.ASCII)
+    return _fit(f"{named.__module__}.{named.__qualname__}")
+
+
+def tells_itself(function: Function) -> bool:
+    """Whether its name says which function it is: that of a lambda, a closure or an object may be another's, too."""
+    if _own_name(function):
+        return True
+    if isinstance(function, partial):
+        return tells_itself(function.func) and _is_plain([*function.args, *function.keywords.values()])
+    name: str = getattr(function, "__qualname__", "<object>")
+    is_closure = "<locals>" in name and bool(getattr(function, "__closure__", None))
+    return _owner(function) is None and not is_closure and "<lambda>" not in name and name != "<object>"
+
+
+def _own_name(function: Any) -> str:
+    """The ``name`` that its author gave it, or the object that it is a method of; "" where there is none."""
+    owner = _owner(function)
+    name = getattr(function if owner is None else owner, "name", None)
+    if not isinstance(name, str) or not _fit(name):
+        return ""
+    fit = _fit(name) if name == _fit(name) else f"{_fit(name)}-{_hash(name)}"
+    return fit if owner is None else f"{fit}.{function.__name__}"
+
+
+def _owner(function: Any) -> Any:
+    """The object that a bound method is of; None for functions of modules and classes."""
+    owner = getattr(function, "__self__", None)
+    return None if isinstance(owner, type | ModuleType) else owner
+
+
+def _fit(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "", name, flags=re.ASCII)[:_LONGEST_NAME]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether its repr is the same in every process."""
+    if isinstance(value, dict):
+        return all(_is_plain(each) for item in value.items() for each in item)
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in {bool, int, float, str, bytes}
 
 
 class _DaemonThreads(Executor):

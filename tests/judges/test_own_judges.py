@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,21 @@ def by_length(messages: Messages) -> str:
 async def by_length_later(messages: Messages) -> str:
     await asyncio.sleep(0.001)
     return by_length(messages)
+
+
+class Same:
+    """Says the same to all; with a name, where one is given."""
+
+    def __init__(self, said: Any, name: str | None = None) -> None:
+        self.said = said
+        self.name = name
+
+    def __call__(self, _messages: Messages) -> Any:
+        return self.said
+
+
+def rated(value: int, _messages: Messages) -> str:
+    return f"Rating: {value}"
 
 
 def ask(function: Any, question: Question = QUESTION, price: Price | None = None, **options: Any) -> Reply | Failure:
@@ -90,6 +106,52 @@ def test_goes_on_with_the_same_function_and_says_how_where_it_cannot(
     done = robin("resume", run.path, "--budget", "80", cwd=tmp_path)
     assert done.returncode == 2
     assert "resume(judge=by_length)" in done.stderr
+
+
+def a_closure(value: int) -> Any:
+    return lambda _: f"Rating: {value}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: Same(f"Rating: {value}"),
+        lambda value: Same(f"Rating: {value}").__call__,
+        a_closure,
+        lambda value: partial(rated, value),
+        lambda value: partial(Same(f"Rating: {value}")),
+        lambda value: Same(f"Rating: {value}", f"always {value}"),
+    ],
+    ids=["object", "method", "lambda", "bound", "bound object", "named object"],
+)
+def test_never_mixes_two_judges_in_one_run(make: Callable[[int], Any], tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    wanted: dict[str, Any] = {"attribute": "helpfulness", "run": tmp_path / "r", "quiet": True}
+    run = judge(data, budget=4, judge=make(1), **wanted)
+
+    with pytest.raises(InputError):
+        judge(data, budget=8, judge=make(4), **wanted)
+    with pytest.raises(InputError):
+        open_run(run.path).resume(budget=8, judge=make(4))
+    assert list(open_run(run.path).judgments()["rating"]) == [1] * 4
+    assert open_run(run.path).status()["budget"] == 4
+
+
+@pytest.mark.parametrize("make", [lambda: Same("Rating: 1", "one é"), lambda: partial(rated, 1)])
+def test_goes_on_with_an_object_that_has_a_name_and_with_the_same_bound_arguments(make: Any, tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    run = judge(data, attribute="helpfulness", budget=4, judge=make(), run=tmp_path / "r", quiet=True)
+    assert run.resume(budget=8, judge=make(), quiet=True).scores()["n"].sum() == 8
+
+
+def test_says_how_to_go_on_with_a_judge_without_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, nameless = write_pairs(tmp_path / "p.jsonl", 2), Same("Rating: 1")
+    run = judge(data, attribute="helpfulness", budget=4, judge=nameless, run=tmp_path / "r")
+    assert "has no name of its own" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r'say so, judge.name = "[\w.]+"') as raised:
+        run.resume(budget=8, judge=nameless)
+    nameless.name = str(raised.value).split('"')[1]
+    assert run.resume(budget=8, judge=nameless, quiet=True).scores()["n"].sum() == 8
 
 
 def test_tries_again_what_a_function_raises_and_gives_no_rating_for_it(tmp_path: Path) -> None:
@@ -167,9 +229,10 @@ def test_makes_a_failure_of_what_cannot_be_kept(said: Any, reason: str) -> None:
 )
 def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(reply: Reply, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    run = judge(data, attribute="helpfulness", budget=8, judge=lambda _: reply, run=tmp_path / "r", quiet=True)
+    same = Same(reply, "same")
+    run = judge(data, attribute="helpfulness", budget=8, judge=same, run=tmp_path / "r", quiet=True)
 
-    assert set(open_run(run.path).resume(judge=lambda _: reply, quiet=True).judgments()["rating"]) == {3}
+    assert set(open_run(run.path).resume(judge=same, quiet=True).judgments()["rating"]) == {3}
     rows = run.judgments()
     assert (rows["prompt_tokens"] >= 0).all()
     assert (rows["completion_tokens"] >= 0).all()
