@@ -24,6 +24,7 @@ from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
+from robin_cli.views.status import lines_of
 from tests.conftest import robin, robin_afresh, write_pairs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "robin-judge-length"
@@ -77,6 +78,8 @@ def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path:
     assert set(run.judgments()["model"]) == {f"{__name__}.{function.__name__}"}
     assert run.judgments()["completion_tokens"].min() >= 1  # estimated
     assert run.status()["state"] == "finished"
+    assert run.status()["base_url"] == []  # nothing was sent anywhere
+    assert "://" not in lines_of(run.status())["judge"]
 
 
 def test_goes_on_with_the_same_function_and_says_how_where_it_cannot(
@@ -365,6 +368,20 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(tmp_path: Path) -> None:
     done = robin_afresh(*arguments[:-4], "--run", "other", cwd=tmp_path, **found)
     assert done.returncode == 2
     assert "may not choose a judge; give --judge yourself" in done.stderr
+
+
+@pytest.mark.parametrize("code", ["import pandas\n{}", "{}    import pandas\n"], ids=["at once", "as it is asked"])
+def test_lets_the_judge_of_a_package_use_pandas(code: str, install: Install, tmp_path: Path) -> None:
+    install(
+        "robin-pd", code.format("def judge(messages):\n") + "    return f'Rating: {len(pandas.Series([1]))}'\n", "pd"
+    )
+    write_pairs(tmp_path / "pairs.jsonl", 2)
+    done = robin_afresh(
+        *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge", "pd"),
+        cwd=tmp_path,
+        PYTHONPATH=str(tmp_path / "site"),
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
