@@ -18,13 +18,14 @@ from typing import Any
 
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
-from robin_cli.judges.redaction import Redactor
+from robin_cli.judges.redaction import Redactor, without_secrets
 from robin_cli.judges.replies import MOST_IN_TEXT, clean_text, too_long
 from robin_cli.model.errors import EndpointError, RobinError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Usage
 
 _EXCERPT = 300
+_MOST_OF_AN_ERROR = 2000
 _MOST = 2.0**53
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
@@ -118,6 +119,8 @@ class _DaemonThreads(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(function())
+                except StopIteration as error:  # which no future takes
+                    future.set_exception(RuntimeError(f"StopIteration: {error}"))
                 except BaseException as error:  # noqa: BLE001  # whoever waits for it is told
                     future.set_exception(error)
             self._idle.release()
@@ -171,7 +174,8 @@ class Checked(Judge):
 
     @property
     def most_samples(self) -> int:
-        return max(1, self._judge.most_samples)
+        """Ratings that one request brings at most; EndpointError where the judge cannot say."""
+        return max(1, int(self._told("most_samples", lambda: self._judge.most_samples)))
 
     def tokens(self, question: Question) -> int:
         """Tokens of the prompt, estimated, and the most that its answers should have."""
@@ -181,7 +185,7 @@ class Checked(Judge):
     def most_cost(self, question: Question) -> float:
         """What asking costs at most, in US dollars, by the price that was given or by the judge's own word."""
         given = self._meter.most(question.messages, self._options.max_tokens, question.samples)
-        return max(given, self._judge.most_cost(question))
+        return max(given, self._told("most_cost", lambda: self._judge.most_cost(question)))
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Ask within the time there is; EndpointError where the judge itself says that it cannot be used."""
@@ -192,8 +196,9 @@ class Checked(Judge):
             if isinstance(outcome, Failure):
                 return self._failure(outcome)
             return self._reply(question, outcome)
-        except RobinError:
-            raise
+        except RobinError as error:
+            kind = next(each for each in type(error).__mro__ if each.__module__ == RobinError.__module__)
+            raise kind(self._shown(str(error), _MOST_OF_AN_ERROR)) from None  # its causes may name keys, too
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -208,11 +213,32 @@ class Checked(Judge):
         return Failure(reason, detail, time.monotonic() - started)
 
     async def aclose(self) -> None:
-        await self._judge.aclose()
+        """Close it; EndpointError, naming it, where that fails."""
+        try:
+            await self._judge.aclose()
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001  # as in ask()
+            said = self._shown(f"{type(error).__name__}: {error}")
+            raise EndpointError(f"{self._options.model}: could not be closed ({said}); mend the judge") from None
+
+    def _told(self, what: str, tell: Callable[[], object]) -> float:
+        """A number that the judge tells of itself."""
+        try:
+            told = tell()
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a stranger's code may raise anything
+            said = self._shown(f"{type(error).__name__}: {error}")
+            raise EndpointError(f"{self._options.model}: its {what} failed ({said}); mend the judge") from None
+        if (number := _number(told)) is None:
+            raise EndpointError(f"{self._options.model}: its {what} is no number, at least 0; mend the judge")
+        return number
 
     def _reply(self, question: Question, reply: Reply) -> Reply | Failure:
         answers = tuple(
-            replace(each, text=clean_text(each.text), finish_reason=_short(each.finish_reason))
+            Answer(
+                clean_text(each.text),
+                _short(each.finish_reason),
+                clean_text(each.refusal) or None if each.refusal else None,
+                each.tokens if isinstance(each.tokens, list | tuple) else None,
+            )
             for each in reply.answers
         )
         if not answers:
@@ -239,8 +265,8 @@ class Checked(Judge):
             adapted=False,
         )
 
-    def _shown(self, text: str) -> str:
-        return " ".join(self._redactor.error(clean_text(text)).split())[:_EXCERPT]
+    def _shown(self, text: str, most: int = _EXCERPT) -> str:
+        return " ".join(self._redactor.error(without_secrets(clean_text(text))).split())[:most]
 
 
 def _counted(usage: Usage) -> Usage:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from robin_cli import judge, open_run
@@ -25,7 +28,7 @@ from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
 from robin_cli.views.status import lines_of
-from tests.conftest import robin, robin_afresh, write_pairs
+from tests.conftest import environment, robin, robin_afresh, write_pairs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "robin-judge-length"
 QUESTION = Question([{"role": "user", "content": "Rate this."}])
@@ -394,3 +397,126 @@ def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "the judge has not answered" in done.stderr or "the endpoint has not answered" in done.stderr
+
+
+@pytest.mark.parametrize("tokens", [5, "Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)])
+def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_path: Path) -> None:
+    reply = Reply((Answer("Rating: 3", tokens=tokens),), "m", Usage(), None, 0.0)
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    run = judge(
+        data,
+        attribute="helpfulness",
+        budget=4,
+        judge=lambda _: reply,
+        run=tmp_path / "r",
+        scoring="logprobs",
+        quiet=True,
+    )
+    assert list(run.judgments()["rating"]) == [3] * 4
+
+
+def test_keeps_the_scores_where_a_judge_cannot_be_closed(
+    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = (
+        "from robin_cli.judges.functions import FunctionJudge\n"
+        "closed = []\n"
+        "class Mine(FunctionJudge):\n"
+        "    def __init__(self, options): super().__init__(lambda _: 'Rating: 3', options)\n"
+        "    async def aclose(self):\n"
+        "        closed.append(1)\n"
+        "        raise SystemExit('cannot close')\n"
+    )
+    install("robin-open", code, "open", "Mine")
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    run = judge(data, attribute="helpfulness", budget=8, judge="open", model=["a", "b"], run=tmp_path / "r")
+    assert run.scores()["score"].tolist() == [3, 3]
+    assert sys.modules["robin_open"].closed == [1, 1]
+    said = capsys.readouterr().err
+    assert "note: a: could not be closed (SystemExit: cannot close)" in said
+    assert "note: b: could not be closed" in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_stops_a_judge_that_swallows_that_it_is_cancelled(install: Install, tmp_path: Path) -> None:
+    code = (
+        "import asyncio, pathlib\n"
+        "async def judge(messages):\n"
+        "    pathlib.Path('asked').touch()\n"
+        "    while True:\n"
+        "        try: await asyncio.sleep(3600)\n"
+        "        except asyncio.CancelledError: pass\n"
+    )
+    install("robin-deaf", code, "deaf")
+    write_pairs(tmp_path / "pairs.jsonl", 2)
+    command = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge", "deaf")
+    env = environment(PYTHONPATH=str(tmp_path / "site"))
+    working = subprocess.Popen(
+        [sys.executable, "-m", "robin_cli", *command], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+    )
+    assert working.stderr is not None
+    while not (tmp_path / "asked").exists():
+        assert working.poll() is None
+        time.sleep(0.01)
+    working.send_signal(signal.SIGINT)
+    assert any("stopping" in line for line in working.stderr)
+    working.send_signal(signal.SIGINT)
+    _, said = working.communicate(timeout=60)
+    assert working.returncode == 130
+    assert "everything received is kept; 4 calls under way not waited for" in said
+    assert "Traceback" not in said
+    assert "destroyed" not in said
+
+
+@pytest.mark.parametrize("raised", [RuntimeError, EndpointError])
+def test_writes_and_shows_no_secret_that_a_judge_puts_into_an_error(
+    raised: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "gsk_planted0123456789")
+    monkeypatch.setenv("SOME_PASSWORD", "gsk_planted0123456789-longer")
+
+    def away(messages: Messages) -> str:
+        if "0" in messages[-1]["content"] or raised is EndpointError:
+            raise raised("401 for gsk_planted0123456789, gsk_planted0123456789-longer\nand more")
+        return "Rating: 3"
+
+    data = write_pairs(tmp_path / "p.jsonl", 4)
+    said = ""
+    try:
+        judge(data, attribute="helpfulness", budget=12, judge=away, run=tmp_path / "r", max_retries=0)
+    except EndpointError as error:
+        said = "".join(traceback.format_exception(error))
+        assert "401 for [key], [key] and more" in said
+    files = "".join(str(pq.read_table(each)) for each in (tmp_path / "r").rglob("*.parquet"))
+    files += "".join(
+        each.read_bytes().decode("utf-8", "replace") for each in (tmp_path / "r").rglob("*") if each.is_file()
+    )
+    assert "planted" not in said + files + capsys.readouterr().err
+    assert raised is EndpointError or "[key]" in str(open_run(tmp_path / "r").judgments()["text"].tolist())
+
+
+def test_takes_a_stop_iteration_for_a_failure_like_any_other() -> None:
+    def runs_dry(messages: Messages) -> str:
+        return str(next(iter(())))
+
+    outcome = ask(runs_dry, timeout_s=60)
+    assert isinstance(outcome, Failure)
+    assert (outcome.reason, "StopIteration" in outcome.detail) == ("judge_error", True)
+
+
+@pytest.mark.parametrize("told", ["most_samples", "most_cost"])
+@pytest.mark.parametrize("what", ["raise ValueError('no number')", "return 'many'"])
+def test_says_what_a_judge_cannot_tell_of_itself(told: str, what: str, install: Install, tmp_path: Path) -> None:
+    code = (
+        "from robin_cli.judges.functions import FunctionJudge\n"
+        "class Mine(FunctionJudge):\n"
+        "    def __init__(self, options): super().__init__(lambda _: 'Rating: 3', options)\n"
+        f"    def tell(self, *_): {what}\n"
+    ) + ("    most_samples = property(tell)\n" if told == "most_samples" else "    most_cost = tell\n")
+    install("robin-unsure", code, "unsure", "Mine")
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    prices: dict[str, Any] = {"max_cost": 1.0, "price_in": 1.0, "price_out": 1.0}
+    with pytest.raises(EndpointError, match=f"unsure: its {told} .*mend the judge"):
+        judge(
+            data, attribute="helpfulness", budget=8, judge="unsure", samples_per_request=2, run=tmp_path / "r", **prices
+        )
