@@ -151,6 +151,7 @@ class Engine:
         scheduler, money: who chooses, within the calls there are, and how much money there is to spend.
         stop: see :class:`Stop`.
         samples: ratings wanted of one request, at least 1.
+        at_endpoints: False where the judges are at no addresses.
         clock: seconds, monotonic.
     """
 
@@ -163,13 +164,14 @@ class Engine:
         stop: Stop,
         *,
         samples: int = 1,
+        at_endpoints: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stats = Stats(lambda: sum(judge.under_way for judge in self._judges))
         self._desk = desk
         self._names = list(judges)
         self._judges = list(judges.values())
-        self._health = [Health(name, clock) for name in judges]
+        self._health = [Health(name, clock, at_endpoint=at_endpoints) for name in judges]
         self._scheduler = scheduler
         self._money = money
         self._stop = stop

@@ -109,7 +109,13 @@ class Session:
         names = list(judges) if len(judges) > 1 else [""]
         self._judges = dict(zip(names, endpoints, strict=True))
         self._engine = Engine(
-            self, self._judges, self.scheduler, self.money, stop, samples=settings.samples_per_request
+            self,
+            self._judges,
+            self.scheduler,
+            self.money,
+            stop,
+            samples=settings.samples_per_request,
+            at_endpoints=settings.at_endpoints,
         )
 
     @property

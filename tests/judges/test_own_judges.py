@@ -396,7 +396,9 @@ def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
         "robin_cli.judge('pairs.jsonl', attribute='coherence', budget=9, judge=stuck, run='r', timeout=0.01, max_retries=0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert "the judge has not answered" in done.stderr or "the endpoint has not answered" in done.stderr
+    assert "the judge has not answered a single call" in done.stderr
+    assert "raise --timeout, or mend the judge" in done.stderr
+    assert "--base-url" not in done.stderr
 
 
 @pytest.mark.parametrize("tokens", [5, "Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)])

@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from robin_cli import judge
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
 from tests.analysis.test_simulation import check_asks_the_same_arms
-from tests.conftest import DEMO, ROOT, judging, robin_afresh
+from tests.conftest import DEMO, ROOT, judging, robin_afresh, write_pairs
 
 EXAMPLE = ROOT / "examples" / "robin-policy-shrinkage"
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
@@ -88,6 +89,53 @@ def test_draws_a_variance_toward_that_of_all_pairs() -> None:
     np.testing.assert_allclose(fitted.priority(n, np.zeros(3), total, total_sq, np.arange(3)), expected)
 
 
+def put_broken(code: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts a package with a policy where Python finds it."""
+    info = tmp_path / "broken_policy-1.dist-info"
+    info.mkdir()
+    (tmp_path / "broken_policy.py").write_text(code)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-policy\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        f"[robin.policies]\nbroken = broken_policy:{target}\nuniform = broken_policy:{target}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.cache_clear()
+    monkeypatch.delitem(sys.modules, "broken_policy", raising=False)
+
+
+EXITING = """
+from dataclasses import dataclass, field
+from robin_cli.policies.base import Policy
+@dataclass
+class Mine(Policy):
+    warm_up: int = 1
+    asked: list = field(default_factory=list)
+    @classmethod
+    def of(cls, setup): return cls()
+    def priority(self, n, pending, total, total_sq, arm):
+        self.asked.append(arm)
+        if len(self.asked) > WHEN: raise SystemExit(9)
+        return n * 0.0
+"""
+
+
+@pytest.mark.parametrize("when", [0, 6])
+def test_names_the_policy_that_ends_the_program(when: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_broken(EXITING.replace("WHEN", str(when)), "Mine", tmp_path, monkeypatch)
+    data = write_pairs(tmp_path / "p.jsonl", 3)
+    with pytest.raises(InputError, match=r"--scheduler: the policy broken_policy.Mine failed: SystemExit: 9"):
+        judge(
+            data,
+            attribute="helpfulness",
+            budget=30,
+            judge=lambda _: "Rating: 3",
+            scheduler="broken",
+            run=tmp_path / "r",
+            quiet=True,
+        )
+    plugins.cache_clear()
+
+
 RAISING = """
 from robin_cli.policies.base import Policy
 class Mine(Policy):
@@ -109,16 +157,7 @@ class Mine(Policy):
 def test_names_the_package_whose_policy_is_broken(
     code: str, target: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tmp_path / "broken_policy-1.dist-info"
-    info.mkdir()
-    (tmp_path / "broken_policy.py").write_text(code)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-policy\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        f"[robin.policies]\nbroken = broken_policy:{target}\nuniform = broken_policy:{target}\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    plugins.cache_clear()
-    monkeypatch.delitem(sys.modules, "broken_policy", raising=False)
+    put_broken(code, target, tmp_path, monkeypatch)
     with pytest.raises(
         InputError,
         match=f'--scheduler "broken": the package broken-policy, which .*{said}.* pip uninstall broken-policy',
