@@ -21,7 +21,7 @@ from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.datasets import pairs as data_pairs
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.files.remote import scheme_of
-from robin_cli.judges.functions import Function, name_of
+from robin_cli.judges.functions import Function, name_of, tells_itself
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.model.records import Pair
 from robin_cli.runner.connection import check_judges
@@ -34,8 +34,8 @@ from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
 from robin_cli.settings.trust import Source
 from robin_cli.storage.fold import COUNTED
-from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.reader import read_judgments, read_run
+from robin_cli.storage.manifest import FILE, read_manifest
+from robin_cli.storage.reader import count_answers, read_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import scores_table
@@ -103,6 +103,7 @@ def judge(
     chosen = Settings(**{**from_file, **_checked(settings)}, source=Source(config or "Python"))
     check_judges(chosen, function)
     messages = messages_for(chosen, notebook=True)
+    _check_same(function, chosen.judge, Path(chosen.run or ""), messages)
     with open_configured(chosen, messages.note, _dataset(data, chosen, messages.note)) as store:
         _spend(store, chosen, messages, function)
         return Run(store.path)
@@ -168,7 +169,8 @@ class Run:
         """Go on with it, with a larger total ``budget`` if one is given; returns itself.
 
         Args:
-            judge: the function, where one was the judge; it must have the same name.
+            judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
+                object needs one of its own, its attribute ``name``.
             settings: how the judge is reached, where that is to differ: ``base_url``, ``api_key_env``, ``concurrency``,
                 ``max_cost``, ``no_fuse``, ``price_in``, ``price_out``, ``rpm``, ``tpm``, ``timeout``, ``max_retries``,
                 ``max_reply``, ``samples_per_request``, ``quiet``.
@@ -185,6 +187,7 @@ class Run:
         chosen = resumed(self.path, _checked({"budget": budget, **settings}), in_python=True)
         check_judges(chosen, function)
         messages = messages_for(chosen, notebook=True)
+        _check_same(function, chosen.judge, self.path, messages)
         with reopen_run(self.path, budget=chosen.budget) as store:
             _spend(store, chosen, messages, function)
         return self
@@ -294,6 +297,21 @@ def _handed_over(judge: str | Function | None, settings: dict[str, Any]) -> tupl
     if not callable(judge):
         raise InputError(f"judge: is {type(judge).__name__}; give a function from messages to text, or a judge's name")
     return judge, {**settings, "judge": IN_PYTHON + name_of(judge)}
+
+
+def _check_same(function: Function | None, judge: str, run: Path, messages: Messages) -> None:
+    """InputError where nothing tells whether ``function`` is the judge whose answers are in ``run`` already."""
+    if function is None or tells_itself(function):
+        return
+    name = judge.removeprefix(IN_PYTHON)
+    unnamed = f"the judge {name} has no name of its own (a lambda, a closure or an object)"
+    if not (run / FILE).exists():
+        messages.note(f"note: {unnamed}: to go on with its run later, give it one: its attribute name, a text")
+    elif read_manifest(run).own_settings["judge"] == judge and count_answers(run)[0]:
+        raise InputError(
+            f"{run}: {unnamed}, so nothing tells whether it is the one that answered here before. If it is, say so, "
+            f'judge.name = "{name}", and go on; for another, start a new run'
+        )
 
 
 def _spend(store: RunStore, settings: Settings, messages: Messages, function: Function | None) -> None:

@@ -12,7 +12,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import api_keys
 from robin_cli.settings.reading import load_settings, read_toml, ready_configs, starting_file
 from robin_cli.settings.table import TABLE, Settings
-from tests.conftest import robin
+from tests.conftest import robin, write_pairs
 
 
 def write(folder: Path, text: str) -> str:
@@ -117,6 +117,26 @@ def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
         done = robin("judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m", cwd=tmp_path, **{name: value})
         assert done.returncode == 2
         assert said in done.stderr
+
+
+@pytest.mark.parametrize("value", ["my rubric.toml", "'my rubric.toml' 'your rubric.toml'"])
+def test_reads_a_list_in_a_variable_as_a_shell_reads_it(tmp_path: Path, value: str) -> None:
+    rubric = robin("rubrics", "helpfulness", cwd=tmp_path).stdout
+    (tmp_path / "my rubric.toml").write_text(rubric, encoding="utf-8")
+    (tmp_path / "your rubric.toml").write_text(rubric.replace("helpfulness", "help"), encoding="utf-8")
+    write_pairs(tmp_path / "p.jsonl", 2)
+    command = ("plan", "p.jsonl", "-b", "9", "--json")
+    done = robin(*command, cwd=tmp_path, ROBIN_RUBRIC=value, ROBIN_MODEL="'my model'", OPENAI_API_KEY="k")
+    assert done.returncode == 0, done.stderr
+    done = robin(*command, cwd=tmp_path, ROBIN_RUBRIC="'my")
+    assert (done.returncode, "ROBIN_RUBRIC: cannot be read" in " ".join(done.stderr.split())) == (2, True)
+
+
+def test_checks_endpoints_alone(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('judge = "length"\nattribute = "helpfulness"\n', encoding="utf-8")
+    done = robin("check", "--config", "own.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert 'own.toml: judge = "length": robin check asks endpoints' in done.stderr
 
 
 def test_says_before_it_asks_that_openai_wants_a_key(tmp_path: Path) -> None:

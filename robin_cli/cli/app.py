@@ -16,6 +16,7 @@ from robin_cli import __version__
 from robin_cli.cli import check, demo, inspect, judge, plan, report, simulate, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.model.errors import InputError, RobinError, StorageError
+from robin_cli.model.plugins import USED
 
 INTERRUPTED = 130
 _NAME_SHOWN = 120
@@ -91,12 +92,12 @@ def _root(
 
 class _WithoutPandas(MetaPathFinder):
     """pyarrow imports pandas, where there is one, at its first array: a third of a second for what no command uses
-    but to read from the Hugging Face hub, whose library does need it.
+    but to read from the Hugging Face hub, whose library does need it. A plug-in may need it, too, at any time.
     """
 
     def find_spec(self, fullname: str, _path: object, _target: object = None) -> None:
         """Say that there is no pandas; leave all else to others."""
-        if fullname == "pandas" and "datasets" not in sys.modules:
+        if fullname == "pandas" and "datasets" not in sys.modules and not USED:
             raise ModuleNotFoundError("pandas is left out of the command line", name=fullname)
 
 

@@ -42,14 +42,20 @@ def check(
     from rich.console import Console
 
     from robin_cli.cli.confirming import confirmed
-    from robin_cli.model.errors import EndpointError
+    from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
     from robin_cli.settings.addresses import api_keys, judges_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.capabilities import facts_of, print_json
     from robin_cli.views.table import print_facts
 
-    settings = confirmed(load_settings(ctx.obj, config))
+    settings = load_settings(ctx.obj, config)
+    if not settings.at_endpoints:
+        raise InputError(
+            f'{settings.source}: judge = "{settings.judge}": robin check asks endpoints, and this judge is at none; ask it for '
+            f"a few ratings instead: robin judge --judge {settings.judge} --limit 3 --budget 3"
+        )
+    settings = confirmed(settings)
     judges = judges_of(settings)
     keys = api_keys(settings)
     for judge, url in ((each, url) for each in judges for url in each.base_urls):

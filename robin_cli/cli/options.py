@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import make_dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -98,12 +98,25 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
     return Command
 
 
-def _options(settings: Iterable[Setting]) -> list[Any]:
+def _options(settings: Sequence[Setting]) -> list[Any]:
     """The parameters of a command that declares ``settings``, as Typer makes them of what is declared."""
     declared = make_dataclass("Declared", [(each.name, _declaration(each), None) for each in settings])
     app = typer.Typer(add_completion=False)
     app.command()(declared)
-    return list(typer.main.get_command(app).params)
+    params = {param.name: param for param in typer.main.get_command(app).params}
+    for each in settings:
+        if each.several and each.variables and not each.by_commas and not each.argument:
+            _split_as_a_shell(params[each.name], is_file=bool(each.file))
+    return list(params.values())
+
+
+def _split_as_a_shell(param: Any, *, is_file: bool) -> None:
+    def words(ctx: Any) -> list[str] | None:
+        told = param.resolve_envvar_value(ctx)
+        variable = next((each for each in param.envvar if os.environ.get(each)), "")
+        return None if told is None else _words(variable, told, is_file=is_file)
+
+    param.value_from_envvar = words
 
 
 def _declaration(setting: Setting) -> Any:
@@ -144,8 +157,11 @@ def _whole_number(text: str | int) -> int:
 
 def _shell_words(variable: str, named: list[str] | None) -> list[str] | None:
     """What was named, else what the variable says, read as a shell reads it: Typer would split a path at its blanks."""
-    told = os.environ.get(variable, "")
+    return named or _words(variable, os.environ.get(variable, ""), is_file=True)
+
+
+def _words(variable: str, told: str, *, is_file: bool) -> list[str]:
     try:
-        return named or ([told] if told and Path(told).exists() else shlex.split(told))
+        return [told] if is_file and told and Path(told).exists() else shlex.split(told)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{variable}: cannot be read ({error}); write it as in a shell") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import re
 import time
@@ -12,17 +13,19 @@ from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from threading import Semaphore, Thread
+from types import ModuleType
 from typing import Any
 
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
-from robin_cli.judges.redaction import Redactor
+from robin_cli.judges.redaction import Redactor, without_secrets
 from robin_cli.judges.replies import MOST_IN_TEXT, clean_text, too_long
 from robin_cli.model.errors import EndpointError, RobinError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Usage
 
 _EXCERPT = 300
+_MOST_OF_AN_ERROR = 2000
 _MOST = 2.0**53
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
@@ -30,10 +33,62 @@ Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
 """A judge from Python, ``async`` or not: chat messages in, the text of an answer out."""
 
 
+_LONGEST_NAME = 120
+
+
 def name_of(function: Function) -> str:
-    """What a function is called in a run: by its module and its name in there."""
+    """Give a function its name in a run: its ``name``, else its module and its name in there, and a hash of bound arguments."""
+    if given := _own_name(function):
+        return given
+    if isinstance(function, partial):
+        inner, bound = name_of(function.func), [*function.args, *sorted(function.keywords.items())]
+        return f"{inner}-{_hash(repr(bound))}" if bound and _is_plain(bound) else inner
     named = function if hasattr(function, "__qualname__") else type(function)
-    return re.sub(r"[^\w.-]+", "", f"{named.__module__}.{named.__qualname__}", flags=re.ASCII)
+    return _fit(f"{named.__module__}.{named.__qualname__}")
+
+
+def tells_itself(function: Function) -> bool:
+    """Whether its name says which function it is: that of a lambda, a closure or an object may be another's, too."""
+    if _own_name(function):
+        return True
+    if isinstance(function, partial):
+        return tells_itself(function.func) and _is_plain([*function.args, *function.keywords.values()])
+    name: str = getattr(function, "__qualname__", "<object>")
+    is_closure = "<locals>" in name and bool(getattr(function, "__closure__", None))
+    return _owner(function) is None and not is_closure and "<lambda>" not in name and name != "<object>"
+
+
+def _own_name(function: Any) -> str:
+    """The ``name`` that its author gave it, or the object that it is a method of; "" where there is none."""
+    owner = _owner(function)
+    name = getattr(function if owner is None else owner, "name", None)
+    if not isinstance(name, str) or not _fit(name):
+        return ""
+    fit = _fit(name) if name == _fit(name) else f"{_fit(name)}-{_hash(name)}"
+    return fit if owner is None else f"{fit}.{function.__name__}"
+
+
+def _owner(function: Any) -> Any:
+    """The object that a bound method is of; None for functions of modules and classes."""
+    owner = getattr(function, "__self__", None)
+    return None if isinstance(owner, type | ModuleType) else owner
+
+
+def _fit(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "", name, flags=re.ASCII)[:_LONGEST_NAME]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether its repr is the same in every process."""
+    if isinstance(value, dict):
+        return all(_is_plain(each) for item in value.items() for each in item)
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in {bool, int, float, str, bytes}
 
 
 class _DaemonThreads(Executor):
@@ -64,6 +119,8 @@ class _DaemonThreads(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(function())
+                except StopIteration as error:  # which no future takes
+                    future.set_exception(RuntimeError(f"StopIteration: {error}"))
                 except BaseException as error:  # noqa: BLE001  # whoever waits for it is told
                     future.set_exception(error)
             self._idle.release()
@@ -117,7 +174,8 @@ class Checked(Judge):
 
     @property
     def most_samples(self) -> int:
-        return max(1, self._judge.most_samples)
+        """Ratings that one request brings at most; EndpointError where the judge cannot say."""
+        return max(1, int(self._told("most_samples", lambda: self._judge.most_samples)))
 
     def tokens(self, question: Question) -> int:
         """Tokens of the prompt, estimated, and the most that its answers should have."""
@@ -127,7 +185,7 @@ class Checked(Judge):
     def most_cost(self, question: Question) -> float:
         """What asking costs at most, in US dollars, by the price that was given or by the judge's own word."""
         given = self._meter.most(question.messages, self._options.max_tokens, question.samples)
-        return max(given, self._judge.most_cost(question))
+        return max(given, self._told("most_cost", lambda: self._judge.most_cost(question)))
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Ask within the time there is; EndpointError where the judge itself says that it cannot be used."""
@@ -138,8 +196,9 @@ class Checked(Judge):
             if isinstance(outcome, Failure):
                 return self._failure(outcome)
             return self._reply(question, outcome)
-        except RobinError:
-            raise
+        except RobinError as error:
+            kind = next(each for each in type(error).__mro__ if each.__module__ == RobinError.__module__)
+            raise kind(self._shown(str(error), _MOST_OF_AN_ERROR)) from None  # its causes may name keys, too
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -154,11 +213,32 @@ class Checked(Judge):
         return Failure(reason, detail, time.monotonic() - started)
 
     async def aclose(self) -> None:
-        await self._judge.aclose()
+        """Close it; EndpointError, naming it, where that fails."""
+        try:
+            await self._judge.aclose()
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001  # as in ask()
+            said = self._shown(f"{type(error).__name__}: {error}")
+            raise EndpointError(f"{self._options.model}: could not be closed ({said}); mend the judge") from None
+
+    def _told(self, what: str, tell: Callable[[], object]) -> float:
+        """A number that the judge tells of itself."""
+        try:
+            told = tell()
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a stranger's code may raise anything
+            said = self._shown(f"{type(error).__name__}: {error}")
+            raise EndpointError(f"{self._options.model}: its {what} failed ({said}); mend the judge") from None
+        if (number := _number(told)) is None:
+            raise EndpointError(f"{self._options.model}: its {what} is no number, at least 0; mend the judge")
+        return number
 
     def _reply(self, question: Question, reply: Reply) -> Reply | Failure:
         answers = tuple(
-            replace(each, text=clean_text(each.text), finish_reason=_short(each.finish_reason))
+            Answer(
+                clean_text(each.text),
+                _short(each.finish_reason),
+                clean_text(each.refusal) or None if each.refusal else None,
+                each.tokens if isinstance(each.tokens, list | tuple) else None,
+            )
             for each in reply.answers
         )
         if not answers:
@@ -185,8 +265,8 @@ class Checked(Judge):
             adapted=False,
         )
 
-    def _shown(self, text: str) -> str:
-        return " ".join(self._redactor.error(clean_text(text)).split())[:_EXCERPT]
+    def _shown(self, text: str, most: int = _EXCERPT) -> str:
+        return " ".join(self._redactor.error(without_secrets(clean_text(text))).split())[:most]
 
 
 def _counted(usage: Usage) -> Usage:

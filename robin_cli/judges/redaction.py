@@ -1,8 +1,9 @@
-"""The key taken out of whatever an endpoint says: it echoes it in errors, and a model may echo it in an answer."""
+"""The key taken out of whatever a judge says: an endpoint echoes it in errors, and a model may echo it in an answer."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import replace
 
@@ -16,6 +17,21 @@ _SHORTEST_IN_ANSWERS = 12
 """Local servers are given words for keys ("none", "EMPTY"), which answers may use and must keep."""
 _NO_KEYS = {"none", "EMPTY"}
 """Such words hide nothing, and errors use them, too."""
+
+
+_NAMES_OF_SECRETS = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
+
+
+def without_secrets(text: str) -> str:
+    """Put "[key]" in the place of what environment variables hold whose names say that it is secret.
+
+    For judges that others wrote: only they know which of these they use.
+    """
+    held = {value for name, value in os.environ.items() if name.upper().endswith(_NAMES_OF_SECRETS)}
+    for secret in sorted(held, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_IN_ANSWERS:
+            text = text.replace(secret, "[key]")
+    return text
 
 
 class Redactor:

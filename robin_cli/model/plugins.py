@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
+USED: set[str] = set()
+"""Names of those that were loaded, or begun to be: from then on, what is imported may be theirs."""
+
+
 class Plugin(NamedTuple):
     """What packages add under one name; more than one of them is an error once it is used."""
 
@@ -30,6 +34,7 @@ class Plugin(NamedTuple):
     def loaded(self, place: str, verb: str = "add") -> Iterator[Any]:
         """What the package adds; what goes wrong while it is used is an InputError that names ``place`` and the package."""
         package = self.package(place, verb)
+        USED.add(self.name)
         try:
             yield self.entries[0].load()
         except RobinError:

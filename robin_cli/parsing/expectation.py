@@ -31,6 +31,9 @@ MOST_OFF_SCALE = 0.05
 _LARGEST_LOGPROB = 1e-3
 """A probability of 1, rounded up on its way here; what is larger is no logarithm of one."""
 
+_SMALLEST_LOGPROB = -1e3
+"""What is smaller is 0 as well, and may be a whole number of any length."""
+
 _STEP = 2.0**-12
 """Expectations are rounded to it, so that their sums and sums of squares are exact in any order, as those of integers are."""
 
@@ -131,7 +134,7 @@ def _distribution(token: Mapping[str, Any]) -> dict[str, float]:
 def _probability(logprob: object) -> float | None:
     if isinstance(logprob, bool) or not isinstance(logprob, int | float) or not logprob <= _LARGEST_LOGPROB:
         return None
-    return math.exp(min(0.0, logprob))
+    return math.exp(min(0.0, max(logprob, _SMALLEST_LOGPROB)))
 
 
 def _bytes(token: Mapping[str, Any]) -> bytes:

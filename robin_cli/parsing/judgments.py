@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from robin_cli.model.exchange import Answer, Failure, Reply
@@ -35,8 +35,42 @@ class AnswerReader:
 
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         """The judgments in a reply, numbered from ``draw`` on, or the one that records a failure."""
+        blank, judge, scale = self._blank(arm, draw, outcome), self._space.judge_of(arm), self._space.scale_of(arm)
+        if isinstance(outcome, Failure):
+            return [replace(blank, reason=outcome.reason, text=outcome.detail)]
+        judgments = []
+        for kept, answer in zip(_unrated(blank, outcome), outcome.answers, strict=True):
+            rating = parse_answer(
+                answer.text,
+                scale,
+                answer_format=self._answer_format,
+                finish_reason=answer.finish_reason,
+                refusal=answer.refusal,
+            )
+            self._check_format(judge, answer)
+            expected = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
+            judgments.append(
+                replace(
+                    kept,
+                    rating=rating.value,
+                    status="ok" if rating.value is not None else "unparsed",
+                    reason=rating.reason,
+                    feedback=rating.feedback,
+                    scoring="text" if expected.value is None else "logprobs",
+                    expected_rating=expected.value,
+                    off_scale_mass=expected.off_scale,
+                    text_because=expected.why,
+                )
+            )
+        return judgments
+
+    def unread(self, arm: int, draw: int, reply: Reply) -> list[Judgment]:
+        """The judgments of a reply that :meth:`judgments` raised at: its texts, without ratings."""
+        return list(_unrated(self._blank(arm, draw, reply), reply))
+
+    def _blank(self, arm: int, draw: int, outcome: Reply | Failure) -> Judgment:
         space, judge = self._space, self._space.judge_of(arm)
-        blank = Judgment(
+        return Judgment(
             pair_id=space.pair_ids[space.pair.item(arm)],
             attribute=space.attribute_of(arm),
             judge=judge,
@@ -55,44 +89,6 @@ class AnswerReader:
             request_id=None,
             received_at=time.time(),
         )
-        if isinstance(outcome, Failure):
-            return [replace(blank, reason=outcome.reason, text=outcome.detail)]
-        usage, scale = outcome.usage, space.scale_of(arm)
-        judgments = []
-        for position, answer in enumerate(outcome.answers):
-            rating = parse_answer(
-                answer.text,
-                scale,
-                answer_format=self._answer_format,
-                finish_reason=answer.finish_reason,
-                refusal=answer.refusal,
-            )
-            self._check_format(judge, answer)
-            expected = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
-            first = position == 0
-            judgments.append(
-                replace(
-                    blank,
-                    draw=draw + position,
-                    rating=rating.value,
-                    status="ok" if rating.value is not None else "unparsed",
-                    reason=rating.reason,
-                    feedback=rating.feedback,
-                    text=answer.text,
-                    model=outcome.model,
-                    finish_reason=answer.finish_reason,
-                    prompt_tokens=usage.prompt_tokens if first else 0,
-                    completion_tokens=usage.completion_tokens if first else 0,
-                    cost_usd=usage.cost_usd if first or usage.cost_usd is None else 0.0,
-                    request_id=outcome.request_id,
-                    usage_estimated=first and usage.estimated,
-                    scoring="text" if expected.value is None else "logprobs",
-                    expected_rating=expected.value,
-                    off_scale_mass=expected.off_scale,
-                    text_because=expected.why,
-                )
-            )
-        return judgments
 
     def _check_format(self, judge: str, answer: Answer) -> None:
         if judge in self._ignoring or answer.finish_reason not in {None, "stop"}:
@@ -110,3 +106,24 @@ class AnswerReader:
         if at is None:
             return Expectation(None, None, "unaligned")
         return expected_rating(answer.tokens, answer.text, at, scale)
+
+
+def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:
+    """The answers of a reply, each with what it took, and no rating yet."""
+    usage = reply.usage
+    for position, answer in enumerate(reply.answers):
+        first = position == 0
+        yield replace(
+            blank,
+            draw=blank.draw + position,
+            status="unparsed",
+            reason="missing",
+            text=answer.text,
+            model=reply.model,
+            finish_reason=answer.finish_reason,
+            prompt_tokens=usage.prompt_tokens if first else 0,
+            completion_tokens=usage.completion_tokens if first else 0,
+            cost_usd=usage.cost_usd if first or usage.cost_usd is None else 0.0,
+            request_id=reply.request_id,
+            usage_estimated=first and usage.estimated,
+        )

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
 
 Number = TypeVar("Number", float, FloatArray)
@@ -108,6 +109,16 @@ class Policy:
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Policy:  # noqa: ARG002
         """The policy after these ratings of all arms; shape (…, K), the leading axes being separate runs."""
         return self
+
+
+def exited(policy: Policy, error: SystemExit) -> InputError:
+    """The error for a policy that ends the program: loose in the loop of a run, it would do so without a word."""
+    while (inside := getattr(policy, "inner", None) or next(iter(getattr(policy, "policies", ())), None)) is not None:
+        policy = inside  # of one kind, all of them
+    named = f"{type(policy).__module__}.{type(policy).__qualname__}"
+    return InputError(
+        f"--scheduler: the policy {named} failed: SystemExit: {shown(error)}. Mend it, or take another --scheduler"
+    )
 
 
 class Estimating(Policy):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -23,6 +23,23 @@ from robin_cli.storage.group_commit import GroupCommit
 
 GRACE_S = 10.0
 """How long calls under way may still take after the run was asked to stop."""
+
+UNWILLING_S = 2.0
+"""How long what was cancelled may take to end. A judge of somebody else's may swallow it; the run ends all the same."""
+
+
+async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+    """Cancel ``tasks``, and let go of those that do not end: nobody waits for them, nor does the process. Returns these."""
+    asked = set(tasks)
+    for task in asked:
+        task.cancel()
+    if not asked:
+        return asked
+    _, unwilling = await asyncio.wait(asked, timeout=UNWILLING_S)
+    for task in unwilling:
+        asyncio._unregister_task(task)  # noqa: SLF001  # in asyncio's documentation; asyncio.run() would wait for it
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # as gather() says that it is meant
+    return unwilling
 
 
 @dataclass(slots=True)
@@ -96,6 +113,9 @@ class Desk(Protocol):
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Those in a reply, or the one that records a failure."""
 
+    def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
+        """Those in a reply that :meth:`judgments` cannot read: its texts, without ratings."""
+
     def write(self, judgments: Sequence[Judgment]) -> None:
         """Hand judgments to the operating system."""
 
@@ -131,6 +151,7 @@ class Engine:
         scheduler, money: who chooses, within the calls there are, and how much money there is to spend.
         stop: see :class:`Stop`.
         samples: ratings wanted of one request, at least 1.
+        at_endpoints: False where the judges are at no addresses.
         clock: seconds, monotonic.
     """
 
@@ -143,13 +164,14 @@ class Engine:
         stop: Stop,
         *,
         samples: int = 1,
+        at_endpoints: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stats = Stats(lambda: sum(judge.under_way for judge in self._judges))
         self._desk = desk
         self._names = list(judges)
         self._judges = list(judges.values())
-        self._health = [Health(name, clock) for name in judges]
+        self._health = [Health(name, clock, at_endpoint=at_endpoints) for name in judges]
         self._scheduler = scheduler
         self._money = money
         self._stop = stop
@@ -161,6 +183,7 @@ class Engine:
         self._unwritten = 0  # answers on their way to the disk
         self._changed = asyncio.Event()  # one of these, or what the scheduler knows
         self._over = False
+        self._closed = False
         self._error: Exception | None = None
         self._working: asyncio.Task[None]
 
@@ -229,8 +252,8 @@ class Engine:
             return ticket
         number = self._desk.judge_of(ticket.arm)
         judge = self._judges[number]
-        ticket = self._scheduler.shorten(ticket, judge.most_samples)
         try:
+            ticket = self._scheduler.shorten(ticket, judge.most_samples)
             question = self._desk.question(ticket)
             money = 0.0 if self._money.limit is None else judge.most_cost(question)
         except Exception:
@@ -276,12 +299,23 @@ class Engine:
                 self._open -= 1
                 self._settle(call, Unanswered.UNREACHED)
                 return
-            judgments = self._desk.judgments(call.ticket, outcome)
+            if self._closed:  # it was not waited for, and the books are made up
+                raise asyncio.CancelledError
+            judgments = self._judgments(call.ticket, outcome)
         except BaseException:
             self._open -= 1
             raise
         self._unwritten += 1
         self._commit.commit(judgments, lambda error: self._keep(call, judgments, error))
+
+    def _judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
+        try:
+            return self._desk.judgments(ticket, outcome)
+        except Exception as error:
+            if isinstance(outcome, Failure):
+                raise
+            self._end(error)  # it is robin's, and may be every reply's; this one is paid for
+            return self._desk.unread(ticket, outcome)
 
     async def _outcome(self, call: _Call, permit: Permit) -> Reply | Failure | None:
         """What came of the call; None where it says nothing of its arm."""
@@ -340,7 +374,6 @@ class Engine:
         await asyncio.wait(ended, timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         self.stats.dropped = self.stats.in_flight
-        for call in self._calls:
-            call.cancel()
-        await calls
+        await end_all(self._calls)
+        self._closed = True
         await self._commit.drain()

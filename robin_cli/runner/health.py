@@ -32,9 +32,15 @@ _FORMAT = "Hold it to the format with --answer-format json_schema, or take anoth
 
 
 class Health:
-    """How the calls of one judge fare; ``name`` is for messages, empty where there is only one."""
+    """How the calls of one judge fare.
 
-    def __init__(self, name: str, clock: Callable[[], float]) -> None:
+    Args:
+        name: for messages; empty where there is only one.
+        at_endpoint: False for one that somebody else wrote, at no address.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float], *, at_endpoint: bool = True) -> None:
+        self._at_endpoint = at_endpoint
         self._said = f"{name}: " if name else ""
         self._clock = clock
         self._quiet_since = clock()
@@ -83,8 +89,9 @@ class Health:
             return True
         if hopeless:
             what, step = "the endpoint has not answered a single call", "is the server running, and --base-url right?"
-            if failure.reason == "judge_error":
-                what, step = "the judge has not answered a single call", "mend the judge"
+            if not self._at_endpoint:
+                what = "the judge has not answered a single call"
+                step = "raise --timeout, or mend the judge" if failure.reason == "timeout" else "mend the judge"
             raise EndpointError(f"{self._said}{what} ({failure.detail}); {step}")
         if (silent_s := self._clock() - self._quiet_since) > STALL_S:
             raise EndpointError(

@@ -188,9 +188,10 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
         )
     if judge.startswith(IN_PYTHON) and "judge" not in given:
         function = judge.removeprefix(IN_PYTHON)
+        last = function.rpartition(".")[2]
         raise InputError(
             f"{run}: its judge is {function}, a function in Python, which has to be handed over again: "
-            f"open_run({str(run)!r}).resume(judge={function.rpartition('.')[2]})"
+            f"open_run({str(run)!r}).resume(judge={last if last.isidentifier() else '…'})"
         )
     names = tuple(map(judge_name, before["model"]))
     order = [judge_name(model) for model in given.get("model", ())] or list(names)

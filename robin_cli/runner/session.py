@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from robin_cli.parsing.structured import request_of
 from robin_cli.policies.base import Policy
 from robin_cli.runner.connection import endpoints_of
 from robin_cli.runner.diagnostics import Diagnostics
-from robin_cli.runner.engine import Engine, Stats, Stop
+from robin_cli.runner.engine import Engine, Stats, Stop, end_all
 from robin_cli.runner.health import Fuse
 from robin_cli.runner.opening import cautions, policy_of, recorded_prompts
 from robin_cli.scheduling.budget import MoneyBudget
@@ -34,6 +35,9 @@ from robin_cli.settings.trust import remember
 from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.store import RunStore
+
+_CLOSING_S = 10.0
+"""How long a judge may take to close its connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +109,19 @@ class Session:
         ]
         self._fuses = [Fuse(name if len(judges) > 1 else "") for name in judges] if not settings.no_fuse else []
         self._store = store
+        self._notify = notify
         self._stop = stop
         self.judge_of, self.write, self.sync = self.space.judge.item, store.write, store.sync
         names = list(judges) if len(judges) > 1 else [""]
         self._judges = dict(zip(names, endpoints, strict=True))
         self._engine = Engine(
-            self, self._judges, self.scheduler, self.money, stop, samples=settings.samples_per_request
+            self,
+            self._judges,
+            self.scheduler,
+            self.money,
+            stop,
+            samples=settings.samples_per_request,
+            at_endpoints=settings.at_endpoints,
         )
 
     @property
@@ -134,8 +145,7 @@ class Session:
         try:
             await self._engine.run()
         finally:
-            for judge in self._judges.values():
-                await judge.aclose()
+            await _close(self._judges.values(), self._notify)
         return Outcome(
             spent=self.budget.spent,
             budget=self.budget.total,
@@ -160,6 +170,10 @@ class Session:
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """The judgments in a reply, or the one that records a failure."""
         return self._reader.judgments(ticket.arm, ticket.draw, outcome)
+
+    def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
+        """The judgments of a reply that cannot be read."""
+        return self._reader.unread(ticket.arm, ticket.draw, reply)
 
     def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk; EndpointError where a judge never gives a rating."""
@@ -206,8 +220,7 @@ async def work(
     endpoints, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
     session = Session(store, endpoints, stop, settings, prices=prices, notify=note)
     if session.budget.exhausted:
-        for judge in endpoints:
-            await judge.aclose()
+        await _close(endpoints, note)
         return None
     judges = judges_of(settings)
     if cautious:
@@ -227,6 +240,17 @@ async def work(
         raise
     store.set_manifest(store.manifest.with_session_end(in_flight=session.stats.dropped))
     return outcome
+
+
+async def _close(judges: Iterable[Dispatched], notify: Callable[[str], None]) -> None:
+    """Close all ``judges``; what fails is no more than a line, for the answers are here."""
+    for closing in [asyncio.create_task(judge.aclose()) for judge in judges]:
+        await asyncio.wait({closing}, timeout=_CLOSING_S)
+        if not closing.done():
+            notify(f"a judge was not closed within {_CLOSING_S:g} s, and is left to itself")
+            await end_all([closing])
+        elif not closing.cancelled() and (error := closing.exception()) is not None:
+            notify(" ".join(str(error).split()) or type(error).__name__)
 
 
 def check_rated(outcome: Outcome, run: Path) -> None:

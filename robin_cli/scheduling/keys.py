@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from robin_cli.policies.base import Arm, Number, Policy
+from robin_cli.policies.base import Arm, Number, Policy, exited
 
 NEVER = math.inf
 """The key of an arm that may not be asked."""
@@ -23,7 +23,10 @@ def warm_up_key(calls: Number) -> Number:
 
 def adaptive_key(policy: Policy, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
     """After its warm-up the arm with the largest priority comes first."""
-    return -(policy.priority(n, pending, total, total_sq, arm) + SPREAD / (n + pending))
+    try:
+        return -(policy.priority(n, pending, total, total_sq, arm) + SPREAD / (n + pending))
+    except SystemExit as error:
+        raise exited(policy, error) from error
 
 
 def is_warm_up(key: float) -> bool:

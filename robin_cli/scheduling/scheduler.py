@@ -12,7 +12,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.refits import next_refit
 from robin_cli.model.space import Coordinates
-from robin_cli.policies.base import Policy
+from robin_cli.policies.base import Policy, exited
 from robin_cli.scheduling.budget import CallBudget
 from robin_cli.scheduling.eligibility import WarmUp, most_at_once, most_pending, most_pending_of_all
 from robin_cli.scheduling.fairness import Fairness
@@ -245,7 +245,10 @@ class HeapScheduler:
 
     def _refit(self) -> None:
         arms = self.arms
-        self._policy = self._policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+        try:
+            self._policy = self._policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+        except SystemExit as error:
+            raise exited(self._policy, error) from error
         self._refit_at = next_refit(self._rated, len(arms))
         self._build()
 

@@ -99,13 +99,18 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "variances_from": _variances_from(manifest),
         "judge": judged_by(manifest),
         "model": ", ".join(manifest.judges),
-        "base_url": list(
-            dict.fromkeys(url for judge in judges_of(Settings(**manifest.last_session)) for url in judge.base_urls)
-        ),
+        "base_url": _addresses(manifest),
         "data": manifest.data["source"],
         "created_at": manifest.created_at,
         "sessions": len(manifest.sessions),
     }
+
+
+def _addresses(manifest: Manifest) -> list[str]:
+    """Where its judges were asked last; nowhere, where they are functions or a package's."""
+    settings = Settings(**manifest.last_session, judge=manifest.own_settings["judge"])
+    addresses = [url for judge in judges_of(settings) for url in judge.base_urls] if settings.at_endpoints else []
+    return list(dict.fromkeys(addresses))
 
 
 def _product(facts: dict[str, Any]) -> str:
@@ -221,7 +226,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         + (f" (of {number_of(facts['usage_estimated'], 'request')} estimated)" if facts["usage_estimated"] else ""),
         "cost": _cost_line(facts),
         **({} if facts["variances_from"] is None else {"warm start": _warm_line(facts)}),
-        "judge": f"{facts['judge']}, at {', '.join(facts['base_url'])}",
+        "judge": f"{facts['judge']}{', at ' if facts['base_url'] else ''}{', '.join(facts['base_url'])}",
         "data": facts["data"],
         "made": f"{facts['created_at']}, {facts['sessions']} session{'s' * (facts['sessions'] != 1)}",
     }

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from robin_cli import judge, open_run
@@ -23,7 +27,8 @@ from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
-from tests.conftest import robin, robin_afresh, write_pairs
+from robin_cli.views.status import lines_of
+from tests.conftest import environment, robin, robin_afresh, write_pairs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "robin-judge-length"
 QUESTION = Question([{"role": "user", "content": "Rate this."}])
@@ -38,6 +43,21 @@ def by_length(messages: Messages) -> str:
 async def by_length_later(messages: Messages) -> str:
     await asyncio.sleep(0.001)
     return by_length(messages)
+
+
+class Same:
+    """Says the same to all; with a name, where one is given."""
+
+    def __init__(self, said: Any, name: str | None = None) -> None:
+        self.said = said
+        self.name = name
+
+    def __call__(self, _messages: Messages) -> Any:
+        return self.said
+
+
+def rated(value: int, _messages: Messages) -> str:
+    return f"Rating: {value}"
 
 
 def ask(function: Any, question: Question = QUESTION, price: Price | None = None, **options: Any) -> Reply | Failure:
@@ -61,6 +81,8 @@ def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path:
     assert set(run.judgments()["model"]) == {f"{__name__}.{function.__name__}"}
     assert run.judgments()["completion_tokens"].min() >= 1  # estimated
     assert run.status()["state"] == "finished"
+    assert run.status()["base_url"] == []  # nothing was sent anywhere
+    assert "://" not in lines_of(run.status())["judge"]
 
 
 def test_goes_on_with_the_same_function_and_says_how_where_it_cannot(
@@ -90,6 +112,52 @@ def test_goes_on_with_the_same_function_and_says_how_where_it_cannot(
     done = robin("resume", run.path, "--budget", "80", cwd=tmp_path)
     assert done.returncode == 2
     assert "resume(judge=by_length)" in done.stderr
+
+
+def a_closure(value: int) -> Any:
+    return lambda _: f"Rating: {value}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: Same(f"Rating: {value}"),
+        lambda value: Same(f"Rating: {value}").__call__,
+        a_closure,
+        lambda value: partial(rated, value),
+        lambda value: partial(Same(f"Rating: {value}")),
+        lambda value: Same(f"Rating: {value}", f"always {value}"),
+    ],
+    ids=["object", "method", "lambda", "bound", "bound object", "named object"],
+)
+def test_never_mixes_two_judges_in_one_run(make: Callable[[int], Any], tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    wanted: dict[str, Any] = {"attribute": "helpfulness", "run": tmp_path / "r", "quiet": True}
+    run = judge(data, budget=4, judge=make(1), **wanted)
+
+    with pytest.raises(InputError):
+        judge(data, budget=8, judge=make(4), **wanted)
+    with pytest.raises(InputError):
+        open_run(run.path).resume(budget=8, judge=make(4))
+    assert list(open_run(run.path).judgments()["rating"]) == [1] * 4
+    assert open_run(run.path).status()["budget"] == 4
+
+
+@pytest.mark.parametrize("make", [lambda: Same("Rating: 1", "one é"), lambda: partial(rated, 1)])
+def test_goes_on_with_an_object_that_has_a_name_and_with_the_same_bound_arguments(make: Any, tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    run = judge(data, attribute="helpfulness", budget=4, judge=make(), run=tmp_path / "r", quiet=True)
+    assert run.resume(budget=8, judge=make(), quiet=True).scores()["n"].sum() == 8
+
+
+def test_says_how_to_go_on_with_a_judge_without_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, nameless = write_pairs(tmp_path / "p.jsonl", 2), Same("Rating: 1")
+    run = judge(data, attribute="helpfulness", budget=4, judge=nameless, run=tmp_path / "r")
+    assert "has no name of its own" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r'say so, judge.name = "[\w.]+"') as raised:
+        run.resume(budget=8, judge=nameless)
+    nameless.name = str(raised.value).split('"')[1]
+    assert run.resume(budget=8, judge=nameless, quiet=True).scores()["n"].sum() == 8
 
 
 def test_tries_again_what_a_function_raises_and_gives_no_rating_for_it(tmp_path: Path) -> None:
@@ -167,9 +235,10 @@ def test_makes_a_failure_of_what_cannot_be_kept(said: Any, reason: str) -> None:
 )
 def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(reply: Reply, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    run = judge(data, attribute="helpfulness", budget=8, judge=lambda _: reply, run=tmp_path / "r", quiet=True)
+    same = Same(reply, "same")
+    run = judge(data, attribute="helpfulness", budget=8, judge=same, run=tmp_path / "r", quiet=True)
 
-    assert set(open_run(run.path).resume(judge=lambda _: reply, quiet=True).judgments()["rating"]) == {3}
+    assert set(open_run(run.path).resume(judge=same, quiet=True).judgments()["rating"]) == {3}
     rows = run.judgments()
     assert (rows["prompt_tokens"] >= 0).all()
     assert (rows["completion_tokens"] >= 0).all()
@@ -304,6 +373,20 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(tmp_path: Path) -> None:
     assert "may not choose a judge; give --judge yourself" in done.stderr
 
 
+@pytest.mark.parametrize("code", ["import pandas\n{}", "{}    import pandas\n"], ids=["at once", "as it is asked"])
+def test_lets_the_judge_of_a_package_use_pandas(code: str, install: Install, tmp_path: Path) -> None:
+    install(
+        "robin-pd", code.format("def judge(messages):\n") + "    return f'Rating: {len(pandas.Series([1]))}'\n", "pd"
+    )
+    write_pairs(tmp_path / "pairs.jsonl", 2)
+    done = robin_afresh(
+        *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge", "pd"),
+        cwd=tmp_path,
+        PYTHONPATH=str(tmp_path / "site"),
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 3)
     code = (
@@ -313,4 +396,129 @@ def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
         "robin_cli.judge('pairs.jsonl', attribute='coherence', budget=9, judge=stuck, run='r', timeout=0.01, max_retries=0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert "the judge has not answered" in done.stderr or "the endpoint has not answered" in done.stderr
+    assert "the judge has not answered a single call" in done.stderr
+    assert "raise --timeout, or mend the judge" in done.stderr
+    assert "--base-url" not in done.stderr
+
+
+@pytest.mark.parametrize("tokens", [5, "Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)])
+def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_path: Path) -> None:
+    reply = Reply((Answer("Rating: 3", tokens=tokens),), "m", Usage(), None, 0.0)
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    run = judge(
+        data,
+        attribute="helpfulness",
+        budget=4,
+        judge=lambda _: reply,
+        run=tmp_path / "r",
+        scoring="logprobs",
+        quiet=True,
+    )
+    assert list(run.judgments()["rating"]) == [3] * 4
+
+
+def test_keeps_the_scores_where_a_judge_cannot_be_closed(
+    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = (
+        "from robin_cli.judges.functions import FunctionJudge\n"
+        "closed = []\n"
+        "class Mine(FunctionJudge):\n"
+        "    def __init__(self, options): super().__init__(lambda _: 'Rating: 3', options)\n"
+        "    async def aclose(self):\n"
+        "        closed.append(1)\n"
+        "        raise SystemExit('cannot close')\n"
+    )
+    install("robin-open", code, "open", "Mine")
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    run = judge(data, attribute="helpfulness", budget=8, judge="open", model=["a", "b"], run=tmp_path / "r")
+    assert run.scores()["score"].tolist() == [3, 3]
+    assert sys.modules["robin_open"].closed == [1, 1]
+    said = capsys.readouterr().err
+    assert "note: a: could not be closed (SystemExit: cannot close)" in said
+    assert "note: b: could not be closed" in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_stops_a_judge_that_swallows_that_it_is_cancelled(install: Install, tmp_path: Path) -> None:
+    code = (
+        "import asyncio, pathlib\n"
+        "async def judge(messages):\n"
+        "    pathlib.Path('asked').touch()\n"
+        "    while True:\n"
+        "        try: await asyncio.sleep(3600)\n"
+        "        except asyncio.CancelledError: pass\n"
+    )
+    install("robin-deaf", code, "deaf")
+    write_pairs(tmp_path / "pairs.jsonl", 2)
+    command = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge", "deaf")
+    env = environment(PYTHONPATH=str(tmp_path / "site"))
+    working = subprocess.Popen(
+        [sys.executable, "-m", "robin_cli", *command], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+    )
+    assert working.stderr is not None
+    while not (tmp_path / "asked").exists():
+        assert working.poll() is None
+        time.sleep(0.01)
+    working.send_signal(signal.SIGINT)
+    assert any("stopping" in line for line in working.stderr)
+    working.send_signal(signal.SIGINT)
+    _, said = working.communicate(timeout=60)
+    assert working.returncode == 130
+    assert "everything received is kept; 4 calls under way not waited for" in said
+    assert "Traceback" not in said
+    assert "destroyed" not in said
+
+
+@pytest.mark.parametrize("raised", [RuntimeError, EndpointError])
+def test_writes_and_shows_no_secret_that_a_judge_puts_into_an_error(
+    raised: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "gsk_planted0123456789")
+    monkeypatch.setenv("SOME_PASSWORD", "gsk_planted0123456789-longer")
+
+    def away(messages: Messages) -> str:
+        if "0" in messages[-1]["content"] or raised is EndpointError:
+            raise raised("401 for gsk_planted0123456789, gsk_planted0123456789-longer\nand more")
+        return "Rating: 3"
+
+    data = write_pairs(tmp_path / "p.jsonl", 4)
+    said = ""
+    try:
+        judge(data, attribute="helpfulness", budget=12, judge=away, run=tmp_path / "r", max_retries=0)
+    except EndpointError as error:
+        said = "".join(traceback.format_exception(error))
+        assert "401 for [key], [key] and more" in said
+    files = "".join(str(pq.read_table(each)) for each in (tmp_path / "r").rglob("*.parquet"))
+    files += "".join(
+        each.read_bytes().decode("utf-8", "replace") for each in (tmp_path / "r").rglob("*") if each.is_file()
+    )
+    assert "planted" not in said + files + capsys.readouterr().err
+    assert raised is EndpointError or "[key]" in str(open_run(tmp_path / "r").judgments()["text"].tolist())
+
+
+def test_takes_a_stop_iteration_for_a_failure_like_any_other() -> None:
+    def runs_dry(messages: Messages) -> str:
+        return str(next(iter(())))
+
+    outcome = ask(runs_dry, timeout_s=60)
+    assert isinstance(outcome, Failure)
+    assert (outcome.reason, "StopIteration" in outcome.detail) == ("judge_error", True)
+
+
+@pytest.mark.parametrize("told", ["most_samples", "most_cost"])
+@pytest.mark.parametrize("what", ["raise ValueError('no number')", "return 'many'"])
+def test_says_what_a_judge_cannot_tell_of_itself(told: str, what: str, install: Install, tmp_path: Path) -> None:
+    code = (
+        "from robin_cli.judges.functions import FunctionJudge\n"
+        "class Mine(FunctionJudge):\n"
+        "    def __init__(self, options): super().__init__(lambda _: 'Rating: 3', options)\n"
+        f"    def tell(self, *_): {what}\n"
+    ) + ("    most_samples = property(tell)\n" if told == "most_samples" else "    most_cost = tell\n")
+    install("robin-unsure", code, "unsure", "Mine")
+    data = write_pairs(tmp_path / "p.jsonl", 2)
+    prices: dict[str, Any] = {"max_cost": 1.0, "price_in": 1.0, "price_out": 1.0}
+    with pytest.raises(EndpointError, match=f"unsure: its {told} .*mend the judge"):
+        judge(
+            data, attribute="helpfulness", budget=8, judge="unsure", samples_per_request=2, run=tmp_path / "r", **prices
+        )

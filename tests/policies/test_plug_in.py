@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from robin_cli import judge
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
 from tests.analysis.test_simulation import check_asks_the_same_arms
-from tests.conftest import DEMO, ROOT, judging, robin_afresh
+from tests.conftest import DEMO, ROOT, judging, robin_afresh, write_pairs
 
 EXAMPLE = ROOT / "examples" / "robin-policy-shrinkage"
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
@@ -89,6 +90,58 @@ def test_draws_a_variance_toward_that_of_all_pairs() -> None:
     np.testing.assert_allclose(fitted.priority(n, np.zeros(3), total, total_sq, np.arange(3)), expected)
 
 
+def install(site: Path, code: str, target: str) -> None:
+    """Put a package into ``site`` whose policy "broken" is ``target`` in ``code``; it claims the name of robin's own, too."""
+    info = site / "broken_policy-1.dist-info"
+    info.mkdir()
+    (site / "broken_policy.py").write_text(code)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-policy\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        f"[robin.policies]\nbroken = broken_policy:{target}\nuniform = broken_policy:{target}\n"
+    )
+
+
+def put_broken(code: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, where this Python finds it."""
+    install(tmp_path, code, target)
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.cache_clear()
+    monkeypatch.delitem(sys.modules, "broken_policy", raising=False)
+
+
+EXITING = """
+from dataclasses import dataclass, field
+from robin_cli.policies.base import Policy
+@dataclass
+class Mine(Policy):
+    warm_up: int = 1
+    asked: list = field(default_factory=list)
+    @classmethod
+    def of(cls, setup): return cls()
+    def priority(self, n, pending, total, total_sq, arm):
+        self.asked.append(arm)
+        if len(self.asked) > WHEN: raise SystemExit(9)
+        return n * 0.0
+"""
+
+
+@pytest.mark.parametrize("when", [0, 6])
+def test_names_the_policy_that_ends_the_program(when: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_broken(EXITING.replace("WHEN", str(when)), "Mine", tmp_path, monkeypatch)
+    data = write_pairs(tmp_path / "p.jsonl", 3)
+    with pytest.raises(InputError, match=r"--scheduler: the policy broken_policy.Mine failed: SystemExit: 9"):
+        judge(
+            data,
+            attribute="helpfulness",
+            budget=30,
+            judge=lambda _: "Rating: 3",
+            scheduler="broken",
+            run=tmp_path / "r",
+            quiet=True,
+        )
+    plugins.cache_clear()
+
+
 RAISING = """
 from robin_cli.policies.base import Policy
 class Mine(Policy):
@@ -105,17 +158,6 @@ class Mine(Policy):
     def of(cls, setup): return cls()
     def priority(self, n, pending, total, total_sq, arm): return n * float("nan")
 """
-
-
-def install(site: Path, code: str, target: str) -> None:
-    """Put a package into ``site`` whose policy "broken" is ``target`` in ``code``; it claims the name of robin's own, too."""
-    info = site / "broken_policy-1.dist-info"
-    info.mkdir()
-    (site / "broken_policy.py").write_text(code)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-policy\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        f"[robin.policies]\nbroken = broken_policy:{target}\nuniform = broken_policy:{target}\n"
-    )
 
 
 def test_ends_a_run_whose_policy_knows_no_priority_and_keeps_its_answers(tmp_path: Path, replay_url: str) -> None:
@@ -144,10 +186,7 @@ def test_ends_a_run_whose_policy_knows_no_priority_and_keeps_its_answers(tmp_pat
 def test_names_the_package_whose_policy_is_broken(
     code: str, target: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, code, target)
-    monkeypatch.syspath_prepend(tmp_path)
-    plugins.cache_clear()
-    monkeypatch.delitem(sys.modules, "broken_policy", raising=False)
+    put_broken(code, target, tmp_path, monkeypatch)
     with pytest.raises(
         InputError,
         match=f'--scheduler "broken": the package broken-policy, which .*{said}.* pip uninstall broken-policy',

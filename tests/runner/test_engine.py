@@ -17,6 +17,7 @@ from robin_cli.model.errors import EndpointError, LimitReached, StorageError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Usage
 from robin_cli.policies.own.uniform import Uniform
+from robin_cli.runner import engine
 from robin_cli.runner.engine import Engine, Stop
 from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
@@ -83,11 +84,11 @@ class Desk:
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
         judges = {"": limited(self.judge, self._concurrency)}
-        engine = Engine(self, judges, self.scheduler, self.money, self.stop, samples=self.samples)
-        self.stats = engine.stats
+        working = Engine(self, judges, self.scheduler, self.money, self.stop, samples=self.samples)
+        self.stats = working.stats
         if during is not None:
             asyncio.get_running_loop().call_later(0.05, during, self)
-        await engine.run()
+        await working.run()
 
     def judge_of(self, arm: int) -> int:
         return 0
@@ -103,6 +104,9 @@ class Desk:
 
     def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Nobody looks."""
+
+    def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
+        return [judgment(3 * ticket.draw, status="unparsed", pair=ticket.arm)]
 
     def judgments(self, ticket: Ticket, outcome: Outcome) -> list[Judgment]:
         arm, draw, _ = ticket
@@ -334,3 +338,52 @@ def test_asks_nothing_when_not_even_one_call_can_be_paid() -> None:
     with pytest.raises(LimitReached):
         desk.run()
     assert not judge.asked
+
+
+def test_keeps_a_reply_that_it_cannot_read_and_says_why() -> None:
+    class Unreadable(Desk):
+        def judgments(self, ticket: Ticket, outcome: Outcome) -> list[Judgment]:
+            raise ZeroDivisionError("a number of its tokens")
+
+    desk = Unreadable(MemoryJudge(good), concurrency=1)
+    with pytest.raises(ZeroDivisionError):
+        desk.run()
+    assert [each.status for each in desk.kept] == ["unparsed"]
+    assert (desk.budget.spent, desk.budget.reserved) == (1, 0)
+
+
+@pytest.mark.parametrize("answers_at_last", [True, False])
+def test_ends_although_a_judge_does_not_let_itself_be_cancelled(
+    monkeypatch: pytest.MonkeyPatch, *, answers_at_last: bool
+) -> None:
+    class Unwilling(MemoryJudge):
+        async def ask(self, question: Question) -> Outcome:
+            while True:
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    if answers_at_last:
+                        return GOOD
+
+    def stop(desk: Desk) -> None:
+        assert desk.stop is not None
+        desk.stop.request()
+        desk.stop.request()
+
+    monkeypatch.setattr(engine, "UNWILLING_S", 0.01)
+    desk = Desk(Unwilling(good))
+    desk.run(stop)
+    assert len(desk.kept) == desk.budget.spent == (desk.stats.dropped if answers_at_last else 0)
+    assert desk.stats.dropped == 8
+
+
+def test_gives_back_what_it_reserved_where_a_judge_cannot_say_how_much_it_takes() -> None:
+    class Unsure(MemoryJudge):
+        @property
+        def most_samples(self) -> int:  # type: ignore[override]
+            raise EndpointError("its most_samples failed")
+
+    desk = Desk(Unsure(good))
+    with pytest.raises(EndpointError):
+        desk.run()
+    assert desk.budget.reserved == 0

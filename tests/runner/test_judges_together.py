@@ -74,6 +74,9 @@ class Room:
     def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Nobody looks."""
 
+    def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
+        raise NotImplementedError
+
     def judgments(self, ticket: Ticket, outcome: Outcome) -> list[Judgment]:
         arm, draw, _ = ticket
         if isinstance(outcome, Failure):
