@@ -12,7 +12,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import api_keys
 from robin_cli.settings.reading import load_settings, read_toml, ready_configs, starting_file
 from robin_cli.settings.table import TABLE, Settings
-from tests.conftest import robin, write_pairs
+from tests.conftest import judging, robin, write_pairs
 
 
 def write(folder: Path, text: str) -> str:
@@ -130,6 +130,19 @@ def test_reads_a_list_in_a_variable_as_a_shell_reads_it(tmp_path: Path, value: s
     assert done.returncode == 0, done.stderr
     done = robin(*command, cwd=tmp_path, ROBIN_RUBRIC="'my")
     assert (done.returncode, "ROBIN_RUBRIC: cannot be read" in " ".join(done.stderr.split())) == (2, True)
+
+
+def test_takes_back_by_a_flag_what_a_file_switches_on(tmp_path: Path, replay_url: str) -> None:
+    (tmp_path / "robin.toml").write_text("with_text = true\nwide = true\nquiet = true\n", encoding="utf-8")
+    command = judging(replay_url, str(write_pairs(tmp_path / "p.jsonl", 2)), 4)
+    on = robin(*command, cwd=tmp_path)
+    off = robin(*command, "--no-with-text", "--no-wide", "--no-quiet", cwd=tmp_path)
+    assert (on.stdout.splitlines()[0].count("_score"), "prompt" in on.stdout, on.stderr) == (1, True, "")
+    assert (off.stdout.splitlines()[0].count("_score"), "prompt" in off.stdout, "run: runs" in off.stderr) == (
+        0,
+        False,
+        True,
+    )
 
 
 def test_checks_endpoints_alone(tmp_path: Path) -> None:

@@ -83,6 +83,12 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             """The settings, then what the command itself declares."""
             return [*self.settings, *super().get_params(ctx)]
 
+        def get_help(self, ctx: Any) -> str:
+            """The help, without each flag's --no-…: a column of its own would make it half as long again."""
+            for each in self.settings:
+                each.secondary_opts = []
+            return super().get_help(ctx)
+
         def invoke(self, ctx: Any) -> Any:
             """Hand the settings over in one mapping; what is wrong with a variable's value is said of the variable."""
             from robin_cli.settings.reading import check_variable
@@ -133,10 +139,11 @@ def _declaration(setting: Setting) -> Any:
         told = setting.variables[0] if setting.variables else ""
         about["callback"] = (lambda named: _shell_words(told, named)) if told else None
         return Annotated[kind | None, typer.Argument(show_default=False, **about)]
+    may_be_off = kind is bool and not setting.name.startswith("no_")  # what a file says, a flag may take back
     return Annotated[
         kind | None,
         typer.Option(
-            setting.flag,
+            f"{setting.flag}/--no-{setting.flag[2:]}" if may_be_off else setting.flag,
             *filter(None, [setting.short]),
             envvar=list(setting.variables) or None,
             parser=_whole_number if one is int else None,

@@ -62,9 +62,9 @@ def _own_name(function: Any) -> str:
     """The ``name`` that its author gave it, or the object that it is a method of; "" where there is none."""
     owner = _owner(function)
     name = getattr(function if owner is None else owner, "name", None)
-    if not isinstance(name, str) or not _fit(name):
+    if not isinstance(name, str) or not name:
         return ""
-    fit = _fit(name) if name == _fit(name) else f"{_fit(name)}-{_hash(name)}"
+    fit = name if name == _fit(name) else f"{_fit(name) or 'judge'}-{_hash(name)}"
     return fit if owner is None else f"{fit}.{function.__name__}"
 
 
