@@ -116,6 +116,7 @@ def rated(
     about: dict[str, Any] = {
         "settings": settings_,
         "data": {"source": "x", "sha256": "0", "pairs": len(pairs)},
+        "budget": 1000,
         **about_,
     }
     with RunStore.create(folder / "r", manifest(attributes=tuple(attributes), **about), pairs) as store:
