@@ -40,7 +40,7 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
     """Spend a budget of judge calls over prompt-response pairs, and print the scores.
 
     Every setting can also come from robin.toml (robin init writes one), or from a variable of its name: ROBIN_MAX_COST for
-    --max-cost. What is switched on there is switched off by a flag with no- in front: --no-wide.
+    --max-cost. What is switched on there, a flag with no- in front of its name switches off.
     """
     from robin_cli.settings.reading import load_settings
 
