@@ -96,7 +96,7 @@ class Failover(Dispatched):
         self.judges = [judge for _, judge in judges]
         self._endpoints = [_Endpoint(name, judge, CircuitBreaker(clock)) for name, judge in judges]
         self._notify = notify
-        self.line = Line(self._take, sleep)
+        self.line = Line(self.take, sleep)
         for endpoint in self._endpoints:
             endpoint.judge.limiter.watch(self.line.look_again)
 
@@ -141,7 +141,7 @@ class Failover(Dispatched):
     def _others(self, endpoint: _Endpoint) -> bool:
         return any(each is not endpoint and not each.breaker.open_s for each in self._endpoints)
 
-    def _take(self) -> Permit | float:
+    def take(self) -> Permit | float:
         wait_s = UNTIL_ONE_ENDS
         for endpoint in sorted(self._endpoints, key=lambda each: each.load):
             if endpoint.breaker.open_s:

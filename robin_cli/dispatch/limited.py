@@ -38,6 +38,10 @@ class Dispatched(Judge):
     def ceiling(self) -> int:
         """The most requests that can ever be under way."""
 
+    @abstractmethod
+    def take(self) -> Permit | float:
+        """A permit to begin a call, or how long to wait, see :class:`Line`."""
+
     async def acquire(self) -> Permit:
         """Wait for a permit to begin a call; FIFO."""
         return await self.line.acquire()
@@ -86,6 +90,9 @@ class Limited(Dispatched):
     @property
     def ceiling(self) -> int:
         return self.limiter.ceiling
+
+    def take(self) -> Permit | float:
+        return self.limiter.take()
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Make one request, and another, with a permit of its own, where the judge learnt from it what not to send."""

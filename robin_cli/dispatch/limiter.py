@@ -82,6 +82,11 @@ class Line:
         self._turn = asyncio.Lock()
         self._news: asyncio.Future[None] | None = None
 
+    @property
+    def is_waited_in(self) -> bool:
+        """Whether somebody waits."""
+        return self._turn.locked()
+
     async def acquire(self) -> Permit:
         """Wait for a permit; FIFO."""
         async with self._turn:

@@ -71,8 +71,8 @@ class Retrying(Dispatched):
         return self._judge.ceiling
 
     def take(self) -> Permit | float:
-        """A permit to begin a call, or how long to wait, see :class:`Line`."""
-        return UNTIL_ONE_ENDS if self._away >= self.bears else self.limiter.take()
+        """A permit to begin a call, unless one waits to be made again; or how long to wait, see :class:`Line`."""
+        return UNTIL_ONE_ENDS if self._away >= self.bears or self.limiter.line.is_waited_in else self.limiter.take()
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask until there is an answer, a failure for good, or no patience left; EndpointError as :meth:`Judge.ask`."""

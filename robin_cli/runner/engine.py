@@ -177,6 +177,12 @@ class Engine:
         self._stop = stop
         self._samples = samples
         self._commit = GroupCommit(desk.write, desk.sync, alone=lambda waiting: waiting >= self._open)
+        ceiling = sum(judge.ceiling for judge in self._judges)
+        self._alone = len(self._judges) == 1
+        # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
+        # long as no more answers do than a quarter of the calls at a time: a power cut loses those and what is under way.
+        self._in_turn = min(ceiling, scheduler.budget.available) <= 1
+        self._most_unwritten = ceiling // 4
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = 0  # calls whose outcome is not known yet
         self._open = 0  # calls that were asked and are not on disk
@@ -213,33 +219,41 @@ class Engine:
 
     async def _begin_calls(self) -> None:
         """Choose calls and begin them, as soon as they may be: the one place where a run waits for leave to ask."""
-        ceiling, alone = sum(judge.ceiling for judge in self._judges), len(self._judges) == 1
-        # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
-        # long as no more answers do than a quarter of the calls at a time: a power cut loses those and what is under way.
-        in_turn = min(ceiling, self._scheduler.budget.available) <= 1
         while not self._over:
-            room = alone or self._begun < sum(judge.bears for judge in self._judges)
-            if self._unwritten > ceiling // 4 or (in_turn and (self._begun or self._unwritten)) or not room:
+            if self._must_wait():
                 await self._change()
                 continue
-            permit = await self._judges[0].acquire() if alone else None
-            call: _Call | Idle = Idle.WAIT
-            try:
-                call = self._choose(permit)
-            except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
-                self._end(error)
-            finally:
-                if not isinstance(call, _Call) and permit is not None:
-                    permit.release()
+            call = self._next(await self._judges[0].acquire() if self._alone else None)
             if isinstance(call, _Call):
-                self._begun += 1
-                task = asyncio.create_task(self._make(call))
+                task = asyncio.create_task(self._make_calls(call))
                 self._calls.add(task)
                 task.add_done_callback(self._calls.discard)
             elif call is Idle.EXHAUSTED:
                 return
             else:
                 await self._change()
+
+    def _must_wait(self) -> bool:
+        room = self._alone or self._begun < sum(judge.bears for judge in self._judges)
+        return (
+            self._unwritten > self._most_unwritten
+            or (self._in_turn and bool(self._begun or self._unwritten))
+            or not room
+        )
+
+    def _next(self, permit: Permit | None) -> _Call | Idle:
+        """Choose a call, to be made with ``permit``, or give that back; what goes wrong ends the run."""
+        call: _Call | Idle = Idle.WAIT
+        try:
+            call = self._choose(permit)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
+            self._end(error)
+        finally:
+            if isinstance(call, _Call):
+                self._begun += 1
+            elif permit is not None:
+                permit.release()
+        return call
 
     async def _change(self) -> None:
         self._changed.clear()
@@ -270,6 +284,22 @@ class Engine:
             )
         self._money.reserve(money, number)
         return _Call(ticket, number, question, money, permit)
+
+    async def _make_calls(self, call: _Call) -> None:
+        """Make ``call``, and then others, as long as one may be begun at once.
+
+        Left to :meth:`_begin_calls`, they would wait until all answers that came together were looked at, and then go out
+        together again.
+        """
+        while True:
+            await self._make(call)
+            if not self._alone or self._over or self._stop.requested.is_set() or self._must_wait():
+                return
+            permit = self._judges[0].take()
+            following = self._next(permit) if isinstance(permit, Permit) else Idle.WAIT
+            if not isinstance(following, _Call):
+                return
+            call = following
 
     async def _make(self, call: _Call) -> None:
         """Make the call, and hand on what came of it; what goes wrong beyond a failure ends the run."""
