@@ -34,7 +34,7 @@ from tests.conftest import (
 from tests.judges.wire import completion, error, serving
 from tests.starting import Robin
 
-SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,n_unparsed,human,given_up"
+SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,likely_low,likely_high,n_unparsed,human,given_up"
 
 
 def rows(text: str) -> list[dict[str, str]]:

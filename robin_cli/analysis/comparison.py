@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.scores import Scores, score
+from robin_cli.analysis.intervals import sum_intervals
+from robin_cli.analysis.scores import Scores, rated_parts, score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.storage.reader import RunData
 
@@ -56,16 +56,32 @@ class Comparison:
 
 def compare(a: RunData, b: RunData) -> Comparison:
     """The scores that both runs have, by pair and attribute."""
-    mine, theirs = (score(run, alpha=ALPHA / 2) for run in (a, b))  # so that the intervals of both hold together
+    mine, theirs = score(a), score(b)
     known = _by_name(theirs)
     both = [(row, known[name]) for name, row in _by_name(mine).items() if name in known]
     rows_a, rows_b = np.array(both, dtype=np.int64).reshape(-1, 2).T
-    (mean_a, low_a, high_a, n_a), (mean_b, low_b, high_b, n_b) = (
-        [np.asarray(scores.columns[name], dtype=np.float64)[rows] for name in ("score", "ci_low", "ci_high", "n")]
+    (mean_a, n_a), (mean_b, n_b) = (
+        [np.asarray(scores.columns[name], dtype=np.float64)[rows] for name in ("score", "n")]
         for scores, rows in ((mine, rows_a), (theirs, rows_b))
     )
     alone = (len(mine) - len(both), len(theirs) - len(both))
-    return Comparison(mine, rows_a, alone, mean_a, mean_b, n_a, n_b, low_b - high_a, high_b - low_a)
+    low, high = _differences(a, b, rows_a, rows_b)
+    return Comparison(mine, rows_a, alone, mean_a, mean_b, n_a, n_b, low, high)
+
+
+def _differences(a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The intervals of B − A for these rows of each; rows of one scale at a time."""
+    low, high = np.empty(len(rows_a)), np.empty(len(rows_a))
+    of_b = list(rated_parts(b))
+    for theirs, negative in rated_parts(a):
+        for others, positive in of_b:
+            both = np.flatnonzero(np.isin(rows_a, theirs) & np.isin(rows_b, others))
+            if len(both):
+                at_a, at_b = np.searchsorted(theirs, rows_a[both]), np.searchsorted(others, rows_b[both])
+                parts = [replace(each, counts=each.counts[at_a], weight=-each.weight) for each in negative]
+                parts += [replace(each, counts=each.counts[at_b]) for each in positive]
+                low[both], high[both] = sum_intervals(parts)
+    return low, high
 
 
 def _by_name(scores: Scores) -> dict[tuple[str, str], int]:

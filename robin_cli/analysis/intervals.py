@@ -9,12 +9,21 @@ are non-negative martingales that start at 1: money made by betting that the mea
 W⁺(m), W⁻(m) over a fixed grid of stakes. By Ville's inequality either passes 2/α at any time with probability at most
 α/2. The interval is the m at which neither did. W⁺ falls and W⁻ rises in m, so each end is one root.
 
+Products of such averages over several arms are martingales at their true means, too, whatever the order in which the arms
+are asked. So a sum of means M = Σ w_j m_j is at least the smallest one that some m_1, m_2, … make with Π W_j⁺(m_j) < 2/α.
+ln W⁺ is convex in m, so this is a convex problem, and by weak duality every λ ≥ 0 gives a bound that holds,
+    M ≥ Σ_j min_m (w_j m + λ ln W_j⁺(m)) − λ ln(2/α),
+of which the largest over a grid of λ is taken. For differences and panels it is far above the sum of the arms' own bounds.
+
 Sources: betting confidence sequences, Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
 JRSS B 86 (2024); averaging over constant stakes, Orabona and Jun, "Tight concentrations and confidence sequences from the
 regret of universal portfolio", IEEE Trans. Inf. Theory 70 (2024). The products depend on the ratings' counts alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +33,28 @@ from robin_cli.model.arms import FloatArray, IntArray
 ALPHA = 0.05
 """The intervals hold with probability at least 1 − ALPHA, each for itself."""
 
-# Stakes even in log-odds: small ones for many varied ratings, large ones for ratings that all agree.
-_STAKES = 1.0 / (1.0 + np.exp(-np.linspace(-5.0, 5.0, 21)))
+_ALL_BUT_ALL = 1.0 - 1e-9
+"""The stake for ratings that all agree; of all money nothing would be left to go on with."""
+
+_SHARE = 0.3
+"""The part of the money that is bet so."""
+
+# The others even in log-odds, each with money in proportion: small ones for many varied ratings.
+_SMALLER = 1.0 / (1.0 + np.exp(-np.arange(-3.0, 5.0)))
+_STAKES = np.append(_SMALLER, _ALL_BUT_ALL)
+_LOG_MONEY = np.log(np.append((1.0 - _SHARE) * _SMALLER / _SMALLER.sum(), _SHARE))
 _BISECTIONS = 40
+_TINY = float(np.finfo(np.float32).tiny)
+
+# λ, in widths of the scale: about the distance σ/√n for which a rating more is worth its money.
+_MULTIPLIERS = np.geomspace(1e-5, 2.0, 96)
+_ROWS_AT_A_TIME = 2**10
+_AT_A_TIME = 2**15
+
+# Where tangents are taken: below the mean, in lengths of the arm's own interval, and above it, in parts of the way to the end.
+_BELOW = np.linspace(2.2, 0.0, 32)
+_ABOVE = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
+_NEAREST = 1e-6
 
 
 def mean_intervals(
@@ -85,6 +113,96 @@ def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alp
     return above
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the mean ratings of K arms add to K sums of means.
+
+    Attributes:
+        counts: as for :func:`mean_intervals`.
+        low, high: the ends of the scale.
+        weight: of their means in the sums; not 0.
+    """
+
+    counts: FloatArray | IntArray
+    low: float
+    high: float
+    weight: float
+
+
+def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[FloatArray, FloatArray]:
+    """Anytime-valid intervals for weighted sums of the means of arms that were rated independently of one another.
+
+    Args:
+        parts: as the means of several judges, of a weight of 1/J each, or those of two runs, of weights 1 and −1.
+        alpha: each interval misses its sum with at most this probability; in (0, 1).
+
+    Returns:
+        Lower and upper ends, shape (K,) each.
+    """
+    lower = _least_sums(parts, alpha)
+    return lower, -_least_sums([replace(each, weight=-each.weight) for each in parts], alpha)
+
+
+def _least_sums(parts: Sequence[Part], alpha: float) -> FloatArray:
+    """The lower ends of :func:`sum_intervals`."""
+    least = sum(each.weight * (each.low if each.weight > 0 else each.high) for each in parts)
+    widest = max(abs(each.weight) * (each.high - each.low) for each in parts)
+    multipliers = _MULTIPLIERS * widest
+    tables = []
+    for each in parts:
+        distinct, which = _distinct_rows(np.asarray(each.counts, dtype=np.float64))
+        levels = np.linspace(0.0, each.high - each.low, distinct.shape[1])
+        upwards = distinct if each.weight > 0 else distinct[:, ::-1]
+        tables.append((_minima(upwards, levels, abs(each.weight), multipliers, alpha), which))
+    found = np.empty(len(tables[0][1]))
+    for start in range(0, len(found), _AT_A_TIME):
+        rows = slice(start, start + _AT_A_TIME)
+        found[rows] = (sum(table[which[rows]] for table, which in tables) - multipliers * np.log(2.0 / alpha)).max(
+            axis=1
+        )
+    return least + np.maximum(found, 0.0)
+
+
+def _minima(counts: FloatArray, levels: FloatArray, weight: float, multipliers: FloatArray, alpha: float) -> FloatArray:
+    """min over m of weight · m + λ ln W⁺(m) for every λ, shape (K, multipliers); levels and m from 0 on.
+
+    In place of ln W⁺ stand its tangents at some points, which nowhere exceed it, so that what follows holds exactly; they lie
+    closest where a sum's end may need them. A minimum is then where two of them meet.
+    """
+    found = np.empty((len(counts), len(multipliers)))
+    for start in range(0, len(counts), _ROWS_AT_A_TIME):
+        rows = counts[start : start + _ROWS_AT_A_TIME]
+        mean = _means(rows, levels)
+        reach = mean - _lower_ends(rows, levels, alpha)
+        below, above = mean[:, None] - reach[:, None] * _BELOW, mean[:, None] + (levels[-1] - mean[:, None]) * _ABOVE
+        at = np.maximum(np.concatenate([below, above], axis=1), levels[-1] * _NEAREST)
+        log_wealth, slope = _tangents(rows.repeat(at.shape[1], axis=0), levels, at)
+        offset = log_wealth - slope * at
+        with np.errstate(invalid="ignore", divide="ignore"):
+            meet = (offset[:, :-1] - offset[:, 1:]) / (slope[:, 1:] - slope[:, :-1])
+        meet = np.where(slope[:, 1:] > slope[:, :-1], np.clip(meet, at[:, :-1], at[:, 1:]), at[:, :-1])
+        # The first tangent reaches down to 0, the last up to the end of the scale.
+        corners = np.pad(meet, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, levels[-1])))
+        of_tangent = np.append(np.arange(-1, meet.shape[1]), meet.shape[1]).clip(0)
+        heights = offset[:, of_tangent] + slope[:, of_tangent] * corners
+        for column, multiplier in enumerate(multipliers):
+            found[start : start + _ROWS_AT_A_TIME, column] = (weight * corners + multiplier * heights).min(axis=1)
+    return found
+
+
+def _tangents(counts: FloatArray, levels: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln W⁺(m) and its derivative, of the shape of ``m``, for ``counts`` of every m."""
+    at = m.reshape(-1, 1)
+    log_money = _log_money(counts, levels, at[:, 0])
+    log_wealth = np.logaddexp.reduce(log_money)
+    steepness = [
+        np.einsum("kl,kl->k", counts, stake * levels / (at * ((1.0 - stake) * at + stake * levels)))
+        for stake in _STAKES
+    ]
+    slope = -np.einsum("sk,sk->k", np.exp(log_money - log_wealth), np.asarray(steepness))
+    return log_wealth.reshape(m.shape), slope.reshape(m.shape)
+
+
 def _distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
     """The rows that differ, in the order of their numbers, and which of them each row is: ``distinct[which]`` is ``counts``."""
     sizes = counts.max(axis=0, initial=0.0) + 1.0
@@ -100,10 +218,9 @@ def _distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
 
 def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float) -> FloatArray:
     """The smallest m that stands, in points above the low end, shape (K,)."""
-    n = counts.sum(axis=1)
     below = np.zeros(len(counts))
     # The mean itself is never bet against: at m = x̄ no stake has made money (concavity of the logarithm).
-    above = np.divide(counts @ levels, n, out=np.zeros(len(counts)), where=n > 0)
+    above = _means(counts, levels)
     for _ in range(_BISECTIONS):
         middle = 0.5 * (below + above)
         stands = _stands(counts, levels, middle, alpha)
@@ -111,8 +228,19 @@ def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float) -> FloatAr
     return below
 
 
+def _means(counts: FloatArray, levels: FloatArray) -> FloatArray:
+    """Mean ratings, shape (K,); 0 where there are none."""
+    n = counts.sum(axis=1)
+    return np.asarray(np.divide(counts @ levels, n, out=np.zeros(len(counts)), where=n > 0))
+
+
 def _stands(counts: FloatArray, levels: FloatArray, m: FloatArray, alpha: float) -> NDArray[np.bool_]:
     """Which m are means of the scale that no bet has won against: W⁺(m) < 2/α; levels and m from 0 on, shape (K,)."""
-    odds = levels / np.maximum(m, np.finfo(np.float32).tiny)[:, None] - 1.0
-    log_wealth = np.logaddexp.reduce([np.einsum("kl,kl->k", counts, np.log1p(stake * odds)) for stake in _STAKES])
-    return np.asarray((m > 0) & (log_wealth < np.log(2.0 * len(_STAKES) / alpha)))
+    return np.asarray((m > 0) & (np.logaddexp.reduce(_log_money(counts, levels, m)) < np.log(2.0 / alpha)))
+
+
+def _log_money(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatArray:
+    """ln of what the bets at each stake have come to, shape (stakes, K); their sum is W⁺(m)."""
+    odds = levels / np.maximum(m, _TINY)[:, None] - 1.0
+    money = [np.einsum("kl,kl->k", counts, np.log1p(stake * odds)) for stake in _STAKES]
+    return np.asarray(np.asarray(money) + _LOG_MONEY[:, None])

@@ -20,7 +20,7 @@ class PanelScore:
     Attributes:
         score: mean of the judges' mean ratings; every judge needs one.
         variance: mean of the judges' variances, the noise within one judge; every judge needs two ratings.
-        std_error: √(Σ s_j²/n_j) / J, the noise of ``score``.
+        std_error: √(Σ A_j) / J, A_j the error variances: the noise of ``score``.
         between: variance between the judges' true means, unbiased, so below 0 where noise explains more than all of it.
     """
 
@@ -30,7 +30,7 @@ class PanelScore:
     between: FloatArray
 
 
-def panel_score(means: FloatArray, variances: FloatArray, n: IntArray) -> PanelScore:
+def panel_score(means: FloatArray, variances: FloatArray, n: IntArray, error_variances: FloatArray) -> PanelScore:
     """The judges' ratings of each row together.
 
     ``between`` is the method-of-moments estimate of a one-way random-effects model with unequal noise: the sample variance of
@@ -40,6 +40,7 @@ def panel_score(means: FloatArray, variances: FloatArray, n: IntArray) -> PanelS
         means: each judge's mean rating, shape (rows, J) for J ≥ 2; nan without a rating.
         variances: each judge's sample variance (1/(n − 1)), shape (rows, J); nan below two ratings.
         n: ratings, shape (rows, J).
+        error_variances: of the means, shape (rows, J), see :mod:`robin_cli.analysis.moderated`; nan without a rating.
     """
     judges = means.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -47,7 +48,7 @@ def panel_score(means: FloatArray, variances: FloatArray, n: IntArray) -> PanelS
     return PanelScore(
         score=means.mean(axis=1),
         variance=variances.mean(axis=1),
-        std_error=np.sqrt(noise.sum(axis=1)) / judges,
+        std_error=np.sqrt(error_variances.sum(axis=1)) / judges,
         between=means.var(axis=1, ddof=1) - noise.mean(axis=1),
     )
 

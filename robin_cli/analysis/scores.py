@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refused
-from robin_cli.analysis.intervals import ALPHA, largest_reach, mean_intervals
+from robin_cli.analysis.intervals import ALPHA, Part, largest_reach, mean_intervals, sum_intervals
+from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, likely_intervals, moderated
 from robin_cli.analysis.panel import panel_score
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.errors import InputError
@@ -27,6 +28,8 @@ COLUMNS = (
     "std_error",
     "ci_low",
     "ci_high",
+    "likely_low",
+    "likely_high",
     "n_unparsed",
     "human",
     "given_up",
@@ -76,14 +79,22 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
     """
     space = run.space
     judges = len(space.judges)
-    each = judge_scores(run, alpha=alpha / judges)
+    each = judge_scores(run, alpha=alpha)
     if judges == 1:
         return replace(each, columns={name: each.columns[name] for name in COLUMNS}, facets=space.attributes)
-    means, variance, n, low, high, unparsed = (
-        space.by_judge(each.columns[name]) for name in ("score", "variance", "n", "ci_low", "ci_high", "n_unparsed")
+    means, variance, n, unparsed = (
+        space.by_judge(each.columns[name]) for name in ("score", "variance", "n", "n_unparsed")
     )
-    panel = panel_score(means, variance, n)
+    arms = run.fold.arms
+    found = moderated(space, arms.counts, arms.totals, arms.totals_sq)
+    noise = space.by_judge(found.error_variance)
+    panel = panel_score(means, variance, n, noise)
     first = np.flatnonzero(space.judge == 0)
+    half = likely_half_widths(panel.std_error**2, freedom_of_sum(noise, space.by_judge(found.freedom)), alpha=alpha)
+    bottom, top = (ends[first] for ends in space.ends)
+    low, high = np.empty(len(first)), np.empty(len(first))
+    for rows, parts in rated_parts(run):
+        low[rows], high[rows] = sum_intervals(parts, alpha=alpha)
     retired = np.asarray(space.by_judge(each.retired).any(axis=1))
     given_up = [""] * len(first)
     reasons = space.by_judge(np.array(each.columns["given_up"], dtype=object))
@@ -97,9 +108,10 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
         "n": n.sum(axis=1),
         "variance": panel.variance,
         "std_error": panel.std_error,
-        # Each judge's interval holds with 1 − α/J, so all J do with 1 − α, and the mean lies between the means of their ends.
-        "ci_low": low.mean(axis=1),
-        "ci_high": high.mean(axis=1),
+        "ci_low": low,
+        "ci_high": high,
+        "likely_low": np.maximum(panel.score - half, bottom),
+        "likely_high": np.minimum(panel.score + half, top),
         "n_unparsed": unparsed.sum(axis=1),
         "human": np.asarray(each.columns["human"])[first],
         "given_up": given_up,
@@ -131,8 +143,8 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
     n = arms.counts.copy()
     means = mean(n, arms.totals)
     variance = sample_variance(n, arms.totals, arms.totals_sq)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        std_error = np.sqrt(variance / n)
+    found = moderated(space, n, arms.totals, arms.totals_sq)
+    likely_low, likely_high = likely_intervals(space, n, arms.totals, found, alpha=alpha)
     unrated = np.full(len(run.pair_ids), np.nan)
     human = np.stack([run.human.get(name, unrated) for name in space.attributes])
     given_up = [""] * len(space)
@@ -145,15 +157,31 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
         "score": means,
         "n": n,
         "variance": variance,
-        "std_error": std_error,
+        "std_error": np.sqrt(found.error_variance),
         "ci_low": low,
         "ci_high": high,
+        "likely_low": likely_low,
+        "likely_high": likely_high,
         "n_unparsed": arms.unparsed.copy(),
         "human": human[space.attribute, space.pair],
         "given_up": given_up,
     }
     facets = _told_apart([f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges])
     return Scores(columns, np.arange(len(space)), facets, arms.retired_mask, bound)
+
+
+def rated_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
+    """The rows that :func:`score` has on each scale, rising, and what each judge adds to their scores, in that order."""
+    space = run.space
+    arms_of_row = space.by_judge(np.arange(len(space)))
+    place = np.empty(len(space), dtype=np.int64)
+    for scale, mine, counts in counts_by_scale(space, run.arm, run.judgments):
+        place[mine] = np.arange(len(mine))
+        rows = np.flatnonzero(np.isin(arms_of_row[:, 0], mine, assume_unique=True))
+        yield (
+            rows,
+            [Part(counts[place[arms]], scale.low, scale.high, 1 / len(space.judges)) for arms in arms_of_row[rows].T],
+        )
 
 
 def _names_at(names: Sequence[str], places: Coordinates) -> list[str]:

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 
 import numpy as np
 from rich import box
@@ -17,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from robin_cli.analysis.bounds import import_special_functions, worst_error_of
+from robin_cli.analysis.moderated import likely_worst_error
 from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.runner.session import Session
@@ -85,7 +86,7 @@ def standing_of(session: Session) -> Standing:
     variance = sample_variance(n[most], totals[most], totals_sq[most])
     names = [session.space.name(int(arm)) for arm in most]
     return Standing(
-        worst_error_of(session.space, kept, *sums),
+        likely_worst_error(session.space, kept, *sums),
         int((n[kept] == 0).sum()),
         list(zip(names, n[most].tolist(), variance.tolist(), strict=True)),
     )
@@ -111,7 +112,7 @@ class LiveView:
         self._session = session
         self._clock = clock
         self._pace = Pace(clock)
-        import_special_functions()  # once, or the first picture would seem slow to make
+        import_module("scipy.special")  # takes a while once: the first picture would seem slow to make
         self._standing: Standing | None = None
         self._due = 0.0
 

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from robin_cli.analysis.agreement import Agreement
-from robin_cli.analysis.bounds import theorem_bound, worst_error_of
+from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.moderated import likely_worst_error
 from robin_cli.analysis.panel import spread_between
 from robin_cli.analysis.scores import Scores, agreements, judge_scores, score
 from robin_cli.model.arms import Arms
@@ -79,7 +80,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "arms_retired": int(arms.retired_mask.sum()),
         "retired_reasons": dict(sorted(Counter(filter(None, each.columns["given_up"])).items())),
         "worst_error_estimate": finite(
-            worst_error_of(run.space, ~arms.retired_mask, arms.counts, arms.totals, arms.totals_sq)
+            likely_worst_error(run.space, ~arms.retired_mask, arms.counts, arms.totals, arms.totals_sq)
         ),
         "error_bound": scores.error_bound,
         "errors_are": "shares of the scale" if run.space.has_several_scales else "points",

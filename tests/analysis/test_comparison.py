@@ -10,8 +10,9 @@ import pytest
 
 from robin_cli.analysis.comparison import Comparison, compare
 from robin_cli.analysis.curve import curve_of
+from robin_cli.analysis.intervals import Part, sum_intervals
 from robin_cli.analysis.scores import Scores
-from tests.analysis.test_scores import interval, rated, reach, run_of
+from tests.analysis.test_scores import rated, reach, run_of
 
 Rated = dict[tuple[str, str, str], list[int | None]]
 A: Rated = {
@@ -37,8 +38,12 @@ def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_pat
     ends = {"style": (1, 5), "stars": (1, 10)}
     for row, key in enumerate(keys):
         low, high = ends[key[1]]
-        a, b = (interval(each[key], low, high, 0.05 / 2) for each in (A, B))
-        assert (found.low[row], found.high[row]) == pytest.approx((b[0] - a[1], b[1] - a[0]))
+        parts = [
+            Part(np.array([[list(rated(each[key])).count(level) for level in range(low, high + 1)]]), low, high, weight)
+            for each, weight in ((A, -1.0), (B, 1.0))
+        ]
+        (lower,), (upper,) = sum_intervals(parts, alpha=0.05)
+        assert (found.low[row], found.high[row]) == pytest.approx((lower, upper))
         assert found.difference[row] == pytest.approx(rated(B[key]).mean() - rated(A[key]).mean())
         assert (found.n_a[row], found.n_b[row]) == (len(A[key]), len(B[key]))
     assert found.apart.tolist() == [

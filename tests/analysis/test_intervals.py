@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from robin_cli.analysis.intervals import largest_reach, mean_intervals
+from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, sum_intervals
 from robin_cli.model.arms import IntArray
 
 SPREADS = {
@@ -55,20 +56,23 @@ def test_narrows_with_more_ratings_as_the_root_of_their_number() -> None:
     assert 3 < width[1] / width[2] < 5
 
 
-# Stakes even in log-odds from 1:e⁵ to e⁵:1, in half steps: what the module's text calls a fixed grid.
-STAKES = [math.exp(k / 2) / (1 + math.exp(k / 2)) for k in range(-10, 11)]
+# What the module's text calls a fixed grid: stakes even in log-odds from 1:e³ to e⁴:1, each with money in proportion, 70 % of
+# all, and the rest on ratings that all agree.
+SMALLER = [1 / (1 + math.exp(-k)) for k in range(-3, 5)]
+BETS = [(stake, 0.7 * stake / sum(SMALLER)) for stake in SMALLER] + [(1 - 1e-9, 0.3)]
+
+
+def wealth(ratings: list[float], m: float) -> float:
+    """By the definition: what the bets that the mean of the ratings, shares of the scale, is above m have come to."""
+    return sum(money * math.prod(1 + stake * (x / m - 1) for x in ratings) for stake, money in BETS)
 
 
 def lower_end(ratings: list[float], alpha: float) -> float:
-    """By the definition: the smallest m against which the average of the products over the ratings has not come to 2/α."""
-
-    def wealth(m: float) -> float:
-        return sum(math.prod(1 + stake * (x / m - 1) for x in ratings) for stake in STAKES) / len(STAKES)
-
+    """The smallest m against which the bets have not come to 2/α."""
     mean = sum(ratings) / len(ratings)
     if not mean:
         return 0.0
-    return float(optimize.brentq(lambda m: math.log(wealth(m) * alpha / 2), 1e-12 * mean, mean, xtol=1e-14))
+    return float(optimize.brentq(lambda m: math.log(wealth(ratings, m) * alpha / 2), 1e-12 * mean, mean, xtol=1e-14))
 
 
 SEQUENCES = [
@@ -94,6 +98,71 @@ def test_gives_the_means_that_no_bet_has_won_against(bottom: int, top: int, alph
         assert low[place] == pytest.approx(bottom + (top - bottom) * lower_end(shares, alpha), abs=1e-6)
         mirrored = lower_end([1 - share for share in shares], alpha)
         assert high[place] == pytest.approx(top - (top - bottom) * mirrored, abs=1e-6)
+
+
+def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alpha: float) -> float:
+    """The smallest sum of two means, shares of the scale, against which the product of the bets has not come to 2/α."""
+
+    def other(m: float) -> float:  # the smallest mean of b that goes with the mean m of a
+        def left(mean: float) -> float:
+            return math.log(wealth(a, m)) + math.log(wealth(b, mean)) - math.log(2 / alpha)
+
+        return 2.0 if left(1.0) > 0 else 0.0 if left(1e-9) < 0 else float(optimize.brentq(left, 1e-9, 1.0))
+
+    grid = np.linspace(1e-6, 1.0, 4001)
+    return float(min(weights[0] * m + weights[1] * other(m) for m in grid))
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 5), (1, 3), (2, 4), (4, 4), (5, 1), (1, 1)])
+def test_a_sum_of_means_is_held_by_the_product_of_the_bets(first: int, second: int) -> None:
+    a, b = SEQUENCES[first], SEQUENCES[second]
+    shares_a, shares_b = ([x / 4 for x in each] for each in (a, b))
+    mirrored_a, mirrored_b = ([1 - x / 4 for x in each] for each in (a, b))
+    parts = [Part(counted([a]), 0, 4, 0.5), Part(counted([b]), 0, 4, 0.5)]
+    (low,), (high,) = sum_intervals(parts, alpha=0.1)
+    lowest = 4 * least_sum(shares_a, shares_b, (0.5, 0.5), 0.1)
+    highest = 4 - 4 * least_sum(mirrored_a, mirrored_b, (0.5, 0.5), 0.1)
+    # never inside, and hardly outside: it goes by tangents and a grid
+    assert lowest - 0.01 * (highest - lowest) <= low <= lowest + 0.002
+    assert highest - 0.002 <= high <= highest + 0.01 * (highest - lowest)
+
+    (low,), (high,) = sum_intervals([replace(parts[0], weight=-1.0), replace(parts[1], weight=1.0)], alpha=0.1)
+    lowest = 4 * least_sum(mirrored_a, shares_b, (1.0, 1.0), 0.1) - 4
+    highest = 4 - 4 * least_sum(shares_a, mirrored_b, (1.0, 1.0), 0.1)
+    assert lowest - 0.01 * (highest - lowest) <= low <= lowest + 0.004
+    assert highest - 0.004 <= high <= highest + 0.01 * (highest - lowest)
+
+
+def test_a_sum_of_one_mean_is_that_mean() -> None:
+    low, high = sum_intervals([Part(counted(SEQUENCES), 1, 5, 1.0)])
+    exact_low, exact_high = mean_intervals(counted(SEQUENCES), 1, 5)
+    assert np.all((exact_low - 0.01 * (exact_high - exact_low) <= low) & (low <= exact_low + 1e-6))
+    assert np.all((exact_high - 1e-6 <= high) & (high <= exact_high + 0.01 * (exact_high - exact_low)))
+
+
+def test_a_sum_of_what_nobody_rated_may_be_anything() -> None:
+    nothing = np.zeros((2, 5))
+    low, high = sum_intervals([Part(nothing, 1, 5, 0.5), Part(nothing, 1, 5, 0.5)])
+    assert (low.tolist(), high.tolist()) == ([1.0, 1.0], [5.0, 5.0])
+
+
+def test_a_sum_over_many_arms_is_that_of_each() -> None:
+    rng = np.random.default_rng(2)
+    a, b = (rng.multinomial(rng.integers(0, 12, 300), np.full(5, 0.2)) for _ in range(2))
+    low, high = sum_intervals([Part(a, 0, 4, -1.0), Part(b, 0, 4, 1.0)])
+    for row in (0, 1, 150, 299):
+        alone = sum_intervals([Part(a[row : row + 1], 0, 4, -1.0), Part(b[row : row + 1], 0, 4, 1.0)])
+        assert (low[row], high[row]) == pytest.approx((alone[0][0], alone[1][0]))
+
+
+def test_products_are_much_narrower_than_sums_of_intervals() -> None:
+    rng = np.random.default_rng(3)
+    p, q = (rng.dirichlet(np.full(5, 0.5), 200) for _ in range(2))
+    for calls in (5, 20):
+        a, b = rng.multinomial(calls, p), rng.multinomial(calls, q)
+        low, high = sum_intervals([Part(a, 0, 4, -1.0), Part(b, 0, 4, 1.0)])
+        (low_a, high_a), (low_b, high_b) = (mean_intervals(each, 0, 4, alpha=0.025) for each in (a, b))
+        assert (high - low).mean() < 0.82 * (high_a - low_a + high_b - low_b).mean()
 
 
 def test_holds_with_95_percent_if_nothing_else_is_said() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from robin_cli.analysis.intervals import largest_reach, mean_intervals
+from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, sum_intervals
 from robin_cli.analysis.scores import (
     COLUMNS,
     JUDGE_COLUMNS,
@@ -98,6 +99,16 @@ def reach(ratings: list[int | None], low: int, high: int, alpha: float) -> float
     return largest_reach(counts, low, high, alpha=alpha)
 
 
+def error_variance(key: tuple[str, str, str]) -> float:
+    """V/n by its definition: the pair's sum of squares and 4 ratings of the variance pooled over its attribute and judge."""
+    alike = [rated(values) for other, values in RATINGS.items() if other[1:] == key[1:]]
+    low, high = ENDS[key[1]]
+    squares = sum(((x - x.mean()) ** 2).sum() for x in alike if len(x)) + np.arange(low, high + 1).var()
+    pooled = squares / (sum(max(0, len(x) - 1) for x in alike) + 1)
+    x = rated(RATINGS[key])
+    return float((((x - x.mean()) ** 2).sum() + 4 * pooled) / (len(x) + 3) / len(x)) if len(x) else math.nan
+
+
 def test_scores_each_judges_ratings(tmp_path: Path) -> None:
     run = run_of(tmp_path, RATINGS)
     scores = judge_scores(run, alpha=0.1)
@@ -110,11 +121,11 @@ def test_scores_each_judges_ratings(tmp_path: Path) -> None:
         told = {name: values[row] for name, values in columns.items()}
         assert (told["n"], told["n_unparsed"]) == (len(x), len(all_of_them) - len(x))
         assert told["score"] == pytest.approx(x.mean() if len(x) else math.nan, nan_ok=True)
-        several = len(x) > 1
-        assert told["variance"] == pytest.approx(x.var(ddof=1) if several else math.nan, nan_ok=True)
-        assert told["std_error"] == pytest.approx(
-            x.std(ddof=1) / math.sqrt(len(x)) if several else math.nan, nan_ok=True
-        )
+        assert told["variance"] == pytest.approx(x.var(ddof=1) if len(x) > 1 else math.nan, nan_ok=True)
+        noise = error_variance(key)
+        assert told["std_error"] == pytest.approx(math.sqrt(noise), nan_ok=True)
+        likely = stats.t.interval(0.9, len(x) + 3, loc=x.mean(), scale=math.sqrt(noise)) if len(x) else (math.nan,) * 2
+        assert (told["likely_low"], told["likely_high"]) == pytest.approx(np.clip(likely, low, high), nan_ok=True)
         assert (told["ci_low"], told["ci_high"]) == pytest.approx(interval(all_of_them, low, high, 0.1))
         assert run.space.pair[scores.arm[row]] == int(str(key[0])[1:])
     assert scores.facets == ["style_a", "style_b", "stars_a", "stars_b"]
@@ -140,7 +151,7 @@ def test_bounds_the_error_in_points_where_there_is_one_scale(tmp_path: Path) -> 
     assert score(run_of(tmp_path, ratings)).error_bound == pytest.approx(furthest, abs=1e-5)
 
 
-def test_a_panel_counts_its_judges_alike_and_shares_what_may_fail_between_them(tmp_path: Path) -> None:
+def test_a_panel_counts_its_judges_alike_and_bets_on_all_of_them_together(tmp_path: Path) -> None:
     alpha = 0.08
     run = run_of(tmp_path, RATINGS)
     scores = score(run, alpha=alpha)
@@ -155,14 +166,20 @@ def test_a_panel_counts_its_judges_alike_and_shares_what_may_fail_between_them(t
         assert told["n_unparsed"] == sum(one.count(None) for one in each)
         every = all(len(one) for one in x)
         assert told["score"] == pytest.approx(np.mean([one.mean() for one in x]) if every else math.nan, nan_ok=True)
-        # all judges' intervals hold at once with 1 − α if each does with 1 − α/2: then the mean lies between their means
-        lower, upper = zip(*(interval(one, low, high, alpha / 2) for one in each), strict=True)
-        assert (told["ci_low"], told["ci_high"]) == pytest.approx((np.mean(lower), np.mean(upper)))
+        counts = [[[list(one).count(level) for level in range(low, high + 1)]] for one in x]
+        (lower,), (upper,) = sum_intervals([Part(np.array(one), low, high, 0.5) for one in counts], alpha=alpha)
+        assert (told["ci_low"], told["ci_high"]) == pytest.approx((lower, upper))
+        noise = [error_variance((str(name), str(attribute), judge)) for judge in JUDGES]
+        assert told["std_error"] == pytest.approx(math.sqrt(sum(noise)) / 2, nan_ok=True)
+        if every:
+            freedom = sum(noise) ** 2 / sum(a**2 / (len(one) + 3) for a, one in zip(noise, x, strict=True))
+            center = np.mean([one.mean() for one in x])
+            likely = stats.t.interval(1 - alpha, freedom, loc=center, scale=math.sqrt(sum(noise)) / 2)
+            assert (told["likely_low"], told["likely_high"]) == pytest.approx(np.clip(likely, low, high))
         if all(len(one) > 1 for one in x):
-            noise = [one.var(ddof=1) / len(one) for one in x]
-            between = np.var([one.mean() for one in x], ddof=1) - np.mean(noise)
+            unbiased = [one.var(ddof=1) / len(one) for one in x]
+            between = np.var([one.mean() for one in x], ddof=1) - np.mean(unbiased)
             assert told["variance"] == pytest.approx(np.mean([one.var(ddof=1) for one in x]))
-            assert told["std_error"] == pytest.approx(math.sqrt(sum(noise)) / 2)
             assert told["judge_spread"] == pytest.approx(math.sqrt(max(0.0, between)))
             assert scores.between is not None
             assert scores.between[row] == pytest.approx(between / (high - low) ** 2)

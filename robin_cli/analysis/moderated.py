@@ -1,0 +1,119 @@
+"""Variances of few ratings, moderated by those of all pairs, and what is made of them: likely intervals and errors.
+
+A few equal ratings are no proof that a judge never varies, and two that differ are none that it varies much. So each arm's
+variance is drawn toward that of the others, as in limma (Smyth, "Linear models and empirical Bayes methods for assessing
+differential expression", Stat. Appl. Genet. Mol. Biol. 3, 2004): V = (SS + 4 g) / (n + 3), g the pooled variance within arms,
+which counts as 4 ratings more; and (x̄ − μ) / √(V/n) is taken for Student's t with n + 3 degrees of freedom.
+
+What follows holds on average over the pairs, for ratings that were taken without regard to them; it is no guarantee for any one
+pair. :mod:`robin_cli.analysis.intervals` has those. benchmarks/coverage.py measures it under every scheduler.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray, mean
+from robin_cli.model.space import ArmSpace
+
+_WEIGHT = 4.0
+"""Ratings that the pooled variance counts as."""
+
+_BISECTIONS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Moderated:
+    """What the ratings of K arms say of their variances, shape (K,) each.
+
+    Attributes:
+        variance: V, in squared points of each arm's scale; positive, nan without a rating.
+        freedom: degrees of freedom of V.
+        error_variance: V / n, that of the arm's mean rating.
+    """
+
+    variance: FloatArray
+    freedom: FloatArray
+    error_variance: FloatArray
+
+
+def moderated(space: ArmSpace, n: IntArray, totals: FloatArray, totals_sq: FloatArray) -> Moderated:
+    """The moderated variances of all arms; pooled are those of one attribute and judge.
+
+    g = (Σ SS + v) / (Σ (n − 1) + 1): before the first repeated rating it is v, the variance of a rating drawn evenly from the
+    scale, which later counts as one degree of freedom: it is why no V is 0.
+
+    Args:
+        n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (K,).
+    """
+    count = n.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
+    low, high = space.ends
+    even = ((high - low + 1.0) ** 2 - 1.0) / 12.0
+    group = space.attribute.astype(np.int64) * len(space.judges) + space.judge
+    within, freedom = (np.bincount(group, each) for each in (squares, np.maximum(count - 1.0, 0.0)))
+    pooled = (within[group] + even) / (freedom[group] + 1.0)
+    variance = np.where(n > 0, (squares + _WEIGHT * pooled) / (count + _WEIGHT - 1.0), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Moderated(variance, count + _WEIGHT - 1.0, variance / count)
+
+
+def likely_half_widths(error_variance: FloatArray, freedom: FloatArray, *, alpha: float) -> FloatArray:
+    """t_{1 − α/2} √(error variance), for the freedom of each; shape (rows,)."""
+    from scipy.special import stdtrit
+
+    kinds, kind_of = np.unique(freedom, return_inverse=True)
+    return np.asarray(stdtrit(kinds, 1.0 - 0.5 * alpha)[kind_of] * np.sqrt(error_variance))
+
+
+def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatArray:
+    """Degrees of freedom of Σ_j of the error variances, shape (rows, J): (Σ A_j)² / Σ (A_j²/ν_j), Welch and Satterthwaite."""
+    return np.asarray(error_variances.sum(axis=1) ** 2 / (error_variances**2 / freedoms).sum(axis=1))
+
+
+def likely_worst_error(
+    space: ArmSpace, is_kept: NDArray[np.bool_], n: IntArray, totals: FloatArray, totals_sq: FloatArray
+) -> float:
+    """About how far the score furthest off is from its arm's true mean: the median of the largest of all errors.
+
+    Each error is taken for √(V/n) times Student's t with n + 3 degrees of freedom: Π P(|t| < x / √(V_i/n_i)) = ½.
+
+    Args:
+        is_kept: the arms that are meant, shape (K,).
+        n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (K,).
+
+    Returns:
+        In the units of ``space``; nan while an arm that is kept has no rating (its score is not known), and without arms.
+    """
+    if not is_kept.any() or not n[is_kept].all():
+        return math.nan
+    from scipy.special import stdtr
+
+    found = moderated(space, n, totals, totals_sq)
+    error = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept]
+    # Integer ratings leave few different arms: one number says n and the error.
+    kinds, first, count = np.unique(found.freedom[is_kept] + 1j * error, return_index=True, return_counts=True)
+    freedom, error = kinds.real, error[first]
+    low, high = space.ends
+    below, above = 0.0, float(((high - low) / space.units).max())
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (below + above)
+        # ln P(no error is larger): Σ ln (1 − 2 T(−x))
+        inside = (count * np.log1p(-2.0 * stdtr(freedom, -middle / error))).sum()
+        below, above = (middle, above) if inside < math.log(0.5) else (below, middle)
+    return above
+
+
+def likely_intervals(
+    space: ArmSpace, n: IntArray, totals: FloatArray, found: Moderated, *, alpha: float
+) -> tuple[FloatArray, FloatArray]:
+    """x̄ ± t √(V/n) of all arms, within their scales; shape (K,) each, nan without a rating."""
+    low, high = space.ends
+    half = likely_half_widths(found.error_variance, found.freedom, alpha=alpha)
+    center = mean(n, totals)
+    return np.maximum(center - half, low), np.minimum(center + half, high)
