@@ -61,9 +61,11 @@ def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> 
     after = robin(*plan(data, 3200, *judge, "--pilot", "4"), cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert "warm-up" not in done.stderr  # that a pilot is small is no surprise
+    assert "spread evenly" not in done.stderr  # that a pilot is small is no surprise
     facts = json.loads(done.stdout)
     assert facts["pilot"] == {"run": "r", "spent": 160}
+    assert facts["scheduler"] == "robin-hood"  # by the budget that is planned for, and not by the pilot's
+    assert json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]["scheduler"] == "robin-hood"
     answers = pd.read_parquet(tmp_path / "r" / "judgments").iloc[:160]
     row = facts["forecast"][1]
     assert row["cost_usd_at_least"] == row["cost_usd_at_most"]
@@ -132,7 +134,7 @@ def test_never_plans_less_than_a_pilot_spent_and_says_where_the_money_ends(tmp_p
 def test_says_where_a_budget_does_not_reach(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
 
-    shown = robin(*plan(data, 120), cwd=tmp_path).stdout
+    shown = robin(*plan(data, 120, "--scheduler", "robin-hood"), cwd=tmp_path).stdout
 
     assert "below ROBIN-HOOD's warm-up" in shown
     assert "For a largest error of 0.1 you need more than 480 calls (spread evenly: more than 480)." in shown
@@ -157,18 +159,23 @@ def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
 
 def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
-    robin(*judging(replay_url, data, 30, "--samples-per-request", "3", "--run", "r"), cwd=tmp_path)  # ten requests
+    evenly = ("--scheduler", "uniform")
+    robin(
+        *judging(replay_url, data, 30, *evenly, "--samples-per-request", "3", "--run", "r"), cwd=tmp_path
+    )  # ten requests
     sent = pd.read_parquet(tmp_path / "r" / "judgments")["prompt_tokens"].sum()
 
     one, two = (
         json.loads(
-            robin(*plan(data, 90, "--variances", "r", "--samples-per-request", n, "--json"), cwd=tmp_path).stdout
+            robin(
+                *plan(data, 90, *evenly, "--variances", "r", "--samples-per-request", n, "--json"), cwd=tmp_path
+            ).stdout
         )
         for n in ("1", "2")
     )
 
     assert one["prompt_tokens"] == pytest.approx(sent / 10 * 90, rel=0.01)
-    assert two["prompt_tokens"] == pytest.approx(sent / 10 * 45, rel=0.01)
+    assert two["prompt_tokens"] == pytest.approx(sent / 10 * 50, rel=0.01)  # nine by twos: five requests a pair
 
 
 @pytest.mark.parametrize(

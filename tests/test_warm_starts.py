@@ -57,10 +57,10 @@ def asking(url: str, budget: int, *more: str) -> list[str]:
 
 
 def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
-    done = robin(*asking(judge, 400, "--run", "second", "--variances", "first"), cwd=place)
+    done = robin(*asking(judge, 400, "--scheduler", "robin-hood", "--run", "second", "--variances", "first"), cwd=place)
 
     assert done.returncode == 0, done.stderr
-    assert "warm-up" not in done.stderr  # 400 calls are half of the 20 a pair that robin-hood wants without
+    assert "spread evenly" not in done.stderr  # 400 calls are half of the 20 a pair that robin-hood wants without
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].sum() == 400
     varied = pd.read_csv(io.StringIO(robin("export", "first", cwd=place).stdout))["variance"] > 0

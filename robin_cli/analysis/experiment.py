@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import COEFFICIENTS, agreement
-from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.analysis.simulation import Ratings, Snapshot, simulate
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.registry import BASELINE, make_policy
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import BASELINE, chosen, make_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def check(subjects: Sequence[Subject], design: Design) -> None:
                 f"--budget {smallest}: reaches {smallest} of the {pairs} pairs of {subject.attribute} once; raise it"
             )
         for name in design.schedulers:
-            _policy(name, subject, design, np.zeros(pairs))
+            make_policy(name, _setup(subject, design, np.zeros(pairs), max(design.budgets)))
 
 
 def conduct(subjects: Sequence[Subject], design: Design, progress: Callable[[int, int], None]) -> list[Row]:
@@ -196,10 +196,9 @@ def interrupts_held() -> Iterator[None]:
 def _one(job: _Job) -> list[Row]:
     subject, name, design = job
     ratings = Ratings.of(subject.ratings)
-    policy = _policy(name, subject, design, ratings.variances)
     stream = [design.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
     rows = []
-    for snapshot in simulate(ratings, policy, design.budgets_of(name), design.runs, np.random.default_rng(stream)):
+    for snapshot in _snapshots(name, subject, ratings, design, np.random.default_rng(stream)):
         wce = snapshot.wce
         std = float(wce.std(ddof=1)) if len(wce) > 1 else np.nan
         rows.append(
@@ -218,17 +217,29 @@ def _one(job: _Job) -> list[Row]:
     return rows
 
 
-def _policy(name: str, subject: Subject, design: Design, variances: FloatArray) -> Policy:
-    setup = Setup(
+def _snapshots(
+    name: str, subject: Subject, ratings: Ratings, design: Design, rng: np.random.Generator
+) -> Iterator[Snapshot]:
+    """Each budget as its own run would reach it; those for which ``name`` is the same policy, as parts of one run."""
+    budgets: dict[str, list[int]] = {}
+    for budget in design.budgets_of(name):
+        choice = chosen(name, _setup(subject, design, ratings.variances, budget))
+        budgets.setdefault(name if choice is None else choice.name, []).append(budget)
+    for policy, mine in budgets.items():
+        made = make_policy(policy, _setup(subject, design, ratings.variances, max(design.budgets)))
+        yield from simulate(ratings, made, mine, design.runs, rng)
+
+
+def _setup(subject: Subject, design: Design, variances: FloatArray, budget: int) -> Setup:
+    return Setup(
         arms=len(subject.ratings),
-        budget=max(design.budgets),
+        budget=budget,
         scale=subject.scale,
         delta=design.delta,
         mode=design.mode,
         objective=design.objective,
         variances=variances,
     )
-    return make_policy(name, setup)
 
 
 def _correlations(estimates: FloatArray, human: FloatArray | None) -> dict[str, float]:

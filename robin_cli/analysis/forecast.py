@@ -227,10 +227,10 @@ def _by_warm_up(
 ) -> Iterator[tuple[Policy, list[int]]]:
     """Budgets whose policies are the same are simulated as one run; in theory mode the constants depend on the budget."""
     policies = [(policy_at(budget, variances, by_scale), budget) for budget in budgets]
-    groups: dict[int, tuple[Policy, list[int]]] = {}
+    groups: dict[tuple[str, int], tuple[Policy, list[int]]] = {}
     for policy, budget in policies:
         if policy is not None:
-            groups.setdefault(policy.warm_up, (policy, []))[1].append(budget)
+            groups.setdefault((policy.said, policy.warm_up), (policy, []))[1].append(budget)
     yield from groups.values()
 
 

@@ -103,6 +103,6 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
         return Path(settings.run)
     settings = confirmed(settings)
     check_judges(settings)
-    with open_run(replace(settings, budget=calls), messages.note, dataset) as store:
+    with open_run(replace(settings, budget=calls), messages.note, dataset, meant=settings.budget) as store:
         spend(store, settings, messages, pilot=True)
         return store.path

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 
@@ -56,6 +56,13 @@ class Setup:
     evidence: float = 0.0
 
 
+class Choice(NamedTuple):
+    """The policy that a run gets in place of one that only chooses: its name, and why it is that one."""
+
+    name: str
+    why: str
+
+
 class Policy:
     """Which arm is worth a call most. A new one is a subclass, named in an entry point of the group ``robin.policies``.
 
@@ -78,6 +85,11 @@ class Policy:
     def of(cls, setup: Setup) -> Self:
         """The policy, set up for a run; InputError for settings that it refuses."""
         raise NotImplementedError
+
+    @classmethod
+    def stands_for(cls, setup: Setup) -> Choice | None:  # noqa: ARG003
+        """The policy that a run of this setup gets in its place; None: itself."""
+        return None
 
     @classmethod
     def theorem(cls, mode: str) -> int | None:  # noqa: ARG003

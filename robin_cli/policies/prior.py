@@ -56,6 +56,11 @@ class Warm(Policy):
     level: float | FloatArray
     trust: float | FloatArray = _FIRST_TRUST
 
+    @property
+    def said(self) -> str:
+        """What an error calls the inner policy."""
+        return self.inner.said
+
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
         """The inner estimate from n + a ratings, over n + pending."""
         share = cast("Number", self.relative[arm])

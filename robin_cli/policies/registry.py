@@ -12,7 +12,7 @@ from robin_cli.model.plugins import plugins
 from robin_cli.policies import own
 
 if TYPE_CHECKING:
-    from robin_cli.policies.base import Policy, Setup
+    from robin_cli.policies.base import Choice, Policy, Setup
 
 GROUP = "robin.policies"
 
@@ -63,14 +63,25 @@ def traits_of(name: str) -> type[Policy]:
         return Policy
 
 
+def chosen(name: str, setup: Setup) -> Choice | None:
+    """The policy that a run gets where ``name`` only chooses among others; None where it is one itself.
+
+    Raises:
+        InputError: as :func:`policy_named`, or settings that it refuses.
+    """
+    return policy_named(name).stands_for(setup)
+
+
 def make_policy(name: str, setup: Setup) -> Policy:
-    """The policy called ``name``, set up for a run.
+    """The policy called ``name``, or the one that it chooses, set up for a run.
 
     Raises:
         InputError: as :func:`policy_named`; an unknown objective, or settings that the policy refuses.
     """
     from robin_cli.policies.base import OBJECTIVES
 
+    if instead := chosen(name, setup):
+        name = instead.name
     kind = policy_named(name)
     if setup.objective not in OBJECTIVES:
         raise InputError(f'--objective "{setup.objective}": known objectives are {", ".join(OBJECTIVES)}')

@@ -25,8 +25,10 @@ from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.registry import chosen
 from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
 from robin_cli.runner.variances import earlier_variances
+from robin_cli.scheduling.eligibility import ratings_a_request
 from robin_cli.settings.addresses import judge_name, judges_of
 from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope
@@ -38,11 +40,14 @@ from robin_cli.storage.store import RunStore
 Notify = Callable[[str], None]
 
 
-def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None) -> RunStore:
+def open_run(
+    settings: Settings, notify: Notify, dataset: Dataset | None = None, *, meant: int | None = None
+) -> RunStore:
     """Make the run that ``settings`` asks for, or go on with the one in its ``run`` directory if it is the same.
 
     Args:
         dataset: the pairs, where they were read already; None to read what ``settings`` names.
+        meant: the budget that the run is to have in the end, by which a scheduler is chosen; that of ``settings`` if None.
 
     Raises:
         InputError: bad data or settings, or a run directory made with other settings.
@@ -55,20 +60,38 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
     _check_human(dataset, prompts, notify)
+    choice = chosen(settings.scheduler, _setup_of(settings, dataset, prompts, meant or settings.budget))
+    asked, settings = settings.scheduler, settings if choice is None else replace(settings, scheduler=choice.name)
     wanted = manifest_of(settings, dataset, prompts)
     if settings.run and scheme_of(settings.run):
         raise InputError(
             f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
         )
     path = Path(settings.run) if settings.run else _unused(Path("runs") / _run_name(prompts.attributes))
-    if (path / FILE).exists() and (store := _continued(path, wanted)) is not None:
+    if (path / FILE).exists() and (store := _continued(path, wanted, chooses=choice is not None)) is not None:
+        if choice is not None:
+            notify(f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it")
         return store  # with the variances that it began with: the earlier run may be gone
     space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges, prompts.scales)
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
     policy_of(wanted, space, variances)  # refuses settings that cannot work, before anything is written
+    if choice is not None:
+        notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
     return RunStore.create(path, wanted, dataset.pairs, variances)
+
+
+def _setup_of(settings: Settings, dataset: Dataset, prompts: PromptSet, budget: int) -> Setup:
+    """What a policy that chooses among others is told of a run."""
+    return Setup(
+        arms=len(dataset.pairs) * len(prompts.attributes) * len(judges_of(settings)),
+        budget=budget,
+        scale=prompts.scales[0],
+        delta=settings.delta,
+        mode=settings.mode,
+        objective=settings.objective,
+    )
 
 
 def _check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
@@ -291,10 +314,20 @@ def policy_of(manifest: Manifest, space: ArmSpace, variances: FloatArray | None)
     return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())
 
 
+def ratings_together(policy: Policy, calls: float, samples: int) -> float:
+    """Ratings that a request asks for on average, with ``calls`` an arm: a policy that looks at each asks for few at a time."""
+    return ratings_a_request(calls, policy.warm_up, samples)
+
+
 def cautions(
-    manifest: Manifest, space: ArmSpace, variances: FloatArray | None, keyed_urls: Iterable[str]
+    manifest: Manifest, space: ArmSpace, variances: FloatArray | None, samples: int, keyed_urls: Iterable[str]
 ) -> Iterable[str]:
-    """What a user should know before money is spent on this run; a key goes to each of ``keyed_urls``."""
+    """What a user should know before money is spent on this run.
+
+    Args:
+        samples: ratings wanted of a request.
+        keyed_urls: where a key goes.
+    """
     policy, arms = policy_of(manifest, space, variances), len(space)
     if not policy.evenly and manifest.budget < arms * policy.warm_up:
         what = things_rated(arms, len(manifest.attributes), len(manifest.judges))
@@ -304,6 +337,13 @@ def cautions(
             f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
             "up; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
         )
+    together = ratings_together(policy, manifest.budget / arms, samples)
+    if together < samples / 2 and not policy.evenly:
+        scheduler = manifest.settings["scheduler"]
+        yield (
+            f"--samples-per-request {samples}: --scheduler {scheduler} looks at each rating before it asks on, so a request "
+            f"will ask for about {together:.1f} ratings, and each pays the prompt; --scheduler uniform asks for {samples}"
+        )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"
     for url in map(urlsplit, keyed_urls):
@@ -311,10 +351,16 @@ def cautions(
             yield f"the key goes unencrypted to {url.hostname}: use https"
 
 
-def _continued(path: Path, wanted: Manifest) -> RunStore | None:
-    """The run at ``path``, open to go on with; None if it was made with other settings, has no answers, and made way."""
+def _continued(path: Path, wanted: Manifest, *, chooses: bool) -> RunStore | None:
+    """The run at ``path``, open to go on with; None if it was made with other settings, has no answers, and made way.
+
+    ``chooses``: the scheduler was left to robin, which keeps to the one that the run has.
+    """
     store = RunStore.open(path)
     try:
+        if chooses:
+            kept = {"scheduler": store.manifest.settings["scheduler"]}
+            wanted = replace(wanted, settings={**wanted.settings, **kept})
         differing = differences(store.manifest, wanted)
         if differing and not store.has_answers:
             store.make_way()

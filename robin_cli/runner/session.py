@@ -227,7 +227,7 @@ async def work(
         for name in keyless(judges, keys, settings.api_key_env):
             note(f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)")
         keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
-        for caution in cautions(store.manifest, session.space, store.variances, keyed):
+        for caution in cautions(store.manifest, session.space, store.variances, settings.samples_per_request, keyed):
             note(caution)
     remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
     store.set_manifest(store.manifest.with_session(**recorded(settings, Scope.SESSION)))

@@ -46,6 +46,18 @@ def most_at_once(n: int, pending: int, streak: int, warm_up: int, share: int) ->
     return max(1, most - pending)
 
 
+def ratings_a_request(calls: float, warm_up: int, samples: int) -> float:
+    """How many ratings a request asks for on average, where each arm gets ``calls`` and a request at most ``samples``."""
+    whole = max(1, round(calls))
+    made = requests = 0
+    while made < whole:
+        if made >= max(warm_up, samples * KNOWN_FOR_EACH_PENDING):
+            return whole / (requests + (whole - made) / samples)
+        made += min(samples, whole - made, most_at_once(made, 0, 0, warm_up, min(warm_up, whole)))
+        requests += 1
+    return whole / requests
+
+
 class WarmUp:
     """The ratings that every arm gets first, and the calls that these still want: nobody else may have them.
 

@@ -67,6 +67,53 @@ def test_gives_the_same_table_for_the_same_seed_only() -> None:
     assert tables[0][0].wce_mean == tables[1][0].wce_mean != tables[2][0].wce_mean
 
 
+def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own() -> None:
+    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:40], SCALE)
+    (row,) = conduct([subject], Design(("uniform",), (400,), runs=7), lambda *_: None)
+    assert len(row.wces) == row.runs == 7
+    assert row.wce_mean == pytest.approx(np.mean(row.wces))
+    assert row.wce_std == pytest.approx(np.std(row.wces, ddof=1))
+    assert row.wce_sem == pytest.approx(np.std(row.wces, ddof=1) / np.sqrt(7))
+
+
+def test_tells_how_the_scores_agree_with_people_on_average_over_runs() -> None:
+    ratings = tuple(np.full(3, level) for level in (0, 1, 2, 3, 4, 1, 2, 3, 0, 4))  # which never vary
+    human = np.array([0, 1, 2, 3, 4, 2, 1, 3, 1, 4], dtype=np.float64)
+    (row,) = conduct(
+        [Subject("s", (*ratings[:-1], np.array([4, 3])), SCALE, human)], Design(("uniform",), (20,)), lambda *_: None
+    )
+    exact = np.corrcoef([each.mean() for each in ratings], human)[0, 1]
+    assert row.correlations["pearson"] == pytest.approx(exact, abs=0.02)
+
+
+def test_simulates_further_budgets_for_the_baseline_alone() -> None:
+    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
+    design = Design(("uniform", "two-priors"), (100,), runs=2, reference=(150, 200))
+    told: list[tuple[int, int]] = []
+    rows = conduct([subject], design, lambda done, of: told.append((done, of)))
+    assert [(row.scheduler, row.budget) for row in rows] == [
+        ("uniform", 100),
+        ("uniform", 150),
+        ("uniform", 200),
+        ("two-priors", 100),
+    ]
+    assert told == [(1, 2), (2, 2)]
+    alone = [conduct([subject], Design((name,), (100,), runs=2), lambda *_: None)[0] for name in design.schedulers]
+    assert alone[1].wces == rows[3].wces  # in a worker of its own as in this process
+
+
+def test_takes_for_each_budget_the_policy_that_it_would_get() -> None:
+    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
+    together, few, many = (
+        conduct([subject], Design(("auto",), budgets, runs=2), lambda *_: None)
+        for budgets in ((100, 200, 1000), (100, 200), (1000,))
+    )
+    assert [row.budget for row in together] == [100, 200, 1000]
+    assert [row.wces for row in together[:2]] == [row.wces for row in few]
+    assert together[0].wces != conduct([subject], Design(("auto",), (600, 700), runs=2), lambda *_: None)[0].wces
+    assert many[0].scheduler == "auto"
+
+
 @pytest.mark.slow
 def test_breaks_the_papers_bounds_in_at_most_their_share_of_runs() -> None:
     # simulated: 200 runs; Theorem 2 covers the theory mode alone

@@ -334,6 +334,7 @@ def test_a_prior_is_fitted_to_a_single_difference() -> None:
 def test_each_policy_names_the_theorem_that_bounds_its_error() -> None:
     bounds = {(name, mode): policy_named(name).theorem(mode) for name in POLICIES for mode in MODES}
     assert {key: theorem for key, theorem in bounds.items() if theorem is not None} == {
+        ("auto", "theory"): 2,
         ("robin", "practice"): 1,
         ("robin", "theory"): 1,
         ("robin-hood", "theory"): 2,

@@ -93,11 +93,18 @@ class Already:
 
 
 def calls_of(
-    config: Settings, dataset: Dataset, prompts: PromptSet, *, pilot: RunData | None, earlier: RunData | None
+    config: Settings,
+    dataset: Dataset,
+    prompts: PromptSet,
+    *,
+    a_request: float,
+    pilot: RunData | None,
+    earlier: RunData | None,
 ) -> Calls:
     """What a call takes.
 
     Args:
+        a_request: ratings that a request will ask for on average.
         pilot: a run of the same judge at the same endpoint: it tells tokens, money and pace.
         earlier: a run of perhaps another judge: it tells tokens alone. Used where there is no pilot.
 
@@ -107,11 +114,11 @@ def calls_of(
     prices = _prices(config)
     # With auto concurrency and no cap nothing tells a pace; several judges, and addresses, work at the same time.
     doors = sum(len(judge.base_urls) for judge in judges_of(config)) if config.model else 1
-    seconds = None if config.rpm is None else 60 / config.rpm / config.samples_per_request / doors
+    seconds = None if config.rpm is None else 60 / config.rpm / a_request / doors
     run = pilot or earlier
     already = Already()
     if run is None:
-        prompt = _characters(dataset, prompts) / CHARACTERS_PER_TOKEN / config.samples_per_request
+        prompt = _characters(dataset, prompts) / CHARACTERS_PER_TOKEN / a_request
         source = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
         tokens: tuple[float, float | None] = (prompt, None)
         cost = None
@@ -121,7 +128,7 @@ def calls_of(
         if pilot is None:  # which paid a prompt for as many ratings as it asked for, and not as this run will
             requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
             shared = len(answers) / max(1, requests)
-            tokens = (tokens[0] * shared / max(1.0, min(shared, config.samples_per_request)), tokens[1])
+            tokens = (tokens[0] * shared / max(1.0, min(shared, a_request)), tokens[1])
         cost = _dollars(prices, tokens[0], tokens[1] or 0.0)
         if pilot is not None:
             spent = spent_before(pilot.fold, prices)

@@ -21,8 +21,8 @@ from robin_cli.model.records import Scale, shared_scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.registry import BASELINE, make_policy, policy_named
-from robin_cli.runner.opening import check_reach, prompts_of
+from robin_cli.policies.registry import BASELINE, chosen, make_policy, policy_named
+from robin_cli.runner.opening import check_reach, prompts_of, ratings_together
 from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
@@ -65,6 +65,18 @@ class _Prospect:
         """Whether the scheduler begins with variances of an earlier run."""
         return self.known[0].variances is not None
 
+    def setup(self, budget: int) -> Setup:
+        """What a policy is told of a run with ``budget``."""
+        config = self.config
+        return Setup(
+            arms=self.arms,
+            budget=budget,
+            scale=self.space.scales[0],
+            delta=config.delta,
+            mode=config.mode,
+            objective=config.objective,
+        )
+
     def policy(
         self,
         name: str,
@@ -77,21 +89,15 @@ class _Prospect:
         ``variances``: those it begins with, where it begins with any. ``groups``: the arms of each scale, where a part of all
         is simulated.
         """
-        config = self.config
         groups = self.space.by_scale() if groups is None else groups
-        setup = Setup(
-            arms=sum(len(arms) for _, arms in groups),
-            budget=budget,
-            scale=self.space.scales[0],
-            delta=config.delta,
-            mode=config.mode,
-            objective=config.objective,
-            variances=variances,
-        )
+        setup = self.setup(budget)
+        part = replace(setup, arms=sum(len(arms) for _, arms in groups), variances=variances)
         try:
-            return policy_by_scale(name, setup, variances if self.warm else None, groups)
+            choice = chosen(name, setup)  # by all of the arms, which have all of the budget
+            named = name if choice is None else choice.name
+            return policy_by_scale(named, part, variances if self.warm else None, groups)
         except InputError:
-            if config.budget is not None and budget >= config.budget:
+            if self.config.budget is not None and budget >= self.config.budget:
                 raise
             return None
 
@@ -139,18 +145,27 @@ def plan_of(
         )  # says what it needs
     known = _begun(_known(told_by, space), config, space, notify)
     prospect = _Prospect(config, space, known)
+    if pilot and run is not None and chosen(config.scheduler, prospect.setup(len(space))):
+        kept = run.manifest.settings["scheduler"]  # also when it is resumed with the whole budget
+        prospect = replace(prospect, config=replace(config, scheduler=kept))
     least = max(len(space), spent)
     target = None if for_error is None else _target(prospect, for_error, least)
     if config.budget is None and target is not None:
         prospect = replace(prospect, config=replace(config, budget=max(least, target["calls"])))
-    calls = calls_of(config, dataset, prompts, pilot=run if pilot else None, earlier=run)
+    scheduler = prospect.config.scheduler
+    choice = chosen(scheduler, prospect.setup(prospect.config.budget or least))
+    calls = calls_of(
+        config, dataset, prompts, a_request=_a_request(prospect, least), pilot=run if pilot else None, earlier=run
+    )
     return {
         "pairs": len(dataset.pairs),
         "attributes": list(prompts.attributes),
         "judges": list(config.model),
         "arms": len(space),
         "errors_are": "shares of the scale" if space.has_several_scales else "points",
-        "scheduler": config.scheduler,
+        "scheduler": scheduler if choice is None else choice.name,
+        "scheduler_asked": config.scheduler,
+        "scheduler_because": None if choice is None else choice.why,
         "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": spent},
         "variances_from": config.variances if prospect.warm else None,
         "ratings_vary_as": _vary_as(told_by, pilot, prompts.attributes),
@@ -337,6 +352,14 @@ def _warm_up(prospect: _Prospect) -> int:
     """Calls an arm before the scheduler adapts; 0 if it never does, or there is no telling."""
     policy = prospect.policy(prospect.config.scheduler, prospect.config.budget or 0, np.ones(prospect.arms))
     return 0 if policy is None or policy.evenly else policy.warm_up
+
+
+def _a_request(prospect: _Prospect, least: int) -> float:
+    """Ratings that a request asks for on average: a scheduler that looks at each rating asks for few at a time."""
+    budget = prospect.config.budget or least
+    policy = prospect.policy(prospect.config.scheduler, budget, np.ones(prospect.arms))
+    samples = prospect.config.samples_per_request
+    return float(samples) if policy is None else ratings_together(policy, budget / prospect.arms, samples)
 
 
 def _paper_bound(prospect: _Prospect, budget: int) -> dict[str, Any]:

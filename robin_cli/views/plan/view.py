@@ -42,6 +42,11 @@ def _head(plan: dict[str, Any]) -> list[str]:
     return [
         *([] if target is None else [_target(plan, target), ""]),
         f"{number_of(plan['budget'], 'call')} over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
+        *(
+            [f"--scheduler {plan['scheduler_asked']}: {plan['scheduler_because']}."]
+            if plan["scheduler_because"]
+            else []
+        ),
         f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
         f"Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
         f"How ratings vary: {plan['ratings_vary_as']}.",

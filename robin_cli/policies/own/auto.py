@@ -1,0 +1,37 @@
+"""Auto: ROBIN-HOOD where the budget leaves it enough after its warm-up, else the policy that adapts from the second call on."""
+
+from __future__ import annotations
+
+from robin_cli.policies.base import Choice, Policy, Setup
+from robin_cli.policies.own.robin_hood import RobinHood
+
+_WARM_UPS = 1.5
+"""Budgets from so many warm-ups on go to ROBIN-HOOD; below, most of its calls would be spread evenly."""
+
+
+class Auto(Policy):
+    """The default. It chooses among policies by the budget, once: a run keeps what it became when its budget is raised."""
+
+    __slots__ = ()
+    takes_prior = True
+
+    @classmethod
+    def stands_for(cls, setup: Setup) -> Choice:
+        """ROBIN-HOOD from 1.5 times its warm-up on, and in theory mode, which only it has; else two-priors.
+
+        Raises:
+            InputError: δ or a mode that ROBIN-HOOD refuses.
+        """
+        warm_up = RobinHood.of(setup).warm_up
+        if cls.theorem(setup.mode) is not None:
+            return Choice("robin-hood", f"--mode {setup.mode} is its own")
+        least = _WARM_UPS * warm_up
+        budget = f"the budget is {setup.budget / setup.arms:,.3g} calls a score"
+        if setup.budget >= least * setup.arms:
+            return Choice("robin-hood", f"{budget}, at least {_WARM_UPS:g} times its warm-up of {warm_up}")
+        return Choice("two-priors", f"{budget}, and robin-hood, whose warm-up is {warm_up}, pays from {least:g} up")
+
+    @classmethod
+    def theorem(cls, mode: str) -> int | None:
+        """That of ROBIN-HOOD."""
+        return RobinHood.theorem(mode)

@@ -1,0 +1,49 @@
+"""robin --scheduler auto: what it becomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import Setup
+from robin_cli.policies.own.robin_hood import RobinHood
+from robin_cli.policies.own.two_priors import TwoPriors
+from robin_cli.policies.registry import chosen, make_policy, policy_named
+
+
+def setup(budget: int, *, arms: int = 100, delta: float = 0.007, mode: str = "practice") -> Setup:
+    return Setup(arms, budget, Scale(0, 4), delta=delta, mode=mode)
+
+
+def test_is_robin_hood_from_one_and_a_half_of_its_warm_ups_on() -> None:
+    # ⌊4 ln(1/0.007)⌋ + 1 = 20 calls an arm
+    assert isinstance(make_policy("auto", setup(3000)), RobinHood)
+    assert isinstance(make_policy("auto", setup(2999)), TwoPriors)
+    # ⌊4 ln(1/0.5)⌋ + 1 = 3
+    assert isinstance(make_policy("auto", setup(450, delta=0.5)), RobinHood)
+    assert isinstance(make_policy("auto", setup(449, delta=0.5)), TwoPriors)
+
+
+def test_is_the_policy_itself_set_up_the_same() -> None:
+    assert make_policy("auto", setup(3000)) == make_policy("robin-hood", setup(3000))
+    assert make_policy("auto", setup(500)) == make_policy("two-priors", setup(500))
+
+
+def test_says_what_it_became_and_why() -> None:
+    few, many = chosen("auto", setup(500)), chosen("auto", setup(3000))
+    assert few is not None
+    assert few.name == "two-priors"
+    assert few.why == "the budget is 5 calls a score, and robin-hood, whose warm-up is 20, pays from 30 up"
+    assert many is not None
+    assert many.name == "robin-hood"
+    assert many.why == "the budget is 30 calls a score, at least 1.5 times its warm-up of 20"
+    assert chosen("uniform", setup(500)) is None
+
+
+def test_is_robin_hood_in_theory_mode_and_refuses_what_that_refuses() -> None:
+    assert isinstance(make_policy("auto", setup(10**6, mode="theory")), RobinHood)
+    with pytest.raises(InputError, match="theory mode needs"):
+        make_policy("auto", setup(3000, mode="theory"))
+    assert policy_named("auto").theorem("theory") == 2
+    assert policy_named("auto").theorem("practice") is None

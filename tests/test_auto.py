@@ -1,0 +1,114 @@
+"""robin judge without a --scheduler: what it takes, says, and keeps to."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.conftest import REPLAY_MODEL, ROOT, robin, write_pairs
+
+POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
+
+
+def judging(url: str, budget: int, *more: str) -> list[str]:
+    judge = ("--base-url", url, "--model", REPLAY_MODEL, "--seed", "1")
+    return ["judge", "pairs.jsonl", "-a", "helpfulness", "--budget", str(budget), "--run", "r", *judge, *more]
+
+
+def scheduler_of(run: Path) -> str:
+    return str(json.loads((run / "manifest.json").read_text())["settings"]["scheduler"])
+
+
+def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: str) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 40)
+
+    done = robin(*judging(replay_url, 320), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("--scheduler auto: two-priors; the budget is 8 calls a score, and robin-hood, whose") == 1
+    assert scheduler_of(tmp_path / "r") == "two-priors"
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    assert scores["n"].sum() == 320
+    assert scores["n"].max() >= 2 * scores["n"].min()  # an even spread gives each 8
+
+
+def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, replay_url: str) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 20)
+    first = robin(*judging(replay_url, 100), cwd=tmp_path)
+
+    again = robin(*judging(replay_url, 800), cwd=tmp_path)
+    other = robin(*judging(replay_url, 900, "--scheduler", "uniform"), cwd=tmp_path)
+    resumed = robin("resume", "r", "--budget", "1000", cwd=tmp_path)
+
+    assert [first.returncode, again.returncode, resumed.returncode] == [0, 0, 0]
+    assert "--scheduler auto: two-priors, as the run has it" in again.stderr
+    assert other.returncode == 2
+    assert "scheduler: the run has two-priors, now uniform" in other.stderr
+    assert scheduler_of(tmp_path / "r") == "two-priors"
+
+
+def test_is_robin_hood_where_the_budget_is_large(tmp_path: Path, replay_url: str) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 10)
+
+    done = robin(*judging(replay_url, 300), cwd=tmp_path)
+    quiet = robin(*judging(replay_url, 300, "--quiet", "--run", "q"), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert (
+        "--scheduler auto: robin-hood; the budget is 30 calls a score, at least 1.5 times its warm-up of 20"
+        in done.stderr
+    )
+    assert scheduler_of(tmp_path / "r") == scheduler_of(tmp_path / "q") == "robin-hood"
+    assert quiet.stderr == ""
+    assert "robin-hood" not in robin("status", "r", cwd=tmp_path).stderr
+
+
+def test_plans_what_it_will_do(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 200)
+    asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget")
+
+    shown = robin(*asked, "2000", cwd=tmp_path).stdout
+    few, many = (json.loads(robin(*asked, budget, "--json", cwd=tmp_path).stdout) for budget in ("2000", "6000"))
+
+    assert "10.0 each on average, by two-priors." in shown
+    assert "--scheduler auto: the budget is 10 calls a score, and robin-hood" in " ".join(shown.split())
+    assert (few["scheduler"], few["scheduler_asked"]) == ("two-priors", "auto")
+    assert (many["scheduler"], many["scheduler_asked"]) == ("robin-hood", "auto")
+    here = next(row for row in few["forecast"] if row["budget"] == 2000)
+    assert here["worst_error"] < 0.95 * here["even_worst_error"]  # robin-hood would spread these evenly
+
+
+@pytest.mark.slow
+def test_gains_over_an_even_spread_at_every_budget(tmp_path: Path) -> None:
+    budgets = ",".join(str(calls * 200) for calls in (5, 10, 20, 50))
+    kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "200", "--runs", "40")
+
+    done = robin("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto", *kind, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    error = {
+        (row["scheduler"], int(row["budget"]) // 200): float(row["wce_mean"])
+        for row in csv.DictReader(io.StringIO(done.stdout))
+    }
+    gain = {calls: error["auto", calls] / error["uniform", calls] for calls in (5, 10, 20, 50)}
+    assert all(gain[calls] <= most for calls, most in {5: 0.92, 10: 0.85, 20: 0.80, 50: 0.75}.items()), gain
+
+
+def test_says_where_several_ratings_a_request_are_hardly_had(tmp_path: Path, replay_url: str) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 10)
+    asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget", "50", "--json")
+
+    done = robin(*judging(replay_url, 50, "--samples-per-request", "5"), cwd=tmp_path)
+    one, five = (
+        json.loads(robin(*asked, "--samples-per-request", n, cwd=tmp_path).stdout)["prompt_tokens"] for n in ("1", "5")
+    )
+
+    assert "so a request will ask for about 1.0 ratings, and each pays the prompt; --scheduler uniform asks for 5" in (
+        " ".join(done.stderr.split())
+    )
+    assert five == one
