@@ -3,6 +3,11 @@
 The paper's allocation lemma claims n_i ≥ ⌊λ_i B⌋ for ROBIN (λ_i = σ_i²/Σσ²). Greedy choice by σ_i²/n_i is Adams' method of
 apportionment, for which that fails; what holds is n_i ≥ λ_i (B − K), and for ROBIN-HOOD, while σ² ≤ V̄ ≤ 3σ²,
 n_i ≥ λ_i (B − K t0)/3. So B − K stands here where Theorem 1 has B, and B − K t0 where Theorem 2 has B.
+
+Both theorems take ratings for sub-Gaussian with their variance for the proxy. Ratings on a scale are sub-Gaussian, but with a
+larger proxy: one that is 0 but for a rare 4 has a small variance and a long tail. Simulated at δ = 0.05, ROBIN's bound was
+exceeded in 87 % of 150 runs on a pool of rare flips at 10 calls an arm, and in 13 to 32 % on three other pools. The error bound
+of :mod:`robin_cli.analysis.intervals` assumes nothing of the kind.
 """
 
 from __future__ import annotations
@@ -11,8 +16,11 @@ import math
 
 from robin_cli.model.arms import FloatArray
 
-ROBIN_ASSUMES = "known variances, sub-Gaussian ratings with these variances (Theorem 1, with B − K for B)"
-ROBIN_HOOD_ASSUMES = "Gaussian ratings, and V̄ within [σ², 3σ²] after the warm-up (Theorem 2, with B − K·t0 for B)"
+_NOT_MET = "; pairs that flip rarely are not so, and may exceed it"
+ROBIN_ASSUMES = f"known variances, sub-Gaussian ratings with these variances (Theorem 1, with B − K for B){_NOT_MET}"
+ROBIN_HOOD_ASSUMES = (
+    f"Gaussian ratings, and V̄ within [σ², 3σ²] after the warm-up (Theorem 2, with B − K·t0 for B){_NOT_MET}"
+)
 
 
 def robin_bound(variances: FloatArray, budget: int, delta: float) -> float:

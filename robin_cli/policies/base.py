@@ -165,7 +165,9 @@ def urgency(variance: Number, calls: Number, objective: str) -> Number:
     """What one more call would do for an arm of this variance.
 
     ``worst-case`` (the paper's): σ²/n, the error variance that it would reduce; greedy choice makes the largest error small.
-    ``mean-error``: σ²/n − σ²/(n+1) = σ²/(n(n+1)), the gain in Σ σ_i²/n_i; greedy choice gives Neyman's allocation, n ∝ σ.
+    ``mean-error``: σ²/n − σ²/(n+1) = σ²/(n(n+1)), the gain in Σ σ_i²/n_i; greedy choice gives Neyman's allocation, n ∝ σ,
+    which minimises the error of the average over all arms, and their mean squared error. The average of the absolute errors
+    would want n ∝ σ^(2/3).
     """
     share = variance / calls
     return share if objective == "worst-case" else share / (calls + 1.0)

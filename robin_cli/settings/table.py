@@ -173,7 +173,7 @@ class Settings:
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
     objective: Literal["worst-case", "mean-error"] = _spend(
-        "What is made small: worst-case (the largest error) or mean-error.",
+        "What is made small: worst-case (the largest error) or mean-error (that of the average).",
         "worst-case", always=True, note="Mean-error is for those who report averages.")
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")

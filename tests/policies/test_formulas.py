@@ -180,7 +180,7 @@ def two_fits(arms: list[list[int]], evidence: float, even: float) -> tuple[float
     g = (float(squares @ squares) + evidence * even) / (freedom + evidence)
     g = max(g, 0.001 * even)
     scatter = np.mean([(len(each) - 1) * (each.var(ddof=1) / g - 1) ** 2 for each in several])
-    cv_squared = max(0.0, scatter - 2) / max(1.0, freedom / len(several))
+    cv_squared = max(0.0, scatter - 2) / (max(1.0, freedom / len(several)) + 2)
     return g, max(0.0, 1 - cv_squared) * freedom / (freedom + evidence)
 
 
@@ -213,16 +213,16 @@ def test_two_priors_fits_each_of_several_runs_by_itself() -> None:
 def test_two_priors_tells_arms_that_are_alike_from_arms_that_are_not() -> None:
     rng = np.random.default_rng(3)
 
-    def alike(cv: float) -> float:
-        true = rng.gamma(1 / cv**2, cv**2, 20_000) if cv else np.ones(20_000)
-        x = rng.normal(0.0, np.sqrt(true)[:, None], (20_000, 40))
-        policy = TwoPriors(0, 4).fitted(np.full(20_000, 40.0), x.sum(axis=1), (x * x).sum(axis=1))
+    def alike(cv: float, n: int) -> float:
+        true = rng.gamma(1 / cv**2, cv**2, 100_000) if cv else np.ones(100_000)
+        x = rng.normal(0.0, np.sqrt(true)[:, None], (100_000, n))
+        policy = TwoPriors(0, 4).fitted(np.full(100_000, float(n)), x.sum(axis=1), (x * x).sum(axis=1))
         return float(cast("float", policy.alike))
 
-    assert alike(0.0) == pytest.approx(1.0, abs=0.02)
-    # h = 1 − CV², with what the square of a noisy s² adds to CV² at n = 40: (1 + CV²) 2/39
-    assert alike(0.5) == pytest.approx(1 - 0.25 * (1 + 2 / 39), abs=0.04)
-    assert alike(1.5) == 0.0
+    for n in (3, 40):
+        assert alike(0.0, n) == pytest.approx(1.0, abs=0.02)
+        assert alike(0.5, n) == pytest.approx(1 - 0.5**2, abs=0.03)
+        assert alike(1.5, n) == 0.0
 
 
 @pytest.mark.parametrize("name", ["dirichlet", "two-priors"])

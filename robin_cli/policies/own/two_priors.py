@@ -26,8 +26,8 @@ class TwoPriors(Estimating):
 
     Where the arms' variances are alike, the differences seen are mostly noise. So the mean is pulled toward g, by
     h = max(0, 1 − CV²), CV the coefficient of variation of the true variances over the arms; it is estimated from how much
-    more the s_i² scatter than equal variances would let them: CV² = max(0, T − 2) / mean(n_i − 1), T the mean of
-    (n_i − 1)(s_i²/g − 1)², which is 2 for equal variances and Gaussian ratings.
+    more the s_i² scatter than equal variances would let them: CV² = max(0, T − 2) / (mean(n_i − 1) + 2), T the mean of
+    (n_i − 1)(s_i²/g − 1)², whose expectation for Gaussian ratings is 2 (1 + CV²) + mean(n_i − 1) CV².
 
     One rating an arm to begin with, no δ, any integer scale; no arm starves, since no estimate is 0 and every call lowers
     the arm's priority. docs/schedulers.md has what was tried and how it compares. The χ² quantile is Wilson and Hilferty's,
@@ -76,7 +76,7 @@ class TwoPriors(Estimating):
         ratio = squares / np.maximum(freedom, 1.0) / pooled[..., None]
         varied = np.maximum((freedom > 0).sum(axis=-1), 1)
         scatter = (freedom * (ratio - 1.0) ** 2).sum(axis=-1) / varied
-        cv_squared = np.maximum(0.0, scatter - 2.0) / np.maximum(freedom.sum(axis=-1) / varied, 1.0)
+        cv_squared = np.maximum(0.0, scatter - 2.0) / (np.maximum(freedom.sum(axis=-1) / varied, 1.0) + 2.0)
         alike = np.where(
             known, np.maximum(0.0, 1.0 - cv_squared) * np.maximum(seen, 1.0) / (np.maximum(seen, 1.0) + e), 0.0
         )
