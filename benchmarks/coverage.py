@@ -1,64 +1,225 @@
-"""Do the intervals hold? Simulated coverage on a pool of recorded ratings, over all pairs and many runs.
+"""Do the intervals hold, and how wide are they? Simulated on pools of recorded ratings, over all pairs and many runs.
 
-    python benchmarks/coverage.py
+    python -m benchmarks.coverage [POOL…] [--pairs 300] [--runs 4]
 
-A run of each scheduler stops at its budget; an interval covers if the pair's true mean (of its recorded ratings) lies in
-it. "ever missed" looks at the same runs at ten budgets on the way: the share of pairs whose interval missed at any of them.
+An interval covers if the pair's true mean (of its recorded ratings) lies in it. Widths are told over 2 · 1.96 σ/√n, which who
+knew σ and the normal distribution would need. Errors are standard errors over the sets of ratings (a judge and an attribute).
 """
 
 from __future__ import annotations
 
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robin_cli.analysis.intervals import mean_intervals
+from robin_cli.analysis.intervals import Part, mean_intervals, sum_intervals
+from robin_cli.analysis.moderated import likely_intervals, likely_worst_error, moderated
 from robin_cli.datasets.pools import load_pools
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 
-POOL = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
-SETS = ("gpt-4.1-nano/helpfulness", "llama-3-1-8b/verbosity")
-PAIRS, RUNS, CALLS = 400, 10, 50
-SCALE = Scale(0, 4)
+POOLS = sorted((Path(__file__).parent.parent / "configs" / "pools").glob("*.parquet"))
+SIZES = (3, 5, 10, 20, 50, 100)
+SCHEDULERS = ("uniform", "robin-hood", "two-priors", "auto")
+EPSILON = 1e-9
 
 
-def one_run(name: str, ratings: list[list[int]], rng: np.random.Generator) -> tuple[float, float, float]:
-    """Coverage at the end, share ever missed, mean width at the end."""
-    arms = Arms(len(ratings))
-    policy = make_policy(name, Setup(len(ratings), CALLS * len(ratings), SCALE))
-    scheduler = HeapScheduler(arms, policy)
-    counts = np.zeros((len(ratings), SCALE.levels), dtype=np.int64)
-    means = np.array([np.mean(each) for each in ratings])
-    ever = np.zeros(len(ratings), dtype=bool)
-    low = high = means
-    for call in range(1, CALLS * len(ratings) + 1):
-        ticket = scheduler.ask()
-        assert isinstance(ticket, Ticket)  # noqa: S101  # no arm can be retired here
-        arm = ticket.arm
-        rating = ratings[arm][rng.integers(len(ratings[arm]))]
-        counts[arm, rating] += 1
-        scheduler.tell(ticket, (rating,))
-        if call % (CALLS * len(ratings) // 10) == 0:
-            low, high = mean_intervals(counts, SCALE.low, SCALE.high)
-            ever |= (means < low - 1e-9) | (means > high + 1e-9)
-    covered = (low - 1e-9 <= means) & (means <= high + 1e-9)
-    return float(covered.mean()), float(ever.mean()), float((high - low).mean())
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A set of ratings: shares of each level for each pair, shape (pairs, levels)."""
+
+    name: str
+    scale: Scale
+    shares: FloatArray
+
+    @property
+    def levels(self) -> FloatArray:
+        return np.arange(self.scale.low, self.scale.high + 1, dtype=np.float64)
+
+    @property
+    def means(self) -> FloatArray:
+        return np.asarray(self.shares @ self.levels)
+
+    @property
+    def deviations(self) -> FloatArray:
+        return np.sqrt(np.maximum(self.shares @ self.levels**2 - self.means**2, 0.0))
+
+    @property
+    def space(self) -> ArmSpace:
+        return ArmSpace([str(k) for k in range(len(self.shares))], ["a"], ["j"], [self.scale])
+
+
+def sets_of(paths: Sequence[Path], pairs: int) -> list[Rated]:
+    """Every set of every pool, its first pairs."""
+    found = []
+    for path in paths:
+        for pool in load_pools(path).values():
+            every = np.concatenate(pool.ratings)
+            scale = Scale(min(int(every.min()), 1), max(int(every.max()), 4))
+            ratings = pool.ratings[:pairs]
+            counts = [np.bincount(each - scale.low, minlength=scale.levels) / len(each) for each in ratings]
+            found.append(Rated(f"{path.stem}:{pool.name}", scale, np.array(counts)))
+    return found
+
+
+def normal_widths(rated: Rated, n: FloatArray | float) -> FloatArray:
+    return np.asarray(2 * 1.96 * rated.deviations / np.sqrt(n))
+
+
+def covers(low: FloatArray, high: FloatArray, truth: FloatArray) -> NDArray[np.bool_]:
+    return (low - EPSILON <= truth) & (truth <= high + EPSILON)
+
+
+def likely(rated: Rated, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+    n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
+    space = rated.space
+    return likely_intervals(space, n, total, moderated(space, n, total, total_sq), alpha=0.05)
+
+
+def told(values: Sequence[float], digits: int = 2) -> str:
+    each = np.array(values)
+    error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
+    return f"{each.mean():.{digits}f} ± {error:.{digits}f}"
+
+
+def at_fixed_sizes(sets: Sequence[Rated], rng: np.random.Generator) -> None:
+    """Each pair rated equally often, and each interval by itself."""
+    print("\nEach pair rated n times: width, coverage (mean, smallest set), microseconds an interval")
+    for size in SIZES:
+        rows: dict[str, list[tuple[float, float, float]]] = {"guaranteed": [], "likely": []}
+        for rated in sets:
+            counts = rng.multinomial(size, rated.shares)
+            for kind, found in rows.items():
+                began = time.perf_counter()
+                low, high = (
+                    likely(rated, counts)
+                    if kind == "likely"
+                    else mean_intervals(counts, rated.scale.low, rated.scale.high)
+                )
+                took = (time.perf_counter() - began) / len(counts) * 1e6
+                width = (high - low).mean() / normal_widths(rated, size).mean()
+                found.append((width, covers(low, high, rated.means).mean(), took))
+        for kind, found in rows.items():
+            width, covered, took = np.array(found).T
+            held = f"{100 * covered.mean():.1f} % ({100 * covered.min():.1f} %)"
+            print(f"n {size:4}  {kind:10}  {told(width)}  {held}  {took.mean():.0f}")
+
+
+def of_two(sets: Sequence[Rated], rng: np.random.Generator) -> None:
+    """Two judges of the same pairs: their mean, and their difference."""
+    alike = [(a, b) for a, b in combinations(sets, 2) if a.scale == b.scale and len(a.shares) == len(b.shares)]
+    chosen = [alike[k] for k in rng.permutation(len(alike))[:8]]
+    print(
+        "\nTwo judges, n ratings each: width over that of two intervals (95 % of both), coverage, microseconds a pair"
+    )
+    for size in SIZES[:-1]:
+        for kind, weights in (("panel", (0.5, 0.5)), ("difference", (-1.0, 1.0))):
+            ratios, covered, took = [], [], []
+            for pair in chosen:
+                counts = [rng.multinomial(size, each.shares) for each in pair]
+                low, high = pair[0].scale.low, pair[0].scale.high
+                began = time.perf_counter()
+                below, above = sum_intervals(
+                    [Part(each, low, high, weight) for each, weight in zip(counts, weights, strict=True)]
+                )
+                took.append((time.perf_counter() - began) / len(below) * 1e6)
+                apart = [mean_intervals(each, low, high, alpha=0.025) for each in counts]
+                summed = sum(abs(w) * (b - a).mean() for w, (a, b) in zip(weights, apart, strict=True))
+                truth = weights[0] * pair[0].means + weights[1] * pair[1].means
+                ratios.append((above - below).mean() / summed)
+                covered.append(covers(below, above, truth).mean())
+            print(f"n {size:4}  {kind:10}  {told(ratios)}  {100 * min(covered):.1f} %  {np.mean(took):.0f}")
+
+
+def played(name: str, rated: Rated, looks: Sequence[int], rng: np.random.Generator) -> Iterator[IntArray]:
+    """How often each pair got each rating, after so many calls a pair."""
+    pairs = len(rated.shares)
+    arms, counts = Arms(pairs), np.zeros(rated.shares.shape, dtype=np.int64)
+    scheduler = HeapScheduler(arms, make_policy(name, Setup(pairs, looks[-1] * pairs, rated.scale)))
+    ends = np.cumsum(rated.shares, axis=1)
+    call = 0
+    for look in looks:
+        for uniform in rng.random(look * pairs - call):
+            ticket = scheduler.ask()
+            assert isinstance(ticket, Ticket)  # noqa: S101  # no arm can be retired here
+            place = min(int(np.searchsorted(ends[ticket.arm], uniform, side="right")), rated.scale.levels - 1)
+            counts[ticket.arm, place] += 1
+            scheduler.tell(ticket, (rated.scale.low + place,))
+        call = look * pairs
+        yield counts.copy()
+
+
+def while_adapting(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -> None:
+    """Schedulers that look at the ratings; auto with each budget for itself."""
+    print(
+        "\nUnder a scheduler: guaranteed: coverage (smallest set), ever missed at any look up to there; likely: coverage"
+    )
+    print("(smallest set), width; worst-error estimate over the truth (least and most of a set)")
+    for name in SCHEDULERS:
+        cells: dict[int, list[list[float]]] = {size: [] for size in SIZES}
+        for rated in sets:
+            sums = np.zeros((len(SIZES), 6))
+            for _ in range(runs):
+                if name == "auto":
+                    every = [next(played(name, rated, (size,), rng)) for size in SIZES]
+                else:
+                    every = list(played(name, rated, SIZES, rng))
+                ever = np.zeros(len(rated.shares), dtype=bool)
+                for row, counts in enumerate(every):
+                    sums[row] += _looked(rated, counts, ever, anew=name == "auto")
+            for row, size in enumerate(SIZES):
+                cells[size].append([*(sums[row, :4] / runs), sums[row, 4] / sums[row, 5]])
+        for size, found in cells.items():
+            covered, ever_missed, likely_covered, width, ratio = np.array(found).T
+            held = f"{100 * covered.mean():.2f} % ({100 * covered.min():.1f} %), {100 * ever_missed.mean():.2f} %"
+            print(
+                f"{name:11} {size:4}  {held}  "
+                f"{100 * likely_covered.mean():.1f} % ({100 * likely_covered.min():.1f} %), {told(width)}  "
+                f"{ratio.min():.2f} to {ratio.max():.2f}",
+                flush=True,
+            )
+
+
+def _looked(rated: Rated, counts: IntArray, ever: NDArray[np.bool_], *, anew: bool) -> FloatArray:
+    """Of the guaranteed interval coverage and missed so far, of the likely one coverage and width; worst error told, and true."""
+    low, high = mean_intervals(counts, rated.scale.low, rated.scale.high)
+    covered = covers(low, high, rated.means)
+    if anew:
+        ever[:] = False
+    ever |= ~covered
+    n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
+    likely_low, likely_high = likely(rated, counts)
+    width = (likely_high - likely_low).mean() / normal_widths(rated, n.astype(np.float64)).mean()
+    estimate = likely_worst_error(rated.space, np.ones(len(n), dtype=bool), n, total, total_sq)
+    true = np.abs(total / n - rated.means).max()
+    likely_covered = covers(likely_low, likely_high, rated.means).mean()
+    return np.array([covered.mean(), ever.mean(), likely_covered, width, estimate, true])
 
 
 def main() -> None:
-    """Print the table."""
-    pools = load_pools(POOL)
-    print(f"simulated: {PAIRS} pairs, {RUNS} runs each, {CALLS} calls a pair; nominal 95 %; width in points of 0-4")
-    for name in SETS:
-        ratings = [each.tolist() for each in pools[name].ratings[:PAIRS]]
-        for scheduler in ("uniform", "robin-hood", "two-priors"):
-            found = np.array([one_run(scheduler, ratings, np.random.default_rng([3, run])) for run in range(RUNS)])
-            covered, ever, width = found.mean(axis=0)
-            print(f"{name:26} {scheduler:11} covered {covered:.4f}  ever missed {ever:.4f}  mean width {width:.2f}")
+    """Print the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pools", nargs="*", type=Path, default=POOLS)
+    parser.add_argument("--pairs", type=int, default=300)
+    parser.add_argument("--runs", type=int, default=4)
+    asked = parser.parse_args()
+    sets = sets_of(asked.pools, asked.pairs)
+    print(
+        f"simulated: {len(sets)} sets of ratings, {asked.pairs} pairs each; nominal 95 %; ± standard errors over sets"
+    )
+    at_fixed_sizes(sets, np.random.default_rng(1))
+    of_two(sets, np.random.default_rng(2))
+    while_adapting(sets, asked.runs, np.random.default_rng(3))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ W⁺(m), W⁻(m) over a fixed grid of stakes. By Ville's inequality either passe
 α/2. The interval is the m at which neither did. W⁺ falls and W⁻ rises in m, so each end is one root.
 
 Products of such averages over several arms are martingales at their true means, too, whatever the order in which the arms
-are asked. So a sum of means M = Σ w_j m_j is at least the smallest one that some m_1, m_2, … make with Π W_j⁺(m_j) < 2/α.
+are asked; a part of each arm's money is kept there, so that a lost bet on one costs no more than the rest. So a sum of means
+M = Σ w_j m_j is at least the smallest one that some m_1, m_2, … make with Π W_j⁺(m_j) < 2/α.
 ln W⁺ is convex in m, so this is a convex problem, and by weak duality every λ ≥ 0 gives a bound that holds,
     M ≥ Σ_j min_m (w_j m + λ ln W_j⁺(m)) − λ ln(2/α),
 of which the largest over a grid of λ is taken. For differences and panels it is far above the sum of the arms' own bounds.
@@ -55,6 +56,9 @@ _AT_A_TIME = 2**15
 _BELOW = np.linspace(2.2, 0.0, 32)
 _ABOVE = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
 _NEAREST = 1e-6
+
+_KEPT = 0.15
+"""The part of the money that is not bet where arms are bet on together: who has lost all on one could win nothing by others."""
 
 
 def mean_intervals(
@@ -191,10 +195,10 @@ def _minima(counts: FloatArray, levels: FloatArray, weight: float, multipliers: 
 
 
 def _tangents(counts: FloatArray, levels: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln W⁺(m) and its derivative, of the shape of ``m``, for ``counts`` of every m."""
+    """ln W⁺(m) with what is kept, and its derivative, of the shape of ``m``, for ``counts`` of every m."""
     at = m.reshape(-1, 1)
-    log_money = _log_money(counts, levels, at[:, 0])
-    log_wealth = np.logaddexp.reduce(log_money)
+    log_money = _log_money(counts, levels, at[:, 0]) + np.log1p(-_KEPT)
+    log_wealth = np.logaddexp(np.logaddexp.reduce(log_money), np.log(_KEPT))
     steepness = [
         np.einsum("kl,kl->k", counts, stake * levels / (at * ((1.0 - stake) * at + stake * levels)))
         for stake in _STAKES

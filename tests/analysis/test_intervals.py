@@ -103,9 +103,12 @@ def test_gives_the_means_that_no_bet_has_won_against(bottom: int, top: int, alph
 def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alpha: float) -> float:
     """The smallest sum of two means, shares of the scale, against which the product of the bets has not come to 2/α."""
 
+    def kept(ratings: list[float], m: float) -> float:  # with the part of the money that is not bet
+        return 0.15 + 0.85 * wealth(ratings, m)
+
     def other(m: float) -> float:  # the smallest mean of b that goes with the mean m of a
         def left(mean: float) -> float:
-            return math.log(wealth(a, m)) + math.log(wealth(b, mean)) - math.log(2 / alpha)
+            return math.log(kept(a, m)) + math.log(kept(b, mean)) - math.log(2 / alpha)
 
         return 2.0 if left(1.0) > 0 else 0.0 if left(1e-9) < 0 else float(optimize.brentq(left, 1e-9, 1.0))
 
@@ -133,9 +136,10 @@ def test_a_sum_of_means_is_held_by_the_product_of_the_bets(first: int, second: i
     assert highest - 0.004 <= high <= highest + 0.01 * (highest - lowest)
 
 
-def test_a_sum_of_one_mean_is_that_mean() -> None:
-    low, high = sum_intervals([Part(counted(SEQUENCES), 1, 5, 1.0)])
-    exact_low, exact_high = mean_intervals(counted(SEQUENCES), 1, 5)
+def test_a_sum_of_one_mean_is_that_mean_but_for_what_is_kept() -> None:
+    low, high = sum_intervals([Part(counted(SEQUENCES), 1, 5, 1.0)], alpha=0.1)
+    # 0.15 + 0.85 W < 2/0.1 where W < 2/α for this α
+    exact_low, exact_high = mean_intervals(counted(SEQUENCES), 1, 5, alpha=2 * 0.85 / (2 / 0.1 - 0.15))
     assert np.all((exact_low - 0.01 * (exact_high - exact_low) <= low) & (low <= exact_low + 1e-6))
     assert np.all((exact_high - 1e-6 <= high) & (high <= exact_high + 0.01 * (exact_high - exact_low)))
 
@@ -158,11 +162,11 @@ def test_a_sum_over_many_arms_is_that_of_each() -> None:
 def test_products_are_much_narrower_than_sums_of_intervals() -> None:
     rng = np.random.default_rng(3)
     p, q = (rng.dirichlet(np.full(5, 0.5), 200) for _ in range(2))
-    for calls in (5, 20):
-        a, b = rng.multinomial(calls, p), rng.multinomial(calls, q)
+    for few, many, most in ((5, 5, 0.82), (20, 20, 0.82), (20, 100, 0.9)):
+        a, b = rng.multinomial(few, p), rng.multinomial(many, q)
         low, high = sum_intervals([Part(a, 0, 4, -1.0), Part(b, 0, 4, 1.0)])
         (low_a, high_a), (low_b, high_b) = (mean_intervals(each, 0, 4, alpha=0.025) for each in (a, b))
-        assert (high - low).mean() < 0.82 * (high_a - low_a + high_b - low_b).mean()
+        assert (high - low).mean() < most * (high_a - low_a + high_b - low_b).mean()
 
 
 def test_holds_with_95_percent_if_nothing_else_is_said() -> None:
