@@ -196,6 +196,7 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
     if fitted.left_out:
         names = ", ".join(map(one_line, fitted.left_out))
         notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
+    notes.append("95 % intervals: likely, on average over the pairs; guaranteed, for each of them")
     pairs = fitted.columns[0]
     if any(cell.endswith(f"#{number}") for cell, number in zip(pairs.cells, pairs.numbers or (), strict=True)):
         notes.append("#N: the Nth pair of the data, where ids look the same")

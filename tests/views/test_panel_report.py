@@ -59,7 +59,7 @@ def test_says_the_same_in_the_tile_and_below_the_picture(panel: Path) -> None:
 
     tiles = {name: value for name, value, _ in page.headline}
     says = {picture.title: picture.says for picture in page.pictures}
-    assert f"At the end {tiles['largest standard error']} against" in says["Largest standard error"]
+    assert page.facts["About this run"]["worst error, likely"].startswith(f"{tiles['worst error, likely']}: ")
     assert f"At the end {tiles['error bound'].removeprefix('± ')} against" in says["Guaranteed bound"]
 
 

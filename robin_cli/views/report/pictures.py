@@ -123,7 +123,7 @@ def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, 
         both = ~(np.isnan(x) | np.isnan(y))
         width = scale.high - scale.low
         spread = np.random.default_rng(0).uniform(-jitter * width, jitter * width, int(both.sum()))
-        margin = 0.01 * width + jitter * width
+        margin = 0.03 * width + jitter * width
         low = min(scale.low, x[both].min(initial=scale.low)) - margin
         high = max(scale.high, x[both].max(initial=scale.high)) + margin
         ends = (scale.low - margin, scale.high + margin)

@@ -51,7 +51,7 @@
   function written(value, kind) {
     if (value === null || value === "") return "–";
     if (kind === "score") return value.toFixed(2);
-    if (kind === "range") return value.map((end) => end.toFixed(2)).join(" – ");
+    if (kind === "range") return value.map((end) => end.toFixed(2)).join(value[0] < 0 ? " to " : " – ");
     if (kind === "difference") return (value > 0 ? "+" : "") + value.toFixed(2);
     return typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: 2 }) : value;
   }
@@ -107,9 +107,8 @@
     title.textContent = `${names.map((name) => `${name} ${written(value(name), data.columns[position[name]].kind)}`).join(", ")}` +
       ` on the scale from ${low} to ${high}`;
     made.append(title, drawn("line", { x1: "0%", x2: "100%", y1: 8, y2: 8 }));
-    for (const end of low < 0 && high > 0 ? [low, 0, high] : [low, high]) {
-      made.append(drawn("line", { x1: at(end), x2: at(end), y1: 4, y2: 12 }));
-    }
+    for (const end of [low, high]) made.append(drawn("line", { x1: at(end), x2: at(end), y1: 4, y2: 12 }));
+    if (low < 0 && high > 0) made.append(drawn("line", { x1: at(0), x2: at(0), y1: 0, y2: 16 }, "zero"));
     for (const mark of ["thin", "thick"]) {
       const ends = value(data.bar[mark]);
       if (ends) made.append(drawn("line", { x1: at(ends[0]), x2: at(ends[1]), y1: 8, y2: 8 }, mark));
