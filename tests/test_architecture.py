@@ -99,7 +99,7 @@ ONLY = {
         "analysis/agreement.py",
         "analysis/forecast.py",
         "analysis/rating_model.py",
-        "analysis/bounds.py",
+        "analysis/moderated.py",
     },
     "matplotlib": {"views/curves.py", "views/report/pictures.py"},
     "pyarrow": {
