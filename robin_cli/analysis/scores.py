@@ -15,7 +15,7 @@ from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, lik
 from robin_cli.analysis.panel import panel_score
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.errors import InputError
-from robin_cli.model.space import Coordinates
+from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.reader import RunData
 
@@ -168,6 +168,12 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
     }
     facets = _told_apart([f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges])
     return Scores(columns, np.arange(len(space)), facets, arms.retired_mask, bound)
+
+
+def likely_widths(scores: Scores, space: ArmSpace) -> FloatArray:
+    """How wide each likely interval is, as a share of its scale; inf where there is none. Shape (rows,)."""
+    low, high = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("likely_low", "likely_high"))
+    return np.nan_to_num((high - low) / space.units[scores.arm], nan=np.inf)
 
 
 def rated_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:

@@ -231,7 +231,7 @@ class Settings:
     with_text: bool = _out("Add prompt and response.", default=False, example="true")
     wide: bool = _out("A row a pair, each attribute in columns of its own.", default=False, example="true")
     sort: Literal["width", "score", "variance", "data"] = _out(
-        "What the table shows first: the largest width (of the interval), score or variance; or data.",
+        "What the table shows first: the largest width (of the likely interval), score or variance; or data.",
         "width", metavar="ORDER")
     top: int = _out("Rows of the table.", 60, check=_within(1, None, "a number of rows, at least 1"))
     raw: bool = _out(

@@ -23,7 +23,7 @@ from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.runner.session import Session
 from robin_cli.views.fitting import told_apart
-from robin_cli.views.text import cost, dollars, duration, error_text, one_line
+from robin_cli.views.text import WORST, cost, dollars, duration, error_text, one_line
 
 REFRESH_HZ = 2
 """Each refresh takes about 4 ms of one core."""
@@ -155,7 +155,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
     elif math.isnan(standing.worst_error):
         worst = "–"
     else:
-        worst = f"about {error_text(standing.worst_error, as_share=session.space.has_several_scales)} (estimated)"
+        worst = f"about {error_text(standing.worst_error, as_share=session.space.has_several_scales)}"
     return [
         ("spent", number_of(budget.spent, "call")),
         ("phase", phase(session)),
@@ -163,7 +163,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("in flight", f"{stats.in_flight}"),
         ("tokens", f"{total.prompt_tokens:,} in, {total.completion_tokens:,} out"),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
-        ("worst error", worst),
+        (WORST, worst),
         ("no rating", counted(unparsed) or "none"),
         ("failed calls", counted(failed) or "none"),
         ("given up", f"{int(session.arms.retired_mask.sum()):,}"),

@@ -17,7 +17,7 @@ from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, phase, standing_of
 from robin_cli.views.messages import Messages, lines_now_and_then
-from robin_cli.views.text import cost, dollars, duration, error_text
+from robin_cli.views.text import WORST, cost, dollars, duration, error_text
 
 _NARROWEST = 20
 _ECHO = 5
@@ -80,7 +80,7 @@ def progress_line(session: Session, pace: Pace) -> str:
         parts.append(cost(total.cost_usd, complete=total.complete) + of)
     worst = standing_of(session).worst_error
     if not math.isnan(worst):
-        parts.append(f"worst error about {error_text(worst, as_share=session.space.has_several_scales)}")
+        parts.append(f"{WORST}: about {error_text(worst, as_share=session.space.has_several_scales)}")
     troubles = {"without a rating": unparsed, "failed": failed}
     return " · ".join([*parts, *(f"{kind}: {counted(listed)}" for kind, listed in troubles.items() if listed)])
 

@@ -35,7 +35,7 @@ from robin_cli.storage.reader import RunData, count_empty_responses, read_run
 from robin_cli.storage.rescue import tally
 from robin_cli.views.messages import print_json
 from robin_cli.views.table import judged_by, print_facts
-from robin_cli.views.text import cost, dollars, error_text
+from robin_cli.views.text import WORST, cost, dollars, error_text
 
 
 def status_of(path: Path) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
         "scores": f"{facts['arms']:,} ({_product(facts)}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
-        "worst error": _worst_line(facts),
+        WORST: ": ".join(worst_of(facts)),
         "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
         f"({scale_note})",
         "paper's bound": _paper_line(facts),
@@ -309,11 +309,16 @@ def error_of(facts: dict[str, Any], error: float) -> str:
     return error_text(error, as_share=facts["errors_are"] != "points")
 
 
-def _worst_line(facts: dict[str, Any]) -> str:
+def worst_of(facts: dict[str, Any]) -> tuple[str, str]:
+    """The worst error in :func:`status_of`, and what it is of or why it is not known."""
     estimate = facts["worst_error_estimate"]
     if estimate is None:
-        return "not known: some scores have no rating yet"
-    return f"the score furthest from the judge's mean is off by about {error_of(facts, estimate)} (estimated)"
+        return "not known", "some scores have no rating yet" if facts["arms_without_rating"] else "no score is left"
+    single = " of a single judge" if len(facts["judges"]) > 1 else ""
+    return (
+        f"about {error_of(facts, estimate)}",
+        f"how far the score{single} furthest from its judge's mean is off, estimated",
+    )
 
 
 def _variances_from(manifest: Manifest) -> str | None:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from robin_cli.analysis.scores import Scores
+from robin_cli.analysis.scores import Scores, likely_widths
 from robin_cli.model.records import MODEL_PREFIX, number_of
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.manifest import Manifest
@@ -30,15 +30,15 @@ _GAP = 2
 _DASH = "–"
 _ALL_ROWS = "all rows:"
 _OPTIONAL = ("human", "n_unparsed")
-_LEAVES = ("n_unparsed", "variance", "judges ±", "ratings", "human", "given up", "95 % interval")
+_LEAVES = ("n_unparsed", "variance", "judges ±", "ratings", "human", "given up", "guaranteed", "likely")
 """Columns by what goes first where there is no room for all."""
 _SORTED_BY = {
-    "width": "widest interval first",
+    "width": "widest likely interval first",
     "score": "highest score first",
     "variance": "largest variance first",
     "data": "in the order of the data",
 }
-_SHOWN_FOR = {"width": "95 % interval", "variance": "variance"}
+_SHOWN_FOR = {"width": "likely", "variance": "variance"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,10 @@ def _order(scores: Scores, run: RunData, sort: str, lines: NDArray[np.intp]) -> 
 
     Where attributes have scales of their own, shares of the scales are compared.
     """
-    score, variance, low, high = (
-        np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "variance", "ci_low", "ci_high")
-    )
+    score, variance = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "variance"))
     unit, lowest = run.space.units[scores.arm], run.space.ends[0][scores.arm]
     key = {
-        "width": (high - low) / unit,
+        "width": likely_widths(scores, run.space),
         "score": (score - lowest) / unit,
         "variance": variance / unit**2,
         "data": -np.arange(float(len(scores))),
@@ -143,9 +141,9 @@ def _values(scores: Scores, rows: NDArray[np.intp], sort: str) -> dict[str, list
         return [_number(columns[name][row]) for row in rows]
 
     shown = {"score": numbers("score")}
-    shown["95 % interval"] = [
-        f"{low} – {high}" for low, high in zip(numbers("ci_low"), numbers("ci_high"), strict=True)
-    ]
+    for name, low, high in (("likely", "likely_low", "likely_high"), ("guaranteed", "ci_low", "ci_high")):
+        ends = zip(numbers(low), numbers(high), strict=True)
+        shown[name] = [_DASH if bottom == _DASH else f"{bottom} – {top}" for bottom, top in ends]
     if "judge_spread" in columns:
         shown["judges ±"] = numbers("judge_spread")
     if "judge_spread" not in columns or sort == "variance":
@@ -198,6 +196,7 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
     if fitted.left_out:
         names = ", ".join(map(one_line, fitted.left_out))
         notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
+    notes.append("95 % intervals: likely, on average over the pairs; guaranteed, for each of them")
     pairs = fitted.columns[0]
     if any(cell.endswith(f"#{number}") for cell, number in zip(pairs.cells, pairs.numbers or (), strict=True)):
         notes.append("#N: the Nth pair of the data, where ids look the same")

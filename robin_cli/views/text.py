@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 
+WORST = "worst error, likely"
+"""The name of the likely worst error wherever it is shown."""
+
 
 def plain(text: str, *, keep: str = "\n\t") -> str:
     r"""``text`` with every character that a terminal could act on replaced by a visible one.

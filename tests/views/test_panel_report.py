@@ -14,6 +14,7 @@ from robin_cli.storage.reader import read_run
 from robin_cli.views.report.single import page_of
 from tests.conftest import DEMO, REPLAY_MODEL, robin
 from tests.judges.wire import completion, serving
+from tests.views.test_table import rated
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def test_tells_each_attribute_and_each_judge_by_itself(panel: Path) -> None:
     ):
         (drawn,) = (each for each in page.pictures if each.title == title)
         svg = base64.b64decode(drawn.light.partition(",")[2]).decode()
-        assert wanted <= {text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}, title
+        assert wanted <= texts_in(svg), title
         assert svg.count('id="axes_') == len(wanted)  # a panel each
 
 
@@ -59,8 +60,26 @@ def test_says_the_same_in_the_tile_and_below_the_picture(panel: Path) -> None:
 
     tiles = {name: value for name, value, _ in page.headline}
     says = {picture.title: picture.says for picture in page.pictures}
-    assert f"At the end {tiles['largest standard error']} against" in says["Largest standard error"]
+    assert page.facts["About this run"]["worst error, likely"].startswith(f"{tiles['worst error, likely']}: ")
     assert f"At the end {tiles['error bound'].removeprefix('± ')} against" in says["Guaranteed bound"]
+
+
+def texts_in(svg: str) -> set[str]:
+    return {text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}
+
+
+def test_sets_scores_against_human_ratings_for_each_attribute_and_each_judge(tmp_path: Path) -> None:
+    run = rated(tmp_path, [f"p{k}" for k in range(14)], ("helpfulness", "tone"), ("a", "b"))
+    (drawn,) = (each for each in page_of(run, working=False).pictures if each.title == "Scores against human ratings")
+    for address in (drawn.light, drawn.dark):
+        svg = base64.b64decode(address.partition(",")[2]).decode()
+        panels = {f"{name}{judge}" for name in ("helpfulness", "tone") for judge in ("", " · a", " · b")}
+        assert panels <= texts_in(svg)
+        assert svg.count('id="axes_') == len(panels)
+        ticks = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if text.strip().isdecimal()]
+        assert sorted(ticks) == sorted([*"01234"] * 2 * len(panels))  # the scale, both ways, in each
+    assert "helpfulness: " in drawn.says
+    assert "tone: " in drawn.says
 
 
 def test_tells_no_mean_over_attributes_of_a_judge(panel: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Locator, Page, sync_playwright
 
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.scores import score
@@ -21,11 +21,13 @@ from robin_cli.model.records import Judgment, Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.report.comparison import comparison_of
-from robin_cli.views.report.page import html
+from robin_cli.views.report.page import first_rows, html
 from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.report.single import page_of
+from robin_cli.views.status import facts_of
 from tests.conftest import ROOT, missing, robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.test_table import rated
 
 CORPUS = [json.loads(line) for line in (ROOT / "tests/hostile/pairs.jsonl").read_text(encoding="utf-8").splitlines()]
 HOSTILE = [row["id"] for row in CORPUS if row["id"].strip() and "\ud800" not in row["id"]]
@@ -81,8 +83,12 @@ class Seen:
     def rows(self) -> list[str]:
         return self.page.locator("tbody tr.row td:first-child").all_inner_texts()
 
-    def column(self, number: int) -> list[str]:
+    def column(self, name: str) -> list[str]:
+        number = self.page.locator("thead th").all_inner_texts().index(name) + 1
         return self.page.locator(f"tbody tr.row td:nth-child({number})").all_inner_texts()
+
+    def head(self, name: str) -> Locator:
+        return self.page.locator("thead th", has_text=name)
 
 
 Open = Callable[..., Seen]
@@ -151,11 +157,17 @@ def test_shows_the_numbers_of_the_run(tmp_path: Path, opened: Open) -> None:
     run = twenty(tmp_path / "r")
     seen = opened(html(page_of(run, working=False)))
     columns = score(run).columns
+    seen.page.select_option("#order", label="order of the data")
     assert seen.rows() == list(columns["pair_id"])
-    assert seen.column(2) == [f"{value:.2f}" for value in np.asarray(columns["score"], float)]
-    assert seen.column(6) == [str(value) for value in np.asarray(columns["n"])]
+    assert seen.column("score") == [f"{value:.2f}" for value in np.asarray(columns["score"], float)]
+    assert seen.column("ratings") == [str(value) for value in np.asarray(columns["n"])]
+    for name, low, high in (("likely", "likely_low", "likely_high"), ("guaranteed", "ci_low", "ci_high")):
+        ends = np.column_stack([np.asarray(columns[low], float), np.asarray(columns[high], float)])
+        assert seen.column(name) == [f"{bottom:.2f} – {top:.2f}" for bottom, top in ends]
     headline = seen.page.locator(".headline").inner_text()
     assert "98" in headline
+    told = facts_of(run, score(run), working=False)["worst_error_estimate"]
+    assert f"worst error, likely\nabout {told:.2f}" in headline
     assert f"± {score(run).error_bound:.2f}" in headline
     assert "2 missing" not in headline
     assert "without a rating" in seen.page.locator(".facts").inner_text()
@@ -164,14 +176,15 @@ def test_shows_the_numbers_of_the_run(tmp_path: Path, opened: Open) -> None:
 def test_sorts_and_filters_by_mouse_and_by_keyboard(tmp_path: Path, opened: Open) -> None:
     seen = opened(html(page_of(twenty(tmp_path / "r"), working=False)))
     page = seen.page
-    page.click("thead th:nth-child(5) button")
-    variances = [float(text) for text in seen.column(5) if text != "–"]
+    variance = seen.head("variance")
+    variance.locator("button").click()
+    variances = [float(text) for text in seen.column("variance") if text != "–"]
     assert variances == sorted(variances, reverse=True)
-    assert seen.column(5)[-1] == "–"  # one rating has no variance
-    assert page.locator("thead th:nth-child(5)").get_attribute("aria-sort") == "descending"
+    assert seen.column("variance")[-1] == "–"  # one rating has no variance
+    assert variance.get_attribute("aria-sort") == "descending"
     page.keyboard.press("Enter")  # the button has the focus
-    assert page.locator("thead th:nth-child(5)").get_attribute("aria-sort") == "ascending"
-    assert [float(text) for text in seen.column(5) if text != "–"] == sorted(variances)
+    assert variance.get_attribute("aria-sort") == "ascending"
+    assert [float(text) for text in seen.column("variance") if text != "–"] == sorted(variances)
 
     page.fill("#find", "PAIR-1")
     assert {row[:6] for row in seen.rows()} == {"pair-1"}
@@ -194,6 +207,86 @@ def test_sorts_and_filters_by_mouse_and_by_keyboard(tmp_path: Path, opened: Open
     assert seen.complaints == []
 
 
+def test_draws_each_interval_where_its_numbers_are(tmp_path: Path, opened: Open) -> None:
+    run = twenty(tmp_path / "r")
+    seen = opened(html(page_of(run, working=False)), 390)
+    seen.page.select_option("#order", label="order of the data")
+    columns = {name: np.asarray(values) for name, values in score(run).columns.items()}
+    drawn = seen.page.locator("tbody svg").evaluate_all("""bars => bars.map((bar) => {
+        const whole = bar.getBoundingClientRect();
+        const ends = (mark) => {
+            const box = bar.querySelector(mark).getBoundingClientRect();
+            return [box.left, box.right].map((x) => 4 * (x - whole.left) / whole.width);
+        };
+        return [ends(".thick"), ends(".thin"), ends(".tick"), ends(".ring")];
+    })""")
+    pixel = 4 / 96
+    for row, (thick, thin, tick, ring) in enumerate(drawn):
+        assert thick == pytest.approx([columns["likely_low"][row], columns["likely_high"][row]], abs=pixel)
+        assert thin == pytest.approx([columns["ci_low"][row], columns["ci_high"][row]], abs=pixel)
+        assert np.mean(tick) == pytest.approx(columns["score"][row], abs=pixel)
+        assert np.mean(ring) == pytest.approx(columns["human"][row], abs=pixel)
+    bar = seen.page.get_by_role("img", name="on the scale from 0 to 4").nth(1)
+    texts = {name: seen.column(name)[1] for name in ("score", "likely", "guaranteed", "human")}
+    assert bar.locator("title").text_content() == (
+        ", ".join(f"{name} {text}" for name, text in texts.items()) + " on the scale from 0 to 4"
+    )
+
+
+def test_puts_first_the_widest_the_most_varied_or_the_furthest_from_human(tmp_path: Path, opened: Open) -> None:
+    run = twenty(tmp_path / "r")
+    seen = opened(html(page_of(run, working=False)))
+    columns = {name: np.asarray(values) for name, values in score(run).columns.items() if name != "pair_id"}
+    keys = {
+        "widest likely interval": columns["likely_high"] - columns["likely_low"],
+        "largest variance": columns["variance"],
+        "furthest from human": np.abs(columns["score"] - columns["human"]),
+    }
+    assert seen.page.locator("#order option").all_inner_texts() == [*keys, "order of the data"]
+    for name, key in keys.items():
+        if name != "widest likely interval":  # which it opens with
+            seen.page.select_option("#order", label=name)
+        places = [int(row[-2:]) for row in seen.rows()]
+        shown = np.nan_to_num(key[places], nan=-1)
+        assert (np.diff(shown) <= 1e-3).all(), name
+        assert seen.page.locator("th[aria-sort]").count() == (name != "furthest from human")
+    seen.head("interval").locator("button").click()
+    assert seen.head("likely").get_attribute("aria-sort") == "descending"
+    assert int(seen.rows()[0][-2:]) == np.argmax(keys["widest likely interval"])
+
+
+def test_keeps_of_too_many_rows_those_that_come_first_in_each_order() -> None:
+    width, variance, apart = np.arange(100.0), -np.arange(100.0), np.full(100, np.nan)
+    apart[[50, 60]] = 1, 2
+    kept = first_rows(width, variance, apart, most=22)
+    assert kept.tolist() == [*range(10), 50, 60, *range(90, 100)]
+    assert first_rows(width, variance, apart, most=100).tolist() == list(range(100))
+
+
+def test_says_which_rows_it_leaves_out(tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_rows, "__kwdefaults__", {"most": 8})
+    seen = opened(html(page_of(twenty(tmp_path / "r"), working=False)))
+    assert len(seen.rows()) == 8
+    assert "Of 20 rows the table has 8" in seen.page.inner_text("#left-out")
+    assert "The other 12 are left out" in seen.page.inner_text("#left-out")
+
+
+def test_puts_first_a_pair_of_which_nothing_is_known(tmp_path: Path, opened: Open) -> None:
+    run = make_run(tmp_path / "r", [Pair(f"p{k}", "x", "y") for k in range(3)], [[0, 4, 0, 4], [], [2, 2, 2]])
+    seen = opened(html(page_of(run, working=False)))
+    assert seen.rows() == ["p1", "p0", "p2"]
+    assert seen.column("likely")[0] == "–"
+
+
+def test_compares_shares_of_scales_of_their_own(tmp_path: Path, opened: Open) -> None:
+    run = rated(tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)})
+    seen = opened(html(page_of(run, working=False)))
+    for order in ("widest likely interval", "largest variance", "furthest from human"):
+        seen.page.select_option("#order", label=order)
+        assert seen.column("attribute")[0] == "small", order
+    assert seen.page.get_by_role("img", name="on the scale from 0 to 100").count() == 2
+
+
 def test_executes_nothing_of_a_hostile_run(tmp_path: Path, opened: Open) -> None:
     texts = [*HOSTILE, *EXTRA]
     pairs = [Pair(text, text, f"{text} said") for text in texts]
@@ -209,7 +302,8 @@ def test_executes_nothing_of_a_hostile_run(tmp_path: Path, opened: Open) -> None
     shown = page.locator(".texts pre").evaluate_all("all => all.map(each => each.textContent)")
     assert set(texts) <= set(shown)  # to the letter
     assert page.evaluate("window.hacked") is None
-    assert page.locator("main script, main iframe, main svg, main object, main [onload], main [onerror]").count() == 0
+    assert page.locator("main script, main iframe, main object, main [onload], main [onerror]").count() == 0
+    assert page.locator("svg").count() == page.locator("tr.row td.bar > svg").count() == len(texts)
     assert page.locator("main img").count() == page.locator("figure img").count()
     assert page.locator("a").count() == 1  # the one to the pairs
     assert (seen.dialogs, seen.complaints, len(seen.requests)) == ([], [], 1)
@@ -267,7 +361,11 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert done.returncode == 0, done.stderr
     seen = opened(done.stdout)
     assert seen.rows() == ["p1", "p2", "p3", "p4", "p5"]
-    assert seen.column(4) == ["+3.00", "0.00", "0.00", "0.00", "0.00"]
+    assert seen.column("B − A") == ["+3.00", "0.00", "0.00", "0.00", "0.00"]
+    line, middle = seen.page.locator("tr.row svg").first.evaluate(
+        "bar => ['.thin', '.zero'].map((mark) => bar.querySelector(mark).getBoundingClientRect().left)"
+    )
+    assert line > middle  # B is higher for sure
     seen.page.select_option("#view", label="differ beyond noise")
     assert seen.rows() == ["p1"]
     seen.page.locator("tr.row button").first.click()
@@ -299,7 +397,8 @@ def test_ends_the_course_where_the_run_stands(tmp_path: Path) -> None:
     assert curve.calls[-1] == 80
     assert curve.bound[-1] == pytest.approx(score(run).error_bound, abs=1e-4)
     assert curve.even_bound[-1] == pytest.approx(curve.bound[-1], abs=1e-4)  # it was spread evenly
-    assert curve.error[-1] == pytest.approx(np.nanmax(np.asarray(score(run).columns["std_error"], float)))
+    variance, n = (np.asarray(score(run).columns[name], float) for name in ("variance", "n"))
+    assert curve.error[-1] == pytest.approx(np.sqrt(variance / n).max())
     assert curve.even_error[-1] == pytest.approx(curve.error[-1])
     assert (np.diff(curve.even_bound) <= 1e-9).all()
 
@@ -307,7 +406,7 @@ def test_ends_the_course_where_the_run_stands(tmp_path: Path) -> None:
 def test_shows_a_run_without_a_single_rating(tmp_path: Path, opened: Open) -> None:
     run = make_run(tmp_path / "r", [Pair("p0", "x", "y"), Pair("p1", "x", "z")], [[None], []])
     seen = opened(html(page_of(run, working=False)))
-    assert seen.column(2) == ["–", "–"]
+    assert seen.column("score") == ["–", "–"]
     assert "This run is stopped: 1 of 100 calls are spent." in seen.page.locator(".warning").all_inner_texts()
     assert seen.complaints == []
 

@@ -54,7 +54,9 @@ def test_scores_as_by_hand_and_leaves_empty_what_is_undefined(tmp_path: Path) ->
     assert list(columns["pair_id"]) == ["a", "b", "c"]
     np.testing.assert_allclose(np.asarray(columns["score"], float), [2, 3, np.nan])
     np.testing.assert_allclose(np.asarray(columns["variance"], float), [4, np.nan, np.nan])
-    np.testing.assert_allclose(np.asarray(columns["std_error"], float), [np.sqrt(4 / 3), np.nan, np.nan])
+    # the pooled variance, (8 + 2)/(2 + 1), counts as four ratings more: docs/scores.md
+    moderated = np.sqrt([(8 + 4 * 10 / 3) / 6 / 3, 4 * 10 / 3 / 4 / 1, np.nan])
+    np.testing.assert_allclose(np.asarray(columns["std_error"], float), moderated)
     np.testing.assert_allclose(np.asarray(columns["human"], float), [3, np.nan, np.nan])
     width = np.asarray(columns["ci_high"], float) - np.asarray(columns["ci_low"], float)
     assert (width[1] > 2, width[2]) == (True, 4)
@@ -121,8 +123,8 @@ def test_shows_the_score_on_a_narrow_terminal(tmp_path: Path) -> None:
     out = io.StringIO()
     print_scores(Console(file=out, width=80), score(run), run, View())
     row = out.getvalue().split("\n")[2]
-    assert row.split()[1:5] == ["2", "0.10", "–", "3.90"]
-    assert "95 % interval" in out.getvalue()
+    assert row.split()[1:8] == ["2", "0", "–", "4", "0.10", "–", "3.90"]
+    assert out.getvalue().split("\n")[0].split()[:4] == ["pair", "score", "likely", "guaranteed"]
 
 
 def test_refuses_a_file_for_the_table_before_anything_is_paid_for(tmp_path: Path) -> None:

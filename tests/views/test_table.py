@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from robin_cli.views.text import plain
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
+ENDS = ("likely_low", "likely_high", "ci_low", "ci_high")
 VIEWS = (View(), View(wide=True), View(sort="variance", top=3))
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity", "style", "safety", "tone of voice")
 
@@ -150,8 +152,9 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
 def test_says_what_is_left_out_and_how_to_see_it(tmp_path: Path) -> None:
     run = rated(tmp_path, [f"pair-{at}" for at in range(70)], ATTRIBUTES[:4])
     text = "\n".join(shown_at(40, run, View()))
-    assert "left out at 40 columns: 95 % interval, variance, human, ratings; wider: -o FILE, or COLUMNS=" in text
-    assert "60 of 280 rows, widest interval first (another order: --sort score|variance|data)" in text
+    assert "left out at 40 columns: guaranteed, variance, human, ratings; wider: -o FILE, or COLUMNS=" in text
+    assert "95 % intervals: likely, on average over the pairs; guaranteed, for each of them" in text
+    assert "60 of 280 rows, widest likely interval first (another order: --sort score|variance|data)" in text
     assert f"all rows: robin export {run.path} --format table --top 280" in text
     wide_enough = int(text.partition("COLUMNS=")[2].split()[0])
     assert "left out" not in "\n".join(shown_at(wide_enough, run, View()))
@@ -160,7 +163,7 @@ def test_says_what_is_left_out_and_how_to_see_it(tmp_path: Path) -> None:
 
 def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data(tmp_path: Path) -> None:
     run = rated(tmp_path, [f"pair-{at:02}" for at in range(12)], ATTRIBUTES[:1])
-    low, high = (np.asarray(score(run).columns[name]) for name in ("ci_low", "ci_high"))
+    low, high = (np.asarray(score(run).columns[name]) for name in ("likely_low", "likely_high"))
 
     def first(lines: list[str]) -> list[str]:
         return [line.split()[0] for line in lines if line.startswith("pair-")]
@@ -175,6 +178,19 @@ def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data
     ]
     rows = robin("export", "r", *flags, cwd=tmp_path).stdout.split("\n")[1:-1]
     assert [row.split(",")[0].strip('"') for row in rows] == [f"pair-{at:02}" for at in range(12)]
+
+
+def test_shows_the_guaranteed_interval_beside_the_likely_one_and_first_what_has_neither(tmp_path: Path) -> None:
+    run = rated(tmp_path, ["one", "two", "three"], ATTRIBUTES[:1])
+    scores = score(run)
+    columns = dict(scores.columns)
+    for name in ("score", "likely_low", "likely_high"):
+        columns[name] = np.array([np.nan, *np.asarray(columns[name])[1:]])
+    head, _, first, second, *_ = shown_at(100, run, View(), replace(scores, columns=columns))
+    assert head.split()[:4] == ["pair", "score", "likely", "guaranteed"]
+    assert first.split()[:3] == ["one", "–", "–"]
+    likely_low, likely_high, low, high = (np.asarray(columns[name])[2] for name in ENDS)
+    assert f"{likely_low:.2f} – {likely_high:.2f}  {low:.2f} – {high:.2f}" in second
 
 
 def test_compares_shares_where_attributes_have_scales_of_their_own(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale, number_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pictures
-from robin_cli.views.report.page import Column, Page, View, cells, first_rows
+from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Picture, picture
 from robin_cli.views.report.rows import Answers, Judged, texts_of
 from robin_cli.views.status import facts_of, lines_of
@@ -54,9 +54,20 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
         warnings=_warnings(a, b, facts, both),
         pictures=[drawn for name, mine in each.items() for drawn in _pictures(mine, scales[name], about[name])],
         facts={"Run A": lines_of(facts[0]), "Run B": lines_of(facts[1])},
-        columns=_columns(both, shown, several=len(a.space.attributes) > 1),
+        columns=_columns(both, shown, scales, several=len(a.space.attributes) > 1),
         pairs=place.tolist(),
         texts=texts_of([a.pairs[pair] for pair in pairs.tolist()], _answers_of_both(a, b, pairs.tolist())),
+        bar=Bar(
+            "A bar has 0 in its middle and ends where B would be lower or higher by the whole scale: the line is the interval, "
+            "the stroke the difference.",
+            *("B − A", "", "interval", ""),
+            scales=[(scale.low - scale.high, scale.high - scale.low) for scale in scales.values()],
+        ),
+        orders=[
+            Order("order of the data"),
+            Order("largest B − A", ["B − A"], power=1),
+            Order("largest difference", ["A", "B"], power=1),
+        ],
         views=[
             View("differ beyond noise", "differ", "is", "yes"),
             View("B higher", "B − A", "above", 0),
@@ -68,18 +79,24 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
     )
 
 
-def _columns(both: Comparison, shown: IntArray, *, several: bool) -> list[Column]:
+def _columns(both: Comparison, shown: IntArray, scales: Mapping[str, Scale], *, several: bool) -> list[Column]:
     named = {name: np.array(both.scores.columns[name], dtype=object)[both.rows] for name in ("pair_id", "attribute")}
     apart = np.where(both.apart, "yes", "")
-    end = "end of the 95 % interval for the difference of the judges' means."
+    place = {name: number for number, name in enumerate(scales)}
+    scale_of = np.array([place[name] for name in named["attribute"]])
     table = [
         ("pair", "id", "The pair's id; opens its texts.", named["pair_id"]),
         *([("attribute", "text", "What was rated.", named["attribute"])] if several else []),
+        ("difference", "bar", "The difference and its interval; sorts by how wide that is.", scale_of),
         ("A", "score", "Mean rating in run A.", both.a),
         ("B", "score", "Mean rating in run B.", both.b),
         ("B − A", "difference", "Difference of the mean ratings.", both.difference),
-        ("from", "interval", f"Lower {end}", both.low),
-        ("to", "interval", f"Upper {end}", both.high),
+        (
+            "interval",
+            "range",
+            "95 % interval for the difference of the judges' means.",
+            np.column_stack([both.low, both.high]),
+        ),
         ("ratings A", "number", "Ratings in run A.", both.n_a.astype(np.int64)),
         ("ratings B", "number", "Ratings in run B.", both.n_b.astype(np.int64)),
         ("differ", "text", "yes, where the interval does not contain 0.", apart),

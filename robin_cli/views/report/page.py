@@ -27,7 +27,7 @@ _HERE = Path(__file__).parent
 class Column:
     """A column of the table: its name, a value a row, what it ``says``.
 
-    ``kind``: id, text, number, score, interval or difference.
+    ``kind``: id, text, number, score, difference, range (low and high, or None) or bar (the number of the row's scale).
     """
 
     name: str
@@ -47,6 +47,37 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """A choice of what comes first: the largest in a column, of a range the widest, of two columns those furthest apart.
+
+    Where rows have scales of their own, shares of the scale to this ``power`` are compared. No columns: the order of the data.
+    """
+
+    name: str
+    columns: Sequence[str] = ()
+    power: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What the column of kind bar draws of a row, by the names of other columns; '' for what there is not.
+
+    Attributes:
+        says: what is drawn, in words.
+        tick, ring: values that are marked.
+        thick, thin: ranges that are drawn as lines.
+        scales: from where to where each scale goes.
+    """
+
+    says: str
+    tick: str
+    thick: str
+    thin: str
+    ring: str
+    scales: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """What a report shows, from top to bottom.
 
@@ -56,6 +87,8 @@ class Page:
         warnings: what a reader must know before believing the figures.
         facts: everything else about the run, by name.
         columns: the table, and ``pairs``: of each of its rows the pair's position in ``texts``.
+        bar: how its bars are drawn.
+        orders: the orders to choose from, the first the one that it opens with.
         views: choices of rows, beside all.
         left_out: rows that the table does not have, for they were too many.
     """
@@ -69,22 +102,32 @@ class Page:
     columns: Sequence[Column]
     pairs: Sequence[int]
     texts: Texts
+    bar: Bar
+    orders: Sequence[Order]
     views: Sequence[View] = field(default_factory=tuple)
     left_out: str = ""
 
 
 def cells(values: Sequence[Any] | NDArray[Any]) -> list[Any]:
-    """Values as the table has them: numbers to four places, None for nan."""
+    """Values as the table has them: numbers to four places, None for nan; of shape (rows, 2) as ranges."""
+    if isinstance(values, np.ndarray) and values.ndim == 2:
+        return [None if math.isnan(low) else [round(low, 4), round(high, 4)] for low, high in values.tolist()]
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-def first_rows(key: FloatArray, most: int = MOST_ROWS) -> IntArray:
-    """The rows that a table has: all, or the ``most`` with the largest ``key``; in their order."""
-    if len(key) <= most:
-        return np.arange(len(key))
-    return np.sort(np.argsort(-np.nan_to_num(key), kind="stable")[:most])
+def first_rows(*keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
+    """The rows that a table has, in their order: all, or ``most``, the union of as many as fit with the largest of each key."""
+    count = len(keys[0])
+    if count <= most:
+        return np.arange(count)
+    best = np.full(count, count)
+    for key in keys:
+        known = np.flatnonzero(~np.isnan(key))
+        place = known[np.argsort(-key[known], kind="stable")]
+        best[place] = np.minimum(best[place], np.arange(len(place)))
+    return np.sort(np.argsort(best, kind="stable")[:most])
 
 
 def html(page: Page) -> str:
@@ -97,6 +140,8 @@ def html(page: Page) -> str:
     style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     data = {
         "columns": [{"name": each.name, "kind": each.kind} for each in page.columns],
+        "bar": asdict(page.bar),
+        "orders": [asdict(each) for each in page.orders],
         "views": [asdict(each) for each in page.views],
         "rows": packed(list(zip(*(each.values for each in page.columns), page.pairs, strict=True))),
         "texts": page.texts.blocks,

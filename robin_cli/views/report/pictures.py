@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 _SIZE = (5.2, 3.6)
 _PANEL_HEIGHT = 1.8
+_SQUARE = 2.6
 SAME_EACH_TIME: Any = {"svg.hashsalt": "robin"}
 """By which a drawing of the same figures is the same file."""
-_MANY = 1500
-"""From so many marks on, they are drawn as one bitmap in the picture."""
+MANY = 1500
+"""From more marks than these on, they are drawn as one bitmap in the picture."""
+_CELLS = 28
+"""Cells from end to end where a density is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,14 @@ class Picture:
     dark: str
 
 
-def picture(title: str, says: str, draw: Draw | Mapping[str, Draw]) -> Picture:
+def picture(title: str, says: str, draw: Draw | Mapping[str, Draw], *, square: bool = False) -> Picture:
     """Draw a picture in both themes; ``says`` is read out in its place, and stands below it.
 
-    ``draw``: one panel, or several under one another, each with its name.
+    ``draw``: one panel, or several under one another, each with its name; two a line where they are ``square``.
     """
     panels = draw if isinstance(draw, Mapping) else {"": draw}
-    return Picture(title, says, _address(_svg(panels, LIGHT)), _address(_svg(panels, DARK)))
+    light, dark = (_address(_svg(panels, theme, square=square)) for theme in (LIGHT, DARK))
+    return Picture(title, says, light, dark)
 
 
 def small_multiples(names: Iterable[str], draw: Callable[[str], Draw]) -> Draw | dict[str, Draw]:
@@ -108,14 +112,31 @@ def histogram(values: FloatArray, label: str, bins: FloatArray) -> Draw:
 
 
 def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, *, jitter: float = 0.0) -> Draw:
-    """One score against another, with the line on which both are equal; ``jitter`` spreads what would hide one another."""
+    """One score against another, with the line on which both are equal; the density of them where they are many.
+
+    ``jitter``, a share of the scale, spreads what would hide one another. What is off the scale is drawn, too.
+    """
 
     def draw(axes: Axes, theme: Theme) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         both = ~(np.isnan(x) | np.isnan(y))
-        spread = np.random.default_rng(0).uniform(-jitter, jitter, int(both.sum()))
+        width = scale.high - scale.low
+        spread = np.random.default_rng(0).uniform(-jitter * width, jitter * width, int(both.sum()))
+        margin = 0.03 * width + jitter * width
+        low = min(scale.low, x[both].min(initial=scale.low)) - margin
+        high = max(scale.high, x[both].max(initial=scale.high)) + margin
+        ends = (scale.low - margin, scale.high + margin)
+        if both.sum() > MANY:
+            _density(axes, x[both] + spread, y[both], (low, high, *ends), theme)
+        else:
+            _dots(axes, x[both] + spread, y[both], theme)
         axes.plot([scale.low, scale.high], [scale.low, scale.high], color=theme.ink, linewidth=1, linestyle="--")
-        _dots(axes, x[both] + spread, y[both], theme)
-        axes.set(xlabel=title_of(names[0]), ylabel=title_of(names[1]))
+        axes.set(xlabel=title_of(names[0]), ylabel=title_of(names[1]), xlim=(low, high), ylim=ends)
+        if (low, high) == ends:
+            axes.set_aspect("equal")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
 
     return draw
 
@@ -137,12 +158,20 @@ def bars(counts: Mapping[str, int], label: str) -> Draw:
 
 
 def _dots(axes: Axes, x: FloatArray, y: FloatArray, theme: Theme) -> None:
-    many = len(x) > _MANY
+    many = len(x) > MANY
     size, alpha = (6, 0.35) if many else (14, 0.7)
     axes.scatter(x, y, s=size, alpha=alpha, linewidths=0, color=theme.marks[0], rasterized=many)
 
 
-def _svg(panels: Mapping[str, Draw], theme: Theme) -> str:
+def _density(axes: Axes, x: FloatArray, y: FloatArray, ends: tuple[float, float, float, float], theme: Theme) -> None:
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+    red, green, blue, _ = to_rgba(theme.marks[0])
+    colours = LinearSegmentedColormap.from_list("density", [(red, green, blue, 0.12), (red, green, blue, 1.0)])
+    axes.hexbin(x, y, gridsize=_CELLS, extent=ends, mincnt=1, bins="log", cmap=colours, linewidths=0, rasterized=True)
+
+
+def _svg(panels: Mapping[str, Draw], theme: Theme, *, square: bool) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -166,16 +195,24 @@ def _svg(panels: Mapping[str, Draw], theme: Theme) -> str:
         }
     )
     with mpl.rc_context(style):
+        a_line = 2 if square and len(panels) > 1 else 1
+        lines = -(-len(panels) // a_line)
         width, height = _SIZE
         figure = Figure(
-            figsize=(width, max(height, _PANEL_HEIGHT * len(panels))), layout="constrained", facecolor="none"
+            figsize=(width, max(height, (_SQUARE if square else _PANEL_HEIGHT) * lines)),
+            layout="constrained",
+            facecolor="none",
         )
-        drawn_on = figure.subplots(len(panels), squeeze=False)[:, 0]
-        for axes, (name, draw) in zip(drawn_on, panels.items(), strict=True):
+        places = figure.subplots(lines, a_line, squeeze=False).ravel()
+        for axes in places[len(panels) :]:
+            axes.remove()
+        for place, (axes, (name, draw)) in enumerate(zip(places, panels.items(), strict=False)):
             draw(axes, theme)
             axes.set_title(title_of(name))
-            if axes is not drawn_on[-1]:
+            if place < len(panels) - a_line:
                 axes.set_xlabel("")
+            if place % a_line:
+                axes.set_ylabel("")
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
     return drawn.getvalue()

@@ -5,6 +5,7 @@
   const body = document.getElementById("rows");
   const find = document.getElementById("find");
   const view = document.getElementById("view");
+  const order = document.getElementById("order");
   const shown = document.getElementById("shown");
   const more = document.getElementById("more");
   const heads = [...document.querySelectorAll("thead th")];
@@ -19,7 +20,7 @@
   let rows = [];
   let chosen = [];
   let visible = STEP;
-  let order = { column: -1, down: false };
+  let sorted = { columns: [], power: 0, down: true };
   const blocks = new Map();
 
   async function unpack(text) {
@@ -40,9 +41,17 @@
     return made;
   }
 
+  function drawn(name, attributes, kind) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    if (kind) made.setAttribute("class", kind);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  }
+
   function written(value, kind) {
     if (value === null || value === "") return "–";
-    if (kind === "score" || kind === "interval") return value.toFixed(2);
+    if (kind === "score") return value.toFixed(2);
+    if (kind === "range") return value.map((end) => end.toFixed(2)).join(value[0] < 0 ? " to " : " – ");
     if (kind === "difference") return (value > 0 ? "+" : "") + value.toFixed(2);
     return typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: 2 }) : value;
   }
@@ -56,18 +65,58 @@
       const text = texts.map((at) => row[at]).join(" ").toLowerCase();
       return words.every((word) => text.includes(word));
     });
-    if (order.column >= 0) {
-      const at = order.column;
-      const sign = order.down ? -1 : 1;
+    if (sorted.columns.length) {
+      const sign = sorted.down ? -1 : 1;
+      const keys = new Map(chosen.map((row) => [row, key(row)]));
       chosen.sort((a, b) => {
-        const [x, y] = [a[at], b[at]];
+        const [x, y] = [keys.get(a), keys.get(b)];
         if (x === null || y === null) return (x === null) - (y === null); // what is not known comes last, either way
-        return sign * (typeof x === "number" ? x - y : x < y ? -1 : x > y ? 1 : 0);
+        return x === y ? 0 : sign * (x < y ? -1 : 1);
       });
     }
     visible = STEP;
     body.replaceChildren();
     draw();
+  }
+
+  function key(row) {
+    const [x, y] = sorted.columns.map((name) => row[position[name]]);
+    if (data.columns[position[sorted.columns[0]]].kind === "range") {
+      return x === null ? Infinity : (x[1] - x[0]) / width(row); // without a rating: as wide as can be
+    }
+    if (y === undefined) return typeof x === "number" ? x / width(row) ** sorted.power : x;
+    return x === null || y === null ? null : Math.abs(x - y) / width(row);
+  }
+
+  function scale(row) {
+    return data.bar.scales[row[data.columns.findIndex((column) => column.kind === "bar")]];
+  }
+
+  function width(row) {
+    const [low, high] = scale(row);
+    return high - low;
+  }
+
+  function bar(row) {
+    const [low, high] = scale(row);
+    const at = (value) => `${((100 * (value - low)) / (high - low)).toFixed(2)}%`;
+    const value = (name) => (name ? row[position[name]] : null);
+    const made = drawn("svg", { role: "img" });
+    const title = drawn("title", {});
+    const names = ["tick", "thick", "thin", "ring"].map((mark) => data.bar[mark]).filter((name) => value(name) !== null);
+    title.textContent = `${names.map((name) => `${name} ${written(value(name), data.columns[position[name]].kind)}`).join(", ")}` +
+      ` on the scale from ${low} to ${high}`;
+    made.append(title, drawn("line", { x1: "0%", x2: "100%", y1: 8, y2: 8 }));
+    for (const end of [low, high]) made.append(drawn("line", { x1: at(end), x2: at(end), y1: 4, y2: 12 }));
+    if (low < 0 && high > 0) made.append(drawn("line", { x1: at(0), x2: at(0), y1: 0, y2: 16 }, "zero"));
+    for (const mark of ["thin", "thick"]) {
+      const ends = value(data.bar[mark]);
+      if (ends) made.append(drawn("line", { x1: at(ends[0]), x2: at(ends[1]), y1: 8, y2: 8 }, mark));
+    }
+    const [tick, ring] = [value(data.bar.tick), value(data.bar.ring)];
+    if (tick !== null) made.append(drawn("line", { x1: at(tick), x2: at(tick), y1: 2, y2: 14 }, "tick"));
+    if (ring !== null && ring >= low && ring <= high) made.append(drawn("circle", { cx: at(ring), cy: 8, r: 4 }, "ring"));
+    return made;
   }
 
   function draw() {
@@ -90,6 +139,8 @@
         button.setAttribute("aria-expanded", "false");
         button.addEventListener("click", () => toggle(tr, button, row));
         cell.append(button);
+      } else if (column.kind === "bar") {
+        cell.append(bar(row));
       } else {
         cell.append(element("bdi", text));
       }
@@ -135,21 +186,35 @@
     cell.replaceChildren(texts);
   }
 
-  function sort(at) {
-    const numbers = !["id", "text"].includes(data.columns[at].kind);
-    order = { column: at, down: order.column === at ? !order.down : numbers };
-    heads.forEach((head, number) => head.removeAttribute("aria-sort"));
-    heads[at].setAttribute("aria-sort", order.down ? "descending" : "ascending");
+  function sort(next) {
+    sorted = next;
+    heads.forEach((head) => head.removeAttribute("aria-sort"));
+    if (sorted.columns.length === 1) {
+      heads[position[sorted.columns[0]]].setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
+    }
     choose();
   }
 
-  heads.forEach((head, at) => head.querySelector("button").addEventListener("click", () => sort(at)));
+  function sortByColumn(at) {
+    const { name, kind } = data.columns[at];
+    const column = kind === "bar" ? data.bar.thick || data.bar.thin : name;
+    const again = sorted.columns.length === 1 && sorted.columns[0] === column;
+    order.selectedIndex = -1;
+    sort({ columns: [column], power: 0, down: again ? !sorted.down : !["id", "text"].includes(kind) });
+  }
+
+  heads.forEach((head, at) => head.querySelector("button").addEventListener("click", () => sortByColumn(at)));
   find.addEventListener("input", choose);
   view.addEventListener("change", choose);
+  order.addEventListener("change", () => sort({ ...data.orders[order.selectedIndex], down: true }));
   more.addEventListener("click", () => { visible += STEP; draw(); });
   document.getElementById("choice").addEventListener("submit", (event) => event.preventDefault());
   view.append(element("option", "all"), ...data.views.map((each) => element("option", each.name)));
-  unpack(data.rows).then((unpacked) => { rows = unpacked; choose(); }, () => {
+  order.append(...data.orders.map((each) => element("option", each.name)));
+  unpack(data.rows).then((unpacked) => {
+    rows = unpacked;
+    sort({ ...data.orders[0], down: true });
+  }, () => {
     shown.textContent = "This browser is too old for the table (it has no DecompressionStream); robin export has the same as CSV.";
   });
 })();

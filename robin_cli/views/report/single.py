@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.curve import Curve, curve_of
-from robin_cli.analysis.scores import Scores, judge_scores, score
+from robin_cli.analysis.scores import Scores, judge_scores, likely_widths, score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import MODEL_PREFIX, Scale, counted, in_words, number_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pictures
-from robin_cli.views.report.page import Column, Page, View, cells, first_rows
+from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Draw, Picture, picture
 from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.status import (
@@ -28,8 +28,10 @@ from robin_cli.views.status import (
     spread_over,
     tokens_of,
     whose,
+    worst_of,
 )
 from robin_cli.views.table import judged_by
+from robin_cli.views.text import WORST
 
 _BINS = 20
 
@@ -39,7 +41,8 @@ def page_of(run: RunData, *, working: bool) -> Page:
     scores = score(run)
     facts = facts_of(run, scores, working=working)
     curve = curve_of(run)
-    shown = first_rows(_column(scores, "ci_high") - _column(scores, "ci_low"))
+    orders = _orders(run, scores)
+    shown = first_rows(*orders.values())
     columns = _columns(run, scores, shown)
     pairs, place = np.unique(run.space.pair[scores.arm[shown]], return_inverse=True)
     judged = Judged(run)
@@ -48,32 +51,37 @@ def page_of(run: RunData, *, working: bool) -> Page:
     return Page(
         title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
-        headline=_headline(facts, scores, curve),
+        headline=_headline(facts, scores),
         warnings=_warnings(facts),
         pictures=_pictures(run, scores, facts, curve),
         facts={"About this run": lines_of(facts)},
         columns=columns,
         pairs=place.tolist(),
         texts=packed,
+        bar=_bar(run, columns),
+        orders=[*orders, Order("order of the data")],
         views=_views(columns),
-        left_out=""
-        if len(shown) == len(scores)
-        else f"Of {len(scores):,} rows these are the {len(shown):,} with the widest intervals; robin export has all.",
+        left_out=_left_out(len(scores), len(shown), orders),
     )
 
 
-def _headline(facts: dict[str, Any], scores: Scores, curve: Curve) -> list[tuple[str, str, str]]:
+def _left_out(rows: int, shown: int, orders: Iterable[Order]) -> str:
+    if shown == rows:
+        return ""
+    names = ", ".join(f"“{order.name}”" for order in orders)
+    return (
+        f"Of {rows:,} rows the table has {shown:,}: as many as fit of those that come first by {names}. The other "
+        f"{rows - shown:,} are left out; robin export has all."
+    )
+
+
+def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str]]:
     means = _split(_column(scores, "score"), list(scores.columns["attribute"]))
     single = " of single judges" if len(facts["judges"]) > 1 else ""  # as in the picture
-    largest = float(curve.error[-1]) if len(curve.error) else np.nan
     lines = [
         *(_mean_line(f"mean {name}" if len(means) > 1 else "mean score", mine) for name, mine in means.items()),
         ("calls spent", f"{facts['spent']:,}", f"of a budget of {facts['budget']:,}; {facts['state']}"),
-        (
-            "largest standard error",
-            "–" if np.isnan(largest) else error_of(facts, largest),
-            f"of the scores{single} with two ratings or more: an estimate",
-        ),
+        (WORST, *worst_of(facts)),
         (
             "error bound",
             f"± {error_of(facts, facts['error_bound'])}",
@@ -163,16 +171,8 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     if several:
         told = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
         drawn.append(picture("Scores of each judge", told, by_label.drawn(_score_histogram)))
-    for attribute, found in facts["agreement"].items():
-        if attribute in by_attribute.scales:
-            mine, scale = by_attribute.columns[attribute], by_attribute.scales[attribute]
-            drawn.append(
-                picture(
-                    f"Agreement with human {attribute}",
-                    f"{agreement_line(found)}. Marks are spread sideways a little.",
-                    pictures.against(mine["human"], mine["score"], (f"human {attribute}", "score"), scale, jitter=0.12),
-                )
-            )
+    if facts["agreement"]:
+        drawn.append(_against_human(facts["agreement"], by_attribute, by_label))
     troubles = {in_words(name): count for name, count in facts["unparsed"].items()}
     troubles |= {f"{in_words(name)} (failed)": count for name, count in facts["failed"].items()}
     if troubles:
@@ -214,6 +214,29 @@ class _Split:
         return float(np.nanmax(np.concatenate(mine), initial=0.25))
 
 
+def _against_human(agreement: Mapping[str, Any], by_attribute: _Split, by_label: _Split) -> Picture:
+    """A panel for each attribute with human ratings, and for each of its judges where there are several."""
+    shown = {name: split for split in (by_attribute, by_label) for name in split.columns if name in agreement}
+    many = sum(len(split.columns[name]["n"]) > pictures.MANY for name, split in shown.items())
+
+    def draw(name: str) -> Draw:
+        mine, scale = shown[name].columns[name], shown[name].scales[name]
+        return pictures.against(mine["human"], mine["score"], ("human rating", "score"), scale, jitter=0.03)
+
+    lines = [
+        f"{name}: {agreement_line(agreement[name])}" if len(shown) > 1 else agreement_line(agreement[name])
+        for name in shown
+        if name in by_attribute.columns
+    ]
+    marks = "The stronger the colour, the more pairs." if many else "Each mark is a pair."
+    return picture(
+        "Scores against human ratings",
+        f"{'; '.join(lines)}. {marks} They are spread sideways a little; on the dashed line both agree.",
+        pictures.small_multiples(shown, draw),
+        square=True,
+    )
+
+
 def _score_histogram(mine: Mapping[str, FloatArray], scale: Scale) -> Draw:
     return pictures.histogram(mine["score"], "score", np.linspace(scale.low, scale.high, _BINS + 1))
 
@@ -244,9 +267,18 @@ def _courses(curve: Curve, facts: dict[str, Any], *, several: bool) -> list[Pict
 _COLUMNS = {
     "pair_id": ("pair", "id", "The pair's id; opens its texts."),
     "attribute": ("attribute", "text", "What was rated."),
+    "bar": ("interval", "bar", "Score and intervals on the scale. Sorts by how wide the likely interval is."),
     "score": ("score", "score", "The mean of the ratings."),
-    "ci_low": ("from", "interval", "Lower end of the 95 % interval for the judge's mean."),
-    "ci_high": ("to", "interval", "Upper end of the 95 % interval for the judge's mean."),
+    "likely": (
+        "likely",
+        "range",
+        "Likely 95 % interval for the judge's mean: right on average over pairs. Sorts by how wide it is.",
+    ),
+    "guaranteed": (
+        "guaranteed",
+        "range",
+        "Guaranteed 95 % interval: it holds for this pair, whenever one looks. Sorts by how wide it is.",
+    ),
     "judge_spread": ("judges ±", "score", "How far the judges' means are apart beyond noise: a standard deviation."),
     "variance": ("variance", "score", "Variance of the ratings (mean over the judges); from two up."),
     "n": ("ratings", "number", "How many ratings there are."),
@@ -258,6 +290,12 @@ _COLUMNS = {
 
 def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[Column]:
     """Those of ``_COLUMNS`` that say something of this run."""
+    values = {
+        **scores.columns,
+        "bar": run.space.attribute[scores.arm],
+        "likely": np.column_stack([_column(scores, "likely_low"), _column(scores, "likely_high")]),
+        "guaranteed": np.column_stack([_column(scores, "ci_low"), _column(scores, "ci_high")]),
+    }
     there = {
         "attribute": len(run.manifest.attributes) > 1,
         "judge_spread": "judge_spread" in scores.columns,
@@ -265,8 +303,34 @@ def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[Column]:
         "given_up": any(scores.columns["given_up"]),
     }
     return [
-        Column(*said, cells(_values(scores, name)[shown])) for name, said in _COLUMNS.items() if there.get(name, True)
+        Column(*said, cells(_array(values[name])[shown])) for name, said in _COLUMNS.items() if there.get(name, True)
     ]
+
+
+def _bar(run: RunData, columns: list[Column]) -> Bar:
+    scales = run.manifest.scales
+    has_human = any(column.name == "human" for column in columns)
+    along = f", {scales[0].low} to {scales[0].high}" if len(set(scales)) == 1 else ""
+    ring = ", the ring the human rating" if has_human else ""
+    return Bar(
+        f"A bar goes along the scale{along}: the thick line is the likely interval, the thin one the guaranteed, "
+        f"the stroke the score{ring}.",
+        *("score", "likely", "guaranteed", "human" if has_human else ""),
+        scales=[(scale.low, scale.high) for scale in scales],
+    )
+
+
+def _orders(run: RunData, scores: Scores) -> dict[Order, FloatArray]:
+    """What the table can be sorted by, and of each row how soon it comes: the larger, the sooner; nan: last."""
+    unit = run.space.units[scores.arm]
+    orders = {
+        Order("widest likely interval", ("likely",), 1): likely_widths(scores, run.space),
+        Order("largest variance", ("variance",), 2): _column(scores, "variance") / unit**2,
+    }
+    apart = np.abs(_column(scores, "score") - _column(scores, "human")) / unit
+    if not np.isnan(apart).all():
+        orders[Order("furthest from human", ("score", "human"), 1)] = apart
+    return orders
 
 
 def _views(columns: list[Column]) -> list[View]:
@@ -281,8 +345,7 @@ def _views(columns: list[Column]) -> list[View]:
     return views
 
 
-def _values(scores: Scores, name: str) -> NDArray[Any]:
-    values = scores.columns[name]
+def _array(values: list[str] | NDArray[Any]) -> NDArray[Any]:
     return np.array(values, dtype=object) if isinstance(values, list) else values
 
 
