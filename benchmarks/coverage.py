@@ -191,7 +191,7 @@ def while_adapting(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -
 
 
 def _looked(rated: Rated, counts: IntArray, ever: NDArray[np.bool_], *, anew: bool) -> FloatArray:
-    """Of the guaranteed interval coverage and missed so far, of the likely one coverage and width; worst error told, and true."""
+    """Of the guaranteed interval coverage and missed so far; of the likely one coverage and width; worst error told, true."""
     low, high = mean_intervals(counts, rated.scale.low, rated.scale.high)
     covered = covers(low, high, rated.means)
     if anew:
