@@ -97,7 +97,9 @@ ONLY = {
     },
     "scipy": {
         "analysis/agreement.py",
+        "analysis/calibration.py",
         "analysis/forecast.py",
+        "analysis/moderated.py",
         "analysis/rating_model.py",
         "analysis/bounds.py",
     },

@@ -136,8 +136,9 @@ def test_opens_offline_with_its_pictures_and_fits_a_phone(
     assert seen.complaints == []
     assert [url.partition("#")[0] for url in seen.requests] == [(tmp_path / "report.html").as_uri()]
     pictures = seen.page.locator("figure img")
-    assert pictures.count() == 7  # allocation, two courses, scores, variances, agreement, what brought no rating
-    assert all(pictures.nth(k).evaluate("image => image.naturalWidth > 100") for k in range(7))
+    # allocation, two courses, scores, variances, agreement, calibration, what brought no rating
+    assert pictures.count() == 8
+    assert all(pictures.nth(k).evaluate("image => image.naturalWidth > 100") for k in range(8))
     assert all(len(pictures.nth(k).get_attribute("alt") or "") > 20 for k in range(7))
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     ground, ink = (
@@ -275,7 +276,7 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert "B: Rating 3" in seen.page.locator(".texts").inner_text()
     said = " ".join(seen.page.locator(".warning").all_inner_texts())
     assert "5 scores are in both; 1 are in A alone and 1 in B alone" in said
-    assert "told from 10 pairs up" in done.stdout
+    assert "told from 20 prompts up" in done.stdout
     assert "Run B is stopped: 302 of 400 calls are spent" in said
     assert seen.complaints == []
 
