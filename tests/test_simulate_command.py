@@ -105,9 +105,9 @@ def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -
     )
     told = opened.status()
     value = dict(zip(table.index, table["value"], strict=True))
-    for name in value:
+    for name, number in value.items():
         kind = "agreement" if name in with_human else "reliability"
-        assert told[kind]["helpfulness"][name]["value"] == pytest.approx(value[name])
+        assert told[kind]["helpfulness"][name]["value"] == pytest.approx(number)
     status = " ".join(robin("status", run, cwd=tmp_path).stdout.split())
     assert f"human helpfulness pearson {value['pearson']:.2f} [" in status
     assert "(95 % bootstrap over 38 prompts, 38 pairs)" in status
