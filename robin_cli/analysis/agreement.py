@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale, number_of
 
@@ -20,7 +21,6 @@ COEFFICIENTS = (*CORRELATIONS, "kappa", "alpha")
 FEWEST_PROMPTS = 20
 """Prompts for a coefficient to be stated: the bootstrap draws from them, and from a few there is little to draw."""
 
-_ENDS = (0.025, 0.975)
 _ROUNDING = 1e-9
 """A mean of a half may come out a little below it."""
 
@@ -36,8 +36,8 @@ class Agreement:
             weights) or alpha (Krippendorff's α, ordinal), the last two of scores and ratings rounded to levels of the scale.
         value: in [−1, 1]; nan where it is not stated: fewer than FEWEST_PROMPTS prompts with both, one side constant, or human
             ratings that are off the scale.
-        ci_low, ci_high: percentile bootstrap over prompts, 95 %; nan where the value is, or where most resamples leave it
-            undefined.
+        ci_low, ci_high: bootstrap over prompts, 95 % (expanded percentiles); nan where the value is, or where most resamples
+            leave it undefined.
         n: pairs with a score and a human rating.
         n_prompts: different prompts that these have.
         resamples: of the bootstrap.
@@ -137,11 +137,12 @@ def estimated(
     count = resamples_for(n) if resamples is None else resamples
     picks = resampled(prompt, count, np.random.default_rng(seed))
     drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(count, len(names))
+    tail = _tail(prompts)
     found = []
     for position, (name, value) in enumerate(zip(names, statistic(*columns), strict=True)):
         sample = drawn[~np.isnan(drawn[:, position]), position]
         defined = len(sample) > count / 2
-        low, high = np.quantile(sample, _ENDS) if defined else (np.nan, np.nan)
+        low, high = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
         why = "" if defined else "too many of the resamples are of pairs that are all alike"
         found.append(Agreement(name, float(value), float(low), float(high), n, prompts, count, why))
     return found
@@ -160,6 +161,17 @@ def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterato
         drawn = rng.integers(len(sizes), size=len(sizes))
         ends = np.cumsum(sizes[drawn])
         yield rows[np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn]) + np.arange(ends[-1])]
+
+
+def _tail(prompts: int) -> float:
+    """What an interval leaves out at each end of the resamples: Φ(−√(P/(P − 1)) t), t with P − 1 degrees of freedom.
+
+    The plain percentiles are too narrow where there are few prompts, as z in place of t would be (Hesterberg, "What teachers
+    should know about the bootstrap", Am. Stat. 69, 2015: the expanded percentile interval).
+    """
+    from scipy.special import ndtr, stdtrit
+
+    return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * stdtrit(prompts - 1, 1.0 - 0.5 * ALPHA)))
 
 
 def _coefficients(x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray) -> tuple[float, ...]:

@@ -115,18 +115,30 @@ def test_has_the_intervals_of_a_bootstrap_over_prompts() -> None:
     x = np.clip(2 + 0.7 * of_prompt + rng.normal(0, 0.4, 120), 0, 4)
     y = np.clip(2 + 0.7 * of_prompt + rng.normal(0, 0.4, 120), 0, 4)
     mixed = rng.permutation(120)
-    found = by_name(agreement(x[mixed], y[mixed], prompt[mixed], SCALE, seed=2))
+    found = by_name(agreement(x[mixed], y[mixed], prompt[mixed], SCALE, seed=2))["pearson"]
     grouped = [np.flatnonzero(prompt == each) for each in range(30)]
     drawn = []
     for _ in range(4000):
         rows = np.concatenate([grouped[each] for each in rng.integers(30, size=30)])
         drawn.append(np.corrcoef(x[rows], y[rows])[0, 1])
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    low, high = np.quantile(drawn, [0.0188, 0.9812])  # see below
     # by chance a bootstrap of 1,000 is some .01 off; that over pairs would be .05 off at each end
-    assert found["pearson"].ci_low == pytest.approx(low, abs=0.02)
-    assert found["pearson"].ci_high == pytest.approx(high, abs=0.02)
+    assert (found.ci_low, found.ci_high) == pytest.approx((low, high), abs=0.025)
     over_pairs = by_name(agreement(x, y, each_its_own(120), SCALE))["pearson"]
     assert over_pairs.ci_high - over_pairs.ci_low < 0.85 * (high - low)
+
+
+@pytest.mark.parametrize(("prompts", "tail"), [(20, 0.0159), (30, 0.0188), (1000, 0.0248)])
+def test_widens_the_percentiles_of_few_prompts(prompts: int, tail: float) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.uniform(0, 4, prompts)
+    y = np.clip(x + rng.normal(0, 1, prompts), 0, 4)
+    found = by_name(agreement(x, y, each_its_own(prompts), SCALE))["pearson"]
+    picks = resampled(each_its_own(prompts), 1000, np.random.default_rng(0))
+    drawn = [np.corrcoef(x[rows], y[rows])[0, 1] for rows in picks]
+    outside = stats.norm.cdf(-np.sqrt(prompts / (prompts - 1)) * stats.t.ppf(0.975, prompts - 1))
+    assert outside == pytest.approx(tail, abs=5e-5)
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(drawn, [outside, 1 - outside])))
 
 
 def test_states_no_correlation_on_thin_or_constant_data() -> None:

@@ -179,7 +179,7 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
             f"Human {attribute} by score",
             "Mean human rating of the pairs whose scores are nearest to one level, at their mean score, with its 95 % interval "
             f"over prompts, and how many pairs these are. On the dashed line the judge is right on average. "
-            f"{levels_line(facts['agreement'][attribute])}.",
+            f"By levels: {levels_line(facts['agreement'][attribute])}.",
             pictures.calibration(
                 levels, (f"score of {attribute}", f"human {attribute}"), by_attribute.scales[attribute]
             ),
