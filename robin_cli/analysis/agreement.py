@@ -99,7 +99,7 @@ def agreement(
     """
     both = ~(np.isnan(scores) | np.isnan(human))
     x, y, prompt = scores[both], human[both], prompt[both]
-    if why := off_scale(y, scale) or refusal(prompt, {"score": x, "human rating": y}):
+    if why := off_scale(human, scale) or refusal(prompt, {"score": x, "human rating": y}):
         return refused(COEFFICIENTS, why, prompt)
     columns = (x, y, levels_of(x), levels_of(y))
     return estimated(COEFFICIENTS, _coefficients, columns, prompt, seed=seed, resamples=resamples)

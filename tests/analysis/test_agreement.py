@@ -1,11 +1,12 @@
-"""How far scores and human ratings agree, against scipy, scikit-learn and krippendorff, and a bootstrap spelt out."""
+"""How far scores and human ratings agree, against scipy, scikit-learn and evalica, and a bootstrap spelt out."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import krippendorff
+import evalica
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,8 +41,7 @@ def by_name(found: list[Agreement]) -> dict[str, Agreement]:
 def textbook(a: Any, b: Any, levels: list[int]) -> tuple[float, float]:
     """Weighted κ and ordinal α by libraries."""
     kappa = cohen_kappa_score(a, b, labels=levels, weights="quadratic")
-    alpha = krippendorff.alpha(np.array([a, b], dtype=float), value_domain=levels, level_of_measurement="ordinal")
-    return float(kappa), float(alpha)
+    return float(kappa), evalica.alpha(pd.DataFrame([a, b]), distance="ordinal").alpha
 
 
 def test_agrees_with_the_textbook_on_every_coefficient() -> None:
@@ -193,3 +193,12 @@ def test_says_how_many_human_ratings_are_off_the_scale() -> None:
     human = np.array([np.nan, 1, 7, 0.5, 7.5, 4])
     assert off_scale(human, Scale(1, 7)) == "2 of 5 human ratings are off the scale 1-7 (they go from 0.5 to 7.5)"
     assert off_scale(np.array([1.0, 7, np.nan]), Scale(1, 7)) == ""
+
+
+def test_states_nothing_where_a_human_rating_is_off_the_scale_be_it_of_a_pair_without_a_score() -> None:
+    human = np.arange(30.0) % 5
+    scores, human[3] = human.copy(), 50
+    scores[3] = np.nan
+    found = agreement(scores, human, each_its_own(30), SCALE)
+    assert {each.why for each in found} == {"1 of 30 human ratings are off the scale 0-4 (they go from 0 to 50)"}
+    assert {each.n for each in found} == {29}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -279,6 +280,24 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert "told from 20 prompts up" in done.stdout
     assert "Run B is stopped: 302 of 400 calls are spent" in said
     assert seen.complaints == []
+
+
+def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(tmp_path: Path) -> None:
+    def pictures_of(run: RunData) -> dict[str, str]:
+        return {
+            each.title: base64.b64decode(each.light.partition(",")[2]).decode()
+            for each in page_of(run, working=False).pictures
+        }
+
+    run = twenty(tmp_path / "r")
+    svg = pictures_of(run)["Human helpfulness by score"]
+    marks = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    levels = np.floor(np.asarray(score(run).columns["score"]) + 0.5)
+    assert marks[-2:] == [str(count) for count in np.unique(levels, return_counts=True)[1]]
+    few = [Pair(f"p{k}", "one prompt", f"{k}", {"helpfulness": float(k % 5)}) for k in range(30)]
+    drawn = pictures_of(make_run(tmp_path / "few", few, [[k % 4, 2] for k in range(30)]))
+    assert "Agreement with human helpfulness" in drawn
+    assert "Human helpfulness by score" not in drawn
 
 
 def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:
