@@ -19,7 +19,8 @@ from robin_cli.model.records import Scale, number_of
 CORRELATIONS = ("pearson", "spearman", "kendall")
 COEFFICIENTS = (*CORRELATIONS, "kappa", "alpha")
 FEWEST_PROMPTS = 20
-"""Prompts for a coefficient to be stated: the bootstrap draws from them, and from a few there is little to draw."""
+"""Prompts for a coefficient to be stated. At 20, with four responses each, intervals of 95 % hold the truth in 87 to 97 % of
+cases (simulated, benchmarks/agreement.py): fewer say less of how prompts differ than an interval claims."""
 
 _ROUNDING = 1e-9
 """A mean of a half may come out a little below it."""
