@@ -38,7 +38,7 @@ from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import count_answers, read_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import scores_table
+from robin_cli.views.export import agreement_of, calibration_of, scores_table
 from robin_cli.views.messages import Messages, messages_for
 from robin_cli.views.progress import conclusion, shown
 from robin_cli.views.status import status_of
@@ -151,6 +151,28 @@ class Run:
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
         return _frame(pa.concat_tables([JUDGMENTS.empty_table(), *read_judgments(self.path)]))
+
+    def agreement(self) -> pd.DataFrame:
+        """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.
+
+        Columns as in ``robin export --what agreement``: attribute (of a panel also each with its judges), coefficient, value,
+        ci_low, ci_high, n, n_prompts, resamples, why. NaN where it is not stated, and ``why``.
+
+        Raises:
+            InputError: the data has no human ratings, or none on the scale.
+        """
+        return _frame(agreement_of(read_run(self.path, COUNTED)))
+
+    def calibration(self) -> pd.DataFrame:
+        """The mean human rating of each level of the scores: a row an attribute and level that pairs have.
+
+        Columns as in ``robin export --what calibration``: attribute, level, n, n_prompts, mean_score, mean_human, ci_low,
+        ci_high. No row of what :meth:`agreement` does not state.
+
+        Raises:
+            InputError: as :meth:`agreement`.
+        """
+        return _frame(calibration_of(read_run(self.path, COUNTED)))
 
     def status(self) -> dict[str, Any]:
         """Where it stands: the object that ``robin status --json`` prints."""

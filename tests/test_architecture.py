@@ -97,9 +97,10 @@ ONLY = {
     },
     "scipy": {
         "analysis/agreement.py",
+        "analysis/calibration.py",
         "analysis/forecast.py",
-        "analysis/rating_model.py",
         "analysis/moderated.py",
+        "analysis/rating_model.py",
     },
     "matplotlib": {"views/curves.py", "views/report/pictures.py"},
     "pyarrow": {

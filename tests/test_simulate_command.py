@@ -25,7 +25,7 @@ SMALL = ("--limit", "60", "--runs", "6", "--budget", "1500,3000", "--attribute",
 def small_run(
     folder: Path, *, human: Callable[[int, float], float | None] = lambda k, level: None if k < 2 else level
 ) -> Path:
-    """A run directory made by hand: 40 pairs, human ratings for all but two of them, or as ``human`` says."""
+    """A run directory made by hand: 40 pairs of a prompt each, human ratings for all but two, or as ``human`` says."""
     from robin_cli.model.records import Judgment, Pair
     from robin_cli.storage.store import RunStore
     from tests.storage.test_store import SETTINGS, judgment, manifest
@@ -33,7 +33,9 @@ def small_run(
     rng = np.random.default_rng(1)
     level = rng.integers(0, 5, 40)
     rated = [human(k, float(level[k])) for k in range(40)]
-    pairs = [Pair(f"p{k}", "p", "r", {} if each is None else {"helpfulness": each}) for k, each in enumerate(rated)]
+    pairs = [
+        Pair(f"p{k}", f"prompt {k}", "r", {} if each is None else {"helpfulness": each}) for k, each in enumerate(rated)
+    ]
     blank = judgment(0)
     settings = {**SETTINGS, "base_url": "http://x/v1", "temperature": 1.0}
     run = manifest(settings=settings, data={"source": "x", "sha256": "0", "pairs": 40, "skipped": 0})
@@ -88,18 +90,58 @@ def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) 
 def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     table = pd.read_csv(io.StringIO(robin("export", run, "--what", "agreement", cwd=tmp_path).stdout))
-    assert list(table["coefficient"]) == ["pearson", "spearman", "kendall"]
-    assert (table["n"] == 38).all()
+    columns = ["attribute", "coefficient", "value", "ci_low", "ci_high", "n", "n_prompts", "resamples", "why"]
+    assert list(table.columns) == columns
+    table = table.set_index("coefficient")
+    with_human = ["pearson", "spearman", "kendall", "kappa", "alpha"]
+    assert list(table.index) == [*with_human, "reliability", "ceiling", "icc"]
+    assert (table.loc[with_human, ["n", "n_prompts"]] == 38).all(axis=None)
+    assert (table.loc[["reliability", "ceiling", "icc"], ["n", "n_prompts"]] == 40).all(axis=None)
     assert ((table["ci_low"] < table["value"]) & (table["value"] < table["ci_high"])).all()
     assert table["value"].min() > 0.5
-    assert "pearson" in robin("status", run, cwd=tmp_path).stdout
+    opened = robin_cli.open_run(run)
+    pd.testing.assert_frame_equal(
+        opened.agreement().set_index("coefficient").drop(columns="why"), table.drop(columns="why")
+    )
+    told = opened.status()
+    value = dict(zip(table.index, table["value"], strict=True))
+    for name, number in value.items():
+        kind = "agreement" if name in with_human else "reliability"
+        assert told[kind]["helpfulness"][name]["value"] == pytest.approx(number)
+    status = " ".join(robin("status", run, cwd=tmp_path).stdout.split())
+    assert f"human helpfulness pearson {value['pearson']:.2f} [" in status
+    assert "(95 % bootstrap over 38 prompts, 38 pairs)" in status
+    assert f"levels of helpfulness weighted κ {value['kappa']:.2f} [" in status
+    assert f"Krippendorff's α {value['alpha']:.2f} [" in status
+    assert f"reliability of helpfulness scores {value['reliability']:.2f} [" in status
+    assert f"so correlation with a human at most {value['ceiling']:.2f} [" in status
+
+
+def test_exports_human_ratings_by_score(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    told = robin("export", run, "--what", "calibration", cwd=tmp_path)
+    table = pd.read_csv(io.StringIO(told.stdout))
+    columns = ["attribute", "level", "n", "n_prompts", "mean_score", "mean_human", "ci_low", "ci_high"]
+    assert list(table.columns) == columns
+    opened = robin_cli.open_run(run)
+    pd.testing.assert_frame_equal(opened.calibration(), table)
+    scores = opened.scores().dropna(subset="human")
+    by_level = scores.groupby(np.floor(scores["score"] + 0.5))
+    np.testing.assert_allclose(table["mean_human"], by_level["human"].mean())
+    np.testing.assert_allclose(table["mean_score"], by_level["score"].mean())
+    assert list(table["n"]) == list(by_level.size())
+    assert [level["level"] for level in opened.status()["calibration"]["helpfulness"]] == list(table["level"])
+    assert "--what calibration" in " ".join(robin("status", run, cwd=tmp_path).stdout.split())
 
 
 def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
     cases: dict[str, tuple[Callable[[int, float], float | None], str]] = {
         "none": (lambda k, level: None, "no human ratings of helpfulness"),
         "percent": (lambda k, level: 25 * level, "human ratings are off the scale 0-4 (they go from 0 to 100)"),
-        "few": (lambda k, level: level if k < 3 else None, "3 pairs have a score and a human rating; 10 are needed"),
+        "few": (
+            lambda k, level: level if k < 3 else None,
+            "3 pairs of 3 prompts have a score and a human rating; 20 prompts are needed",
+        ),
         "alike": (lambda k, level: 3.0, "all human ratings are alike"),
     }
     for name, (human, why) in cases.items():
@@ -117,14 +159,22 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
         else:
             table = pd.read_csv(io.StringIO(told.stdout))
             assert told.returncode == 0
-            assert table[["value", "ci_low", "ci_high"]].isna().all(axis=None)
-            assert set(table["why"]) == {why}
+            with_human = ~table["coefficient"].isin(["reliability", "ceiling", "icc"])
+            assert table.loc[with_human, ["value", "ci_low", "ci_high"]].isna().all(axis=None)
+            assert set(table.loc[with_human, "why"]) == {why}
+            assert table.loc[~with_human, "value"].notna().all()  # for that no human is needed
+            rows = robin("export", run, "--what", "calibration", cwd=tmp_path)
+            assert rows.stdout == "attribute,level,n,n_prompts,mean_score,mean_human,ci_low,ci_high\n"
+            assert why in rows.stderr
         if name == "few":
             told_of = robin_cli.open_run(run).status()["agreement"]["helpfulness"]["pearson"]
             assert (told_of["value"], told_of["ci_low"], told_of["n"], told_of["why"]) == (None, None, 3, why)
             assert why in robin("report", run, "-o", "-", cwd=tmp_path).stdout
+        assert "reliability of helpfulness scores 0." in status
         if name == "none":
             assert "human ratings none" in status
+            with pytest.raises(robin_cli.RobinError, match="no human ratings of helpfulness"):
+                robin_cli.open_run(run).calibration()
         else:
             assert "no agreement is told: " in status
             assert why in status

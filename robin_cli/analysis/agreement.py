@@ -1,33 +1,46 @@
-"""How far scores and human ratings agree: correlations, each with an interval over pairs."""
+"""How far scores and human ratings agree: coefficients, each with an interval over prompts.
+
+Responses to one prompt are alike, so a bootstrap over pairs takes them for more than they are, and its intervals are too
+short. Prompts are resampled instead, each with all its pairs (a cluster bootstrap: Davison and Hinkley, "Bootstrap methods and
+their application", 1997, section 3.8). benchmarks/agreement.py measures what that brings.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from robin_cli.model.arms import FloatArray
-from robin_cli.model.records import Scale
+from robin_cli.analysis.intervals import ALPHA
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale, number_of
 
-COEFFICIENTS = ("pearson", "spearman", "kendall")
-_ENDS = (0.025, 0.975)
-FEWEST_PAIRS = 10
-"""Pairs for a correlation to be stated. At 10 the bootstrap's interval holds the truth in about 90 % of cases (simulated,
-normal pairs, r of 0, 0.5 and 0.9); at 5 in 85 to 92 %, at 4 in 77 to 92 %, and with 3 there is none (Fisher's begins
-at 4)."""
+CORRELATIONS = ("pearson", "spearman", "kendall")
+COEFFICIENTS = (*CORRELATIONS, "kappa", "alpha")
+FEWEST_PROMPTS = 20
+"""Prompts for a coefficient to be stated. At 20, with four responses each, intervals of 95 % hold the truth in 87 to 97 % of
+cases (simulated, benchmarks/agreement.py): fewer say less of how prompts differ than an interval claims."""
+
+_ROUNDING = 1e-9
+"""A mean of a half may come out a little below it."""
+
+Statistic = Callable[..., tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One coefficient between scores and human ratings.
+    """One coefficient between scores and human ratings, or of the scores alone (:mod:`robin_cli.analysis.reliability`).
 
     Attributes:
-        coefficient: pearson (r), spearman (ρ) or kendall (τ_b, which takes ties into account).
-        value: in [−1, 1]; nan where it is not stated: fewer than FEWEST_PAIRS pairs with both, one side constant, or human
+        coefficient: pearson (r), spearman (ρ), kendall (τ_b, which takes ties into account), kappa (Cohen's κ with quadratic
+            weights) or alpha (Krippendorff's α, ordinal), the last two of scores and ratings rounded to levels of the scale.
+        value: in [−1, 1]; nan where it is not stated: fewer than FEWEST_PROMPTS prompts with both, one side constant, or human
             ratings that are off the scale.
-        ci_low, ci_high: percentile bootstrap over pairs, 95 %; nan where the value is, or where most resamples leave it
-            undefined.
+        ci_low, ci_high: bootstrap over prompts, 95 % (expanded percentiles); nan where the value is, or where most resamples
+            leave it undefined.
         n: pairs with a score and a human rating.
+        n_prompts: different prompts that these have.
         resamples: of the bootstrap.
         why: there is no value, or no interval; '' where there are both.
     """
@@ -37,13 +50,9 @@ class Agreement:
     ci_low: float
     ci_high: float
     n: int
+    n_prompts: int
     resamples: int
     why: str = ""
-
-
-def refused(why: str, n: int) -> list[Agreement]:
-    """No coefficient is stated, because ``why``; of ``n`` pairs with both."""
-    return [Agreement(name, np.nan, np.nan, np.nan, n, 0, why) for name in COEFFICIENTS]
 
 
 def off_scale(human: FloatArray, scale: Scale) -> str:
@@ -56,31 +65,87 @@ def off_scale(human: FloatArray, scale: Scale) -> str:
     return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale} (they go from {ends})"
 
 
-def agreement(scores: FloatArray, human: FloatArray, *, seed: int = 0, resamples: int | None = None) -> list[Agreement]:
-    """Pearson's r, Spearman's ρ and Kendall's τ_b between ``scores`` and ``human``, shape (K,) each, nan for absent.
+def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
+    """Why nothing is stated of pairs of these prompts, whose ``sides`` have a name in the singular, in words; '' if it is."""
+    prompts = len(np.unique(prompt))
+    if prompts < FEWEST_PROMPTS:
+        there = f"{number_of(len(prompt), 'pair')} of {number_of(prompts, 'prompt')}"
+        return f"{there} have a {' and a '.join(sides)}; {FEWEST_PROMPTS} prompts are needed"
+    return next((f"all {side}s are alike" for side, values in sides.items() if np.ptp(values) == 0), "")
 
-    The interval says how the coefficient would vary over other pairs like these, with scores as noisy as these are. It
-    resamples pairs (Efron's percentile bootstrap) :func:`resamples_for` times, or ``resamples``.
+
+def refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
+    """No coefficient of these names is stated, because ``why``; of pairs of these prompts."""
+    n, prompts = len(prompt), len(np.unique(prompt))
+    return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
+
+
+def agreement(
+    scores: FloatArray,
+    human: FloatArray,
+    prompt: IntArray,
+    scale: Scale,
+    *,
+    seed: int = 0,
+    resamples: int | None = None,
+) -> list[Agreement]:
+    """All COEFFICIENTS between ``scores`` and ``human``, shape (K,) each, nan for absent.
+
+    The intervals say how a coefficient would vary over other prompts like these, with scores as noisy as these are.
+
+    Args:
+        prompt: which prompt each pair has, any numbers, shape (K,).
+        scale: whose levels the scores and the human ratings are rounded to for κ and α.
+        resamples: how many, in place of :func:`resamples_for`.
     """
     both = ~(np.isnan(scores) | np.isnan(human))
-    x, y = scores[both], human[both]
-    n = len(x)
-    if n < FEWEST_PAIRS:
-        return refused(f"{n} pairs have a score and a human rating; {FEWEST_PAIRS} are needed", n)
-    for side, values in (("scores", x), ("human ratings", y)):
-        if np.ptp(values) == 0:
-            return refused(f"all {side} are alike", n)
+    x, y, prompt = scores[both], human[both], prompt[both]
+    if why := off_scale(human, scale) or refusal(prompt, {"score": x, "human rating": y}):
+        return refused(COEFFICIENTS, why, prompt)
+    columns = (x, y, levels_of(x), levels_of(y))
+    return estimated(COEFFICIENTS, _coefficients, columns, prompt, seed=seed, resamples=resamples)
+
+
+def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
+    """The values of CORRELATIONS, nan for absent in ``x`` and ``y``; nan where :func:`agreement` would be, a pair a prompt."""
+    both = ~(np.isnan(x) | np.isnan(y))
+    if both.sum() < FEWEST_PROMPTS:
+        return (np.nan,) * len(CORRELATIONS)
+    return _correlations(x[both], y[both])
+
+
+def levels_of(values: FloatArray) -> IntArray:
+    """The levels of a scale that ``values`` are nearest to; halves go up."""
+    return np.floor(values + 0.5 + _ROUNDING).astype(np.int64)
+
+
+def estimated(
+    names: Sequence[str],
+    statistic: Statistic,
+    columns: Sequence[FloatArray | IntArray],
+    prompt: IntArray,
+    *,
+    seed: int = 0,
+    resamples: int | None = None,
+) -> list[Agreement]:
+    """What ``statistic`` makes of ``columns``, a value for each of ``names``, with its interval over prompts.
+
+    Args:
+        columns: of K pairs, shape (K,) each; what ``statistic`` is called with.
+        prompt, seed, resamples: as for :func:`agreement`.
+    """
+    n, prompts = len(prompt), len(np.unique(prompt))
     count = resamples_for(n) if resamples is None else resamples
-    rng = np.random.default_rng(seed)
-    picks = (rng.integers(n, size=n) for _ in range(count))
-    drawn = np.array([_coefficients(x[pick], y[pick]) for pick in picks]).reshape(count, len(COEFFICIENTS))
+    picks = resampled(prompt, count, np.random.default_rng(seed))
+    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(count, len(names))
+    tail = _tail(prompts)
     found = []
-    for position, (name, value) in enumerate(zip(COEFFICIENTS, _coefficients(x, y), strict=True)):
+    for position, (name, value) in enumerate(zip(names, statistic(*columns), strict=True)):
         sample = drawn[~np.isnan(drawn[:, position]), position]
         defined = len(sample) > count / 2
-        low, high = np.quantile(sample, _ENDS) if defined else (np.nan, np.nan)
+        low, high = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
         why = "" if defined else "too many of the resamples are of pairs that are all alike"
-        found.append(Agreement(name, float(value), float(low), float(high), n, count, why))
+        found.append(Agreement(name, float(value), float(low), float(high), n, prompts, count, why))
     return found
 
 
@@ -89,12 +154,62 @@ def resamples_for(pairs: int) -> int:
     return max(100, min(1000, 5_000_000 // pairs))
 
 
-def _coefficients(x: FloatArray, y: FloatArray) -> tuple[float, float, float]:
+def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """The rows of ``count`` resamples: of as many prompts as there are, drawn with replacement, all rows of each."""
+    sizes = np.unique(prompt, return_counts=True)[1]
+    rows, starts = np.argsort(prompt, kind="stable"), np.cumsum(sizes) - sizes
+    for _ in range(count):
+        drawn = rng.integers(len(sizes), size=len(sizes))
+        ends = np.cumsum(sizes[drawn])
+        yield rows[np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn]) + np.arange(ends[-1])]
+
+
+def _tail(prompts: int) -> float:
+    """What an interval leaves out at each end of the resamples: Φ(−√(P/(P − 1)) t), t with P − 1 degrees of freedom.
+
+    The plain percentiles are too narrow where there are few prompts, as z in place of t would be (Hesterberg, "What teachers
+    should know about the bootstrap", Am. Stat. 69, 2015: the expanded percentile interval).
+    """
+    from scipy.special import ndtr, stdtrit
+
+    return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * stdtrit(prompts - 1, 1.0 - 0.5 * ALPHA)))
+
+
+def _coefficients(x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray) -> tuple[float, ...]:
+    return *_correlations(x, y), _kappa(level_x, level_y), _alpha(level_x, level_y)
+
+
+def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
     if np.ptp(x) == 0 or np.ptp(y) == 0:  # no coefficient is defined, and none is 1
-        return np.nan, np.nan, np.nan
+        return (np.nan,) * len(CORRELATIONS)
     from scipy import stats
 
     ranks_x, ranks_y = stats.rankdata(x), stats.rankdata(y)
     pearson = float(np.corrcoef(x, y)[0, 1])
     spearman = float(np.corrcoef(ranks_x, ranks_y)[0, 1])
     return pearson, spearman, float(stats.kendalltau(x, y).statistic)
+
+
+def _kappa(a: IntArray, b: IntArray) -> float:
+    """Cohen's κ with quadratic weights ("Weighted kappa", Psychol. Bull. 70, 1968), nan where all are of one level.
+
+    κ = 1 − Σ (a_i − b_i)² / (Σ_i Σ_j (a_i − b_j)² / n), and the double sum is n² (Var a + Var b + (ā − b̄)²).
+    """
+    by_chance = a.var() + b.var() + (a.mean() - b.mean()) ** 2
+    return float(1.0 - ((a - b) ** 2).mean() / by_chance) if by_chance else np.nan
+
+
+def _alpha(a: IntArray, b: IntArray) -> float:
+    """Krippendorff's α, ordinal, of two coders without gaps ("Computing Krippendorff's alpha-reliability", 2011).
+
+    His distance Σ_{g=c..k} n_g − (n_c + n_k)/2 is the difference between the mid-ranks r of the levels c and k among all
+    N = 2n values. So α = 1 − (N − 1) Σ (r(a_i) − r(b_i))² / (N Σ (r − r̄)²), the last sum over all values; nan where all
+    are of one level.
+    """
+    lowest = min(a.min(), b.min())
+    counts = np.bincount(np.concatenate([a, b]) - lowest)
+    rank = np.cumsum(counts) - 0.5 * (counts - 1)
+    values = 2 * len(a)
+    expected = (counts * (rank - 0.5 * (values + 1)) ** 2).sum()
+    apart = ((rank[a - lowest] - rank[b - lowest]) ** 2).sum()
+    return float(1.0 - (values - 1) * apart / (values * expected)) if expected else np.nan

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.agreement import COEFFICIENTS, agreement
+from robin_cli.analysis.agreement import CORRELATIONS, correlations
 from robin_cli.analysis.simulation import Ratings, Snapshot, simulate
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
@@ -244,6 +244,6 @@ def _setup(subject: Subject, design: Design, variances: FloatArray, budget: int)
 
 def _correlations(estimates: FloatArray, human: FloatArray | None) -> dict[str, float]:
     if human is None:
-        return dict.fromkeys(COEFFICIENTS, np.nan)
-    found = [[each.value for each in agreement(run, human, resamples=0)] for run in estimates]
-    return dict(zip(COEFFICIENTS, np.mean(found, axis=0).tolist(), strict=True))
+        return dict.fromkeys(CORRELATIONS, np.nan)
+    found = [correlations(run, human) for run in estimates]
+    return dict(zip(CORRELATIONS, np.mean(found, axis=0).tolist(), strict=True))

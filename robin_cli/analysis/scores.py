@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refused
 from robin_cli.analysis.intervals import ALPHA, Part, largest_reach, mean_intervals, sum_intervals
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, likely_intervals, moderated
 from robin_cli.analysis.panel import panel_score
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
-from robin_cli.model.errors import InputError
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.reader import RunData
@@ -198,50 +195,3 @@ def _names_at(names: Sequence[str], places: Coordinates) -> list[str]:
 def _told_apart(names: Sequence[str]) -> list[str]:
     """The names, those that are equal with their place behind them: "a_b" and "c" make the same as "a" and "b_c"."""
     return [name if names.count(name) == 1 else f"{name}_{place}" for place, name in enumerate(names, 1)]
-
-
-def all_agreements(run: RunData) -> dict[str, list[Agreement]]:
-    """Correlations of the run's scores with the human ratings, by attribute; of a panel also those of each judge."""
-    panel = agreements(score(run), run)
-    return panel if len(run.space.judges) == 1 else panel | agreements(judge_scores(run), run)
-
-
-def agreements(scores: Scores, run: RunData) -> dict[str, list[Agreement]]:
-    """Correlations of the scores with the human ratings, by attribute (and judge); only where there are human ratings."""
-    named = [np.array(scores.columns[name]) for name in ("attribute", "judge") if name in scores.columns]
-    means, human = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "human"))
-    scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
-    found = {}
-    for key in dict.fromkeys(zip(*(each.tolist() for each in named), strict=True)):
-        mine = np.all([each == name for each, name in zip(named, key, strict=True)], axis=0)
-        if np.isnan(human[mine]).all():
-            continue
-        if why := off_scale(human[mine], scale_of[key[0]]):
-            both = ~(np.isnan(human[mine]) | np.isnan(means[mine]))
-            found[" · ".join(key)] = refused(why, int(both.sum()))
-        else:
-            found[" · ".join(key)] = agreement(means[mine], human[mine])
-    return found
-
-
-def check_comparable(found: Mapping[str, Sequence[Agreement]], run: RunData, notify: Callable[[str], None]) -> None:
-    """Say of what there is no correlation, and why.
-
-    Raises:
-        InputError: there is none of anything, for want of human ratings or because all are off the scale.
-    """
-    named = ",".join(f"{attribute}=NAME" for attribute in run.manifest.attributes)
-    if not found:
-        raise InputError(
-            f"{run.path}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement to "
-            f"tell; judge data that has them, in a field of that name or with --columns {shlex.quote(named)}"
-        )
-    refused_of = {name: listed[0].why for name, listed in found.items() if np.isnan(listed[0].value)}
-    if len(refused_of) == len(found) and all("off the scale" in why for why in refused_of.values()):
-        each = "; ".join(f"{name}: {why}" for name, why in refused_of.items())
-        raise InputError(
-            f"{run.path}: {each}. Judge with the field that holds them on that scale, --columns {shlex.quote(named)}, or with "
-            "a rubric of theirs"
-        )
-    for name, why in refused_of.items():
-        notify(f"{name}: no agreement is told: {why}")

@@ -20,6 +20,7 @@ class What(StrEnum):
     JUDGE_SCORES = "judge-scores"
     JUDGMENTS = "judgments"
     AGREEMENT = "agreement"
+    CALIBRATION = "calibration"
 
 
 def register(app: typer.Typer) -> None:
@@ -66,20 +67,23 @@ def export(
     ctx: typer.Context,
     run: opt.Run,
     what: Annotated[
-        What, typer.Option(help="Scores, those of each judge of a panel, every judgment, or agreement with humans.")
+        What,
+        typer.Option(
+            help="Scores, those of each judge of a panel, every judgment, agreement with humans, or human ratings by score."
+        ),
     ] = What.SCORES,
     excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
 
-    from robin_cli.analysis.scores import all_agreements, check_comparable, judge_scores, score
+    from robin_cli.analysis.scores import judge_scores, score
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
     from robin_cli.storage.fold import COUNTED
     from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
-    from robin_cli.views.export import Results, agreement_table, check_output, judgments_of, scores_table
+    from robin_cli.views.export import Results, agreement_of, calibration_of, check_output, judgments_of, scores_table
     from robin_cli.views.export import export as write_file
     from robin_cli.views.messages import Messages
     from robin_cli.views.table import View, print_scores
@@ -92,10 +96,9 @@ def export(
         write(judgments_of(run), settings_of(run))
         return
     data = read_run(run, COUNTED)
-    if what is What.AGREEMENT:
-        agreed = all_agreements(data)
-        check_comparable(agreed, data, notify)
-        write(Results.of(agreement_table(agreed)), settings_of(run))
+    if what in {What.AGREEMENT, What.CALIBRATION}:
+        table_of = agreement_of if what is What.AGREEMENT else calibration_of
+        write(Results.of(table_of(data, notify)), settings_of(run))
         return
     found = (score if what is What.SCORES else judge_scores)(data)
     if given.format == "table":

@@ -100,6 +100,12 @@ class RunData:
         """The pairs with their texts, which are read now."""
         return read_pairs(self.path)
 
+    @cached_property
+    def prompts(self) -> IntArray:
+        """Which prompt each pair has, shape (pairs,): pairs of one number have the same one, to the letter."""
+        texts = _read_pairs(self.path / PAIRS, lambda name: name == "prompt")["prompt"].combine_chunks()
+        return np.asarray(texts.dictionary_encode().indices, dtype=np.int64)
+
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robin_cli.analysis.agreement import COEFFICIENTS
+from robin_cli.analysis.agreement import CORRELATIONS
 from robin_cli.analysis.experiment import Row, Subject
 from robin_cli.analysis.simulation import Ratings
 from robin_cli.files.outputs import check_output_file, output_file
@@ -115,7 +115,7 @@ def _agreement(axes: Axes, rows: Sequence[Row]) -> None:
     name = rows[-1].scheduler
     mine = [row for row in rows if row.scheduler == name]
     budgets = [row.budget for row in mine]
-    for coefficient, colour, mark in zip(COEFFICIENTS, _COLOURS, _MARKS, strict=False):
+    for coefficient, colour, mark in zip(CORRELATIONS, _COLOURS, _MARKS, strict=False):
         values = [row.correlations[coefficient] for row in mine]
         axes.plot(budgets, values, label=coefficient, color=colour, marker=mark)
     axes.set(xlabel="judge calls", ylabel=f"correlation with human ratings\n({name})")

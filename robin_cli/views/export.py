@@ -27,6 +27,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement
+from robin_cli.analysis.calibration import Level
+from robin_cli.analysis.run_agreement import (
+    agreements,
+    all_scores,
+    calibrations,
+    check_comparable,
+    reliabilities,
+    whys_of,
+)
 from robin_cli.analysis.scores import Scores
 from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
@@ -67,11 +76,38 @@ def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide:
     return table
 
 
-def agreement_table(found: Mapping[str, Sequence[Agreement]]) -> pa.Table:
-    """Correlations with human ratings, one row an attribute and coefficient."""
+def agreement_of(run: RunData, notify: Callable[[str], None] = lambda _line: None) -> pa.Table:
+    """Agreement with human ratings, and the judge's own reliability: one row an attribute (and judge) and coefficient.
+
+    Args:
+        notify: is told of what there is no agreement, and why.
+
+    Raises:
+        InputError: there is none of anything, see :func:`~robin_cli.analysis.run_agreement.check_comparable`.
+    """
+    tables = all_scores(run)
+    found = agreements(run, *tables)
+    check_comparable(whys_of(found), run, notify)
+    own = reliabilities(run, *tables)
+    return _told({name: (*found.get(name, ()), *own[name]) for name in own}, Agreement)
+
+
+def calibration_of(run: RunData, notify: Callable[[str], None] = lambda _line: None) -> pa.Table:
+    """Human ratings by level of the score: one row an attribute (and judge) and level that pairs have.
+
+    Args and Raises: as for :func:`agreement_of`.
+    """
+    found = calibrations(run, *all_scores(run))
+    check_comparable({name: told.why for name, told in found.items()}, run, notify)
+    return _told({name: told.levels for name, told in found.items()}, Level)
+
+
+def _told(found: Mapping[str, Sequence[Any]], kind: type[Agreement | Level]) -> pa.Table:
+    """A row each, with the fields of ``kind`` as columns behind the attribute; they have their types without a row, too."""
+    types = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
+    columns = {"attribute": pa.string(), **{each.name: types[str(each.type)] for each in fields(kind)}}
     rows = [{"attribute": attribute, **asdict(each)} for attribute, listed in found.items() for each in listed]
-    names = ("attribute", *(each.name for each in fields(Agreement)))
-    return pa.table({name: pa.array([row[name] for row in rows], from_pandas=True) for name in names})
+    return pa.table({name: pa.array([row[name] for row in rows], of, from_pandas=True) for name, of in columns.items()})
 
 
 def _column(values: Sequence[Any] | NDArray[Any]) -> pa.Array:

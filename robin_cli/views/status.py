@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
-from robin_cli.analysis.agreement import Agreement
+from robin_cli.analysis.agreement import CORRELATIONS, Agreement
 from robin_cli.analysis.bounds import theorem_bound
+from robin_cli.analysis.calibration import Level
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.moderated import likely_worst_error
 from robin_cli.analysis.panel import spread_between
-from robin_cli.analysis.scores import Scores, agreements, judge_scores, score
+from robin_cli.analysis.run_agreement import agreements, calibrations, reliabilities
+from robin_cli.analysis.scores import Scores, judge_scores, score
 from robin_cli.model.arms import Arms
 from robin_cli.model.records import counted, number_of
 from robin_cli.policies.base import empirical_variance
@@ -55,6 +57,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
     manifest = run.manifest
     several = len(manifest.judges) > 1
     each = judge_scores(run) if several else scores
+    tables = (scores, each) if several else (scores,)
     last = manifest.sessions[-1] if manifest.sessions else {}
     return {
         "run": str(run.path),
@@ -86,7 +89,11 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "errors_are": "shares of the scale" if run.space.has_several_scales else "points",
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
-        "agreement": _agreement(agreements(scores, run) | (agreements(each, run) if several else {})),
+        "agreement": _coefficients(agreements(run, *tables)),
+        "reliability": _coefficients(reliabilities(run, *tables)),
+        "calibration": {
+            name: [_in_json(level) for level in told.levels] for name, told in calibrations(run, *tables).items()
+        },
         "judges": _judges(run, each),
         "judge_spread": None if scores.between is None else finite(spread_between(scores.between)),
         "judge_spread_over": 0 if scores.between is None else int((~np.isnan(scores.between)).sum()),
@@ -217,10 +224,8 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
         f"({scale_note})",
         "paper's bound": _paper_line(facts),
-        **(
-            {f"human {name}": agreement_line(found) for name, found in facts["agreement"].items()}
-            or {"human ratings": "none"}
-        ),
+        **_human_lines(facts),
+        **{f"reliability of {name}": reliability_line(found) for name, found in facts["reliability"].items()},
         **_judge_lines(facts),
         "given up": counted(facts["retired_reasons"]) or "none",
         "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
@@ -286,17 +291,13 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
     return found
 
 
-def _agreement(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
-    """Each coefficient with human ratings, by attribute and name."""
-    return {
-        attribute: {
-            each.coefficient: {
-                name: finite(value) if isinstance(value, float) else value for name, value in asdict(each).items()
-            }
-            for each in listed
-        }
-        for attribute, listed in found.items()
-    }
+def _coefficients(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
+    """Each coefficient, by attribute and name."""
+    return {attribute: {each.coefficient: _in_json(each) for each in listed} for attribute, listed in found.items()}
+
+
+def _in_json(told: Agreement | Level) -> dict[str, Any]:
+    return {name: finite(value) if isinstance(value, float) else value for name, value in asdict(told).items()}
 
 
 def finite(value: float) -> float | None:
@@ -345,13 +346,45 @@ def _paper_line(facts: dict[str, Any]) -> str:
     return f"{error_of(facts, bound['value'])} ({guarantee})"
 
 
+def _human_lines(facts: dict[str, Any]) -> dict[str, str]:
+    lines = {}
+    for name, found in facts["agreement"].items():
+        lines[f"human {name}"] = agreement_line(found)
+        if found["pearson"]["value"] is not None:
+            lines[f"levels of {name}"] = levels_line(found)
+    if any(facts["calibration"].values()):
+        lines["calibration"] = f"human ratings by score: robin export {facts['run']} --what calibration"
+    return lines or {"human ratings": "none"}
+
+
 def agreement_line(found: dict[str, Any]) -> str:
-    """The coefficients of one attribute in :func:`status_of`, or why there are none."""
-    if found["pearson"]["value"] is None:
-        return f"no agreement is told: {found['pearson']['why']}"
-    parts = [f"{name} {each['value']:.2f} {range_of(each)}" for name, each in found.items()]
-    whys = dict.fromkeys(f"; {each['why']}" for each in found.values() if each["why"])
-    return f"{', '.join(parts)} (95 % bootstrap over {number_of(found['pearson']['n'], 'pair')}{''.join(whys)})"
+    """The correlations of one attribute in :func:`status_of`, or why there are none."""
+    pearson = found["pearson"]
+    if pearson["value"] is None:
+        return f"no agreement is told: {pearson['why']}"
+    over = f"{number_of(pearson['n_prompts'], 'prompt')}, {number_of(pearson['n'], 'pair')}"
+    return _told({name: found[name] for name in CORRELATIONS}, f"95 % bootstrap over {over}")
+
+
+def levels_line(found: dict[str, Any]) -> str:
+    """How often the levels of one attribute in :func:`status_of` agree, where there are correlations."""
+    return _told({"weighted κ": found["kappa"], "Krippendorff's α": found["alpha"]}, "scores and ratings rounded")
+
+
+def reliability_line(found: dict[str, Any]) -> str:
+    """How far a judge in :func:`status_of` agrees with itself, or why that is not told."""
+    if found["reliability"]["value"] is None:
+        return f"not told: {found['reliability']['why']}"
+    named = {"scores": "reliability", "one rating (ICC)": "icc", "so correlation with a human at most": "ceiling"}
+    over = f"95 % bootstrap over {number_of(found['reliability']['n_prompts'], 'prompt')}"
+    return _told({words: found[name] for words, name in named.items() if name in found}, over)
+
+
+def _told(named: Mapping[str, dict[str, Any]], note: str) -> str:
+    values = {name: "–" if each["value"] is None else f"{each['value']:.2f}" for name, each in named.items()}
+    parts = [f"{name} {values[name]} {range_of(each)}" for name, each in named.items()]
+    whys = dict.fromkeys(f"; {each['why']}" for each in named.values() if each["why"])
+    return f"{', '.join(parts)} ({note}{''.join(whys)})"
 
 
 def range_of(each: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -142,8 +143,9 @@ def test_opens_offline_with_its_pictures_and_fits_a_phone(
     assert seen.complaints == []
     assert [url.partition("#")[0] for url in seen.requests] == [(tmp_path / "report.html").as_uri()]
     pictures = seen.page.locator("figure img")
-    assert pictures.count() == 7  # allocation, two courses, scores, variances, agreement, what brought no rating
-    assert all(pictures.nth(k).evaluate("image => image.naturalWidth > 100") for k in range(7))
+    # allocation, two courses, scores, variances, agreement, calibration, what brought no rating
+    assert pictures.count() == 8
+    assert all(pictures.nth(k).evaluate("image => image.naturalWidth > 100") for k in range(8))
     assert all(len(pictures.nth(k).get_attribute("alt") or "") > 20 for k in range(7))
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     ground, ink = (
@@ -373,9 +375,27 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert "B: Rating 3" in seen.page.locator(".texts").inner_text()
     said = " ".join(seen.page.locator(".warning").all_inner_texts())
     assert "5 scores are in both; 1 are in A alone and 1 in B alone" in said
-    assert "told from 10 pairs up" in done.stdout
+    assert "told from 20 prompts up" in done.stdout
     assert "Run B is stopped: 302 of 400 calls are spent" in said
     assert seen.complaints == []
+
+
+def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(tmp_path: Path) -> None:
+    def pictures_of(run: RunData) -> dict[str, str]:
+        return {
+            each.title: base64.b64decode(each.light.partition(",")[2]).decode()
+            for each in page_of(run, working=False).pictures
+        }
+
+    run = twenty(tmp_path / "r")
+    svg = pictures_of(run)["Human helpfulness by score"]
+    marks = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    levels = np.floor(np.asarray(score(run).columns["score"]) + 0.5)
+    assert marks[-2:] == [str(count) for count in np.unique(levels, return_counts=True)[1]]
+    few = [Pair(f"p{k}", "one prompt", f"{k}", {"helpfulness": float(k % 5)}) for k in range(30)]
+    drawn = pictures_of(make_run(tmp_path / "few", few, [[k % 4, 2] for k in range(30)]))
+    assert "Agreement with human helpfulness" in drawn
+    assert "Human helpfulness by score" not in drawn
 
 
 def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.analysis.agreement import FEWEST_PAIRS, agreement
+from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
 from robin_cli.analysis.comparison import Comparison, compare
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import IntArray
@@ -50,7 +50,7 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
     return Page(
         title="Two runs, pair by pair",
         subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
-        headline=[line for name, mine in each.items() for line in _headline(mine, about[name])],
+        headline=[line for name, mine in each.items() for line in _headline(a, mine, scales[name], about[name])],
         warnings=_warnings(a, b, facts, both),
         pictures=[drawn for name, mine in each.items() for drawn in _pictures(mine, scales[name], about[name])],
         facts={"Run A": lines_of(facts[0]), "Run B": lines_of(facts[1])},
@@ -133,7 +133,7 @@ def _answers_of_both(a: RunData, b: RunData, pairs: Sequence[int]) -> Answers:
     return answers
 
 
-def _headline(both: Comparison, about: str) -> list[tuple[str, str, str]]:
+def _headline(a: RunData, both: Comparison, scale: Scale, about: str) -> list[tuple[str, str, str]]:
     rated = ~(np.isnan(both.a) | np.isnan(both.b))
     mean_a, mean_b, difference = both.a[rated], both.b[rated], both.difference[rated]
     count = len(difference)
@@ -151,10 +151,11 @@ def _headline(both: Comparison, about: str) -> list[tuple[str, str, str]]:
         ("differ beyond noise", f"{int(both.apart.sum()):,}", apart),
     ]
     if count:
-        each = agreement(mean_a, mean_b)[1]
+        prompt = a.prompts[a.space.pair[both.scores.arm[both.rows]]]
+        each = next(told for told in agreement(both.a, both.b, prompt, scale) if told.coefficient == "spearman")
         value = "–" if np.isnan(each.value) else f"{each.value:.2f}"
-        ends = f"95 % interval [{each.ci_low:.2f}, {each.ci_high:.2f}], bootstrap over pairs"
-        untold = f"told from {FEWEST_PAIRS} pairs up" if each.n < FEWEST_PAIRS else ""
+        ends = f"95 % interval [{each.ci_low:.2f}, {each.ci_high:.2f}], bootstrap over {number_of(each.n_prompts, 'prompt')}"
+        untold = f"told from {FEWEST_PROMPTS} prompts up" if each.n_prompts < FEWEST_PROMPTS else ""
         lines.append(("Spearman ρ of A and B", value, untold if np.isnan(each.ci_low) else ends))
     return [(f"{name}{about}", value, note) for name, value, note in lines]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ MANY = 1500
 """From more marks than these on, they are drawn as one bitmap in the picture."""
 _CELLS = 28
 """Cells from end to end where a density is drawn."""
+_FEW = 12
+"""Up to so many marks each has its number beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,33 @@ def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, 
             axes.set_aspect("equal")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+
+    return draw
+
+
+def calibration(levels: Sequence[Mapping[str, Any]], names: tuple[str, str], scale: Scale) -> Draw:
+    """The mean human rating of each level with its interval, how many pairs have it, and the line on which both are equal.
+
+    ``levels``: those of one attribute in the status of a run.
+    """
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        ends = [scale.low, scale.high]
+        axes.plot(ends, ends, color=theme.ink, linewidth=1, linestyle="--")
+        score, human = ([each[name] for each in levels] for name in ("mean_score", "mean_human"))
+        known = [each for each in levels if each["ci_low"] is not None]
+        axes.vlines(
+            [each["mean_score"] for each in known],
+            [each["ci_low"] for each in known],
+            [each["ci_high"] for each in known],
+            color=theme.marks[0],
+        )
+        axes.plot(score, human, color=theme.marks[0], marker="o", linestyle="none")
+        if len(levels) <= _FEW:
+            for each in levels:
+                place = (each["mean_score"], each["mean_human"])
+                axes.annotate(f"{each['n']:,}", place, xytext=(6, 4), textcoords="offset points", color=theme.ink)
+        axes.set(xlabel=title_of(names[0]), ylabel=title_of(names[1]))
 
     return draw
 

@@ -23,6 +23,7 @@ from robin_cli.views.status import (
     cost_of,
     error_of,
     facts_of,
+    levels_line,
     lines_of,
     range_of,
     spread_over,
@@ -100,7 +101,7 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
     for attribute, found in facts["agreement"].items():
         each = found["spearman"]
         value = "–" if each["value"] is None else f"{each['value']:.2f}"
-        over = f"95 % interval {range_of(each)}, bootstrap over {number_of(each['n'], 'pair')}"
+        over = f"95 % interval {range_of(each)}, bootstrap over {number_of(each['n_prompts'], 'prompt')}"
         lines.append((f"Spearman ρ with human {attribute}", value, each["why"] or over))
     return lines
 
@@ -173,6 +174,19 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
         drawn.append(picture("Scores of each judge", told, by_label.drawn(_score_histogram)))
     if facts["agreement"]:
         drawn.append(_against_human(facts["agreement"], by_attribute, by_label))
+    drawn += [
+        picture(
+            f"Human {attribute} by score",
+            "Mean human rating of the pairs whose scores are nearest to one level, at their mean score, with its 95 % interval "
+            f"over prompts, and how many pairs these are. On the dashed line the judge is right on average. "
+            f"By levels: {levels_line(facts['agreement'][attribute])}.",
+            pictures.calibration(
+                levels, (f"score of {attribute}", f"human {attribute}"), by_attribute.scales[attribute]
+            ),
+        )
+        for attribute, levels in facts["calibration"].items()
+        if levels and attribute in by_attribute.scales
+    ]
     troubles = {in_words(name): count for name, count in facts["unparsed"].items()}
     troubles |= {f"{in_words(name)} (failed)": count for name, count in facts["failed"].items()}
     if troubles:

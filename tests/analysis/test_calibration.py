@@ -1,0 +1,56 @@
+"""Human ratings by score: against a mean and Student's t of each prompt by itself, and a bootstrap over prompts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from robin_cli.analysis.calibration import calibration
+
+ENDS = (0, 4)
+
+
+def test_has_the_mean_and_students_interval_where_each_pair_has_a_prompt() -> None:
+    scores = np.array([0.5, 1.4, 1.0, 1.1, 2.5, 3.0, np.nan, 3.2])
+    human = np.array([0.0, 1.5, 1.0, 2.0, 2.0, 3.0, 4.0, np.nan])
+    one, three = calibration(scores, human, np.arange(8), ENDS)
+    assert (one.level, one.n, one.n_prompts) == (1, 4, 4)
+    assert (three.level, three.n, three.n_prompts) == (3, 2, 2)
+    assert (one.mean_score, one.mean_human) == pytest.approx((1.0, 1.125))
+    low, high = stats.t.interval(0.95, 3, loc=1.125, scale=stats.sem(human[:4]))
+    assert (one.ci_low, one.ci_high) == pytest.approx((max(0, low), high))
+    assert (three.mean_human, three.ci_low, three.ci_high) == (2.5, 0, 4)  # t of one degree reaches beyond the scale
+
+
+def test_takes_pairs_of_one_prompt_for_one() -> None:
+    rng = np.random.default_rng(1)
+    human = np.clip(rng.normal(2, 0.5, 25), 0, 4)
+    prompt = rng.permutation(np.repeat(np.arange(25), 3))
+    (told,) = calibration(np.full(75, 2.0), human[prompt], prompt, ENDS)
+    (single,) = calibration(np.full(25, 2.0), human, np.arange(25), ENDS)
+    assert (told.n, told.n_prompts) == (75, 25)
+    assert (told.ci_low, told.ci_high) == pytest.approx((single.ci_low, single.ci_high))
+
+
+def test_is_as_wide_as_a_bootstrap_over_prompts_of_many_sizes() -> None:
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 6, 200)
+    prompt = np.repeat(np.arange(200), sizes)
+    human = np.clip(2 + rng.normal(0, 0.5, 200)[prompt] + rng.normal(0, 0.3, len(prompt)), 0, 4)
+    (told,) = calibration(np.full(len(prompt), 2.0), human, prompt, ENDS)
+    sums = np.bincount(prompt, human)
+    picks = rng.integers(200, size=(5000, 200))
+    low, high = np.quantile(sums[picks].sum(axis=1) / sizes[picks].sum(axis=1), [0.025, 0.975])
+    assert told.ci_low == pytest.approx(low, abs=0.012)
+    assert told.ci_high == pytest.approx(high, abs=0.012)
+
+
+def test_states_no_interval_of_one_prompt_or_of_ratings_all_alike() -> None:
+    scores = np.array([0, 0, 1, 1, 2, 2])
+    human = np.array([1, 2, 3.3, 3.3, 1, 3])
+    prompt = np.array([0, 0, 1, 2, 3, 4])
+    one, alike, told = calibration(scores + 0.0, human, prompt, ENDS)
+    assert (one.n_prompts, alike.n_prompts) == (1, 2)
+    assert np.isnan([one.ci_low, one.ci_high, alike.ci_low, alike.ci_high]).all()
+    assert (told.ci_low, told.ci_high) == (0, 4)

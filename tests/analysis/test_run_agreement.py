@@ -1,0 +1,146 @@
+"""What is told of a run: each attribute, a panel and each of its judges, by value and by what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robin_cli.analysis.agreement import agreement
+from robin_cli.analysis.run_agreement import (
+    agreements,
+    all_scores,
+    calibrations,
+    check_comparable,
+    reliabilities,
+    whys_of,
+)
+from robin_cli.analysis.scores import score
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Scale
+from robin_cli.storage.reader import RunData
+from tests.analysis.test_scores import ATTRIBUTES, JUDGES, Rated, run_of
+
+PAIRS = 44
+
+
+def ratings(k: int, place: int) -> list[int | None]:
+    """Of a pair, by the judge at this place."""
+    return [k % 3 + place, k % 3 + k // 3 % 2 + 1]
+
+
+def humans(high: float) -> dict[str, dict[str, float]]:
+    return {f"p{k}": {"style": high if k == 11 else k % 5 + 1.0} for k in range(PAIRS)}
+
+
+def scored(tmp_path: Path, human: dict[str, dict[str, float]], prompt_of: Callable[[int], int] = int) -> RunData:
+    given: Rated = {
+        (f"p{k}", attribute, judge): ratings(k, place)
+        for k in range(PAIRS)
+        for attribute in ATTRIBUTES
+        for place, judge in enumerate(JUDGES, 1)
+    }
+    prompts = {f"p{k}": f"prompt {prompt_of(k)}" for k in range(PAIRS)}
+    return run_of(tmp_path, given, human=human, prompts=prompts)
+
+
+def test_correlates_the_scores_of_the_panel_and_of_each_judge_with_human_ratings(tmp_path: Path) -> None:
+    run = scored(tmp_path, humans(2.0), lambda k: k // 2)
+    found = agreements(run, *all_scores(run))
+    assert list(found) == ["style", "style · a", "style · b"]  # nobody rated the stars
+    human = np.array([humans(2.0)[f"p{k}"]["style"] for k in range(PAIRS)])
+    means = {
+        judge: np.array([np.mean([each for each in ratings(k, place) if each]) for k in range(PAIRS)])
+        for place, judge in enumerate(JUDGES, 1)
+    }
+    means |= {"panel": (means["a"] + means["b"]) / 2}
+    for name, of in (("style", "panel"), ("style · a", "a"), ("style · b", "b")):
+        assert found[name] == agreement(means[of], human, np.arange(PAIRS) // 2, Scale(1, 5))
+        assert found[name][0].value == pytest.approx(np.corrcoef(means[of], human)[0, 1])
+        assert found[name][0].n_prompts == PAIRS / 2
+    assert agreements(run, score(run)).keys() == {"style"}
+
+
+def test_tells_the_reliability_of_the_panel_and_of_each_judge_without_human_ratings(tmp_path: Path) -> None:
+    run = scored(tmp_path, {})
+    panel, each = all_scores(run)
+    found = reliabilities(run, panel, each)
+    assert list(found) == ["style", "stars", "style · a", "style · b", "stars · a", "stars · b"]
+    columns = panel.columns
+    mine = np.array(columns["attribute"]) == "stars"
+    noise = np.mean(np.asarray(columns["std_error"])[mine] ** 2)
+    total = np.var(np.asarray(columns["score"])[mine], ddof=1)
+    assert [told.coefficient for told in found["stars"]] == ["reliability", "ceiling"]
+    assert found["stars"][0].value == pytest.approx(max(0, (total - noise) / total))
+    columns = each.columns
+    mine = (np.array(columns["attribute"]) == "style") & (np.array(columns["judge"]) == "b")
+    noise = np.mean(np.asarray(columns["std_error"])[mine] ** 2)
+    between = max(0, np.var(np.asarray(columns["score"])[mine], ddof=1) - noise)
+    assert [told.coefficient for told in found["style · b"]] == ["reliability", "ceiling", "icc"]
+    assert found["style · b"][2].value == pytest.approx(between / (between + 2 * noise))  # two ratings each
+    assert between > 0
+
+
+def test_tells_human_ratings_by_score(tmp_path: Path) -> None:
+    run = scored(tmp_path, humans(2.0))
+    found = calibrations(run, *all_scores(run))
+    assert list(found) == ["style", "style · a", "style · b"]
+    means = np.array([np.mean([each for each in ratings(k, 1) if each]) for k in range(PAIRS)])
+    human = np.array([humans(2.0)[f"p{k}"]["style"] for k in range(PAIRS)])
+    levels = np.floor(means + 0.5)
+    assert [each.level for each in found["style · a"].levels] == sorted(set(levels))
+    for each in found["style · a"].levels:
+        mine = levels == each.level
+        assert each.n == mine.sum()
+        assert each.mean_human == pytest.approx(human[mine].mean())
+
+
+def test_tells_no_agreement_with_human_ratings_of_another_scale(tmp_path: Path) -> None:
+    run = scored(tmp_path, humans(50.0))
+    found = agreements(run, score(run))
+    assert {each.n for each in found["style"]} == {PAIRS}
+    assert f"1 of {PAIRS} human ratings are off the scale 1-5" in found["style"][0].why
+    assert calibrations(run, score(run))["style"].why == found["style"][0].why
+    with pytest.raises(InputError, match="--columns style=NAME,stars=NAME, or with a rubric of theirs"):
+        check_comparable(whys_of(found), run, lambda _: None)
+
+
+def test_tells_nothing_of_few_prompts(tmp_path: Path) -> None:
+    run = scored(tmp_path, humans(2.0), lambda k: k % 19)
+    why = f"{PAIRS} pairs of 19 prompts have a score and a human rating; 20 prompts are needed"
+    assert whys_of(agreements(run, score(run))) == {"style": why}
+    told = calibrations(run, score(run))["style"]
+    assert (told.levels, told.why) == ((), why)
+    assert np.isnan(reliabilities(run, score(run))["style"][0].value)
+
+
+def test_says_of_what_there_is_no_agreement(tmp_path: Path) -> None:
+    run = scored(tmp_path, {})
+    assert calibrations(run, score(run)) == {}
+    with pytest.raises(InputError, match="has no human ratings of style, stars"):
+        check_comparable(whys_of(agreements(run, score(run))), run, lambda _: None)
+    human = {f"p{k}": {"style": 3.0, "stars": float(k % 7 + 1)} for k in range(PAIRS)}
+    run = scored(tmp_path / "one", human)
+    said: list[str] = []
+    check_comparable(whys_of(agreements(run, score(run))), run, said.append)
+    assert said == ["style: no agreement is told: all human ratings are alike"]
+    run = scored(tmp_path / "both", {f"p{k}": {"style": 3.0, "stars": 7.0} for k in range(PAIRS)})
+    said.clear()
+    check_comparable(whys_of(agreements(run, score(run))), run, said.append)
+    assert len(said) == 2  # they are on the scale: there is no other field to name
+
+
+def test_one_judge_is_correlated_once(tmp_path: Path) -> None:
+    given: Rated = {(f"p{k}", "style", "a"): [k % 5 + 1] for k in range(PAIRS)}
+    run = run_of(tmp_path, given, human=humans(2.0))
+    assert list(agreements(run, *all_scores(run))) == ["style"]
+
+
+def test_takes_pairs_of_the_same_words_for_one_prompt(tmp_path: Path) -> None:
+    given: Rated = {(f"p{k}", "style", "a"): [1] for k in range(4)}
+    run = run_of(tmp_path, given, prompts={"p0": "a", "p1": "b", "p2": "a", "p3": "a "})
+    first, second, third, other = run.prompts.tolist()
+    assert first == third
+    assert len({first, second, other}) == 3
