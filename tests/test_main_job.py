@@ -399,7 +399,7 @@ def test_helps_with_every_command_and_an_example() -> None:
 
 def test_states_its_defaults_in_the_help(tmp_path: Path) -> None:
     shown = " ".join(robin("judge", "--help", cwd=tmp_path, COLUMNS="200").stdout.split())
-    for default in ("robin-hood", "0.007", "practice", "auto", "1024", "OPENAI_API_KEY", "./robin.toml"):
+    for default in ("0.007", "practice", "auto", "1024", "OPENAI_API_KEY", "./robin.toml"):
         assert f"(default: {default})" in shown
 
 

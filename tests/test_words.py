@@ -41,6 +41,8 @@ def test_says_nothing_of_arms_and_nothing_of_1_calls(tmp_path: Path) -> None:
                 *to,
                 "--run",
                 "s",
+                "--scheduler",
+                "robin-hood",
                 cwd=tmp_path,
             ),
             robin("status", "r", cwd=tmp_path),

@@ -77,10 +77,10 @@ def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own() -> None:
 
 
 def test_tells_how_the_scores_agree_with_people_on_average_over_runs() -> None:
-    ratings = tuple(np.full(3, level) for level in (0, 1, 2, 3, 4, 1, 2, 3, 0, 4))  # which never vary
-    human = np.array([0, 1, 2, 3, 4, 2, 1, 3, 1, 4], dtype=np.float64)
+    ratings = tuple(np.full(3, level) for level in 2 * (0, 1, 2, 3, 4, 1, 2, 3, 0, 4))  # which never vary, but the last
+    human = np.array(2 * [0, 1, 2, 3, 4, 2, 1, 3, 1, 4], dtype=np.float64)
     (row,) = conduct(
-        [Subject("s", (*ratings[:-1], np.array([4, 3])), SCALE, human)], Design(("uniform",), (20,)), lambda *_: None
+        [Subject("s", (*ratings[:-1], np.array([4, 3])), SCALE, human)], Design(("uniform",), (40,)), lambda *_: None
     )
     exact = np.corrcoef([each.mean() for each in ratings], human)[0, 1]
     assert row.correlations["pearson"] == pytest.approx(exact, abs=0.02)

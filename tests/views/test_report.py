@@ -394,7 +394,7 @@ def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(
     assert marks[-2:] == [str(count) for count in np.unique(levels, return_counts=True)[1]]
     few = [Pair(f"p{k}", "one prompt", f"{k}", {"helpfulness": float(k % 5)}) for k in range(30)]
     drawn = pictures_of(make_run(tmp_path / "few", few, [[k % 4, 2] for k in range(30)]))
-    assert "Agreement with human helpfulness" in drawn
+    assert "Scores against human ratings" in drawn
     assert "Human helpfulness by score" not in drawn
 
 
