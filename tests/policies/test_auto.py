@@ -38,6 +38,11 @@ def test_says_what_it_became_and_why() -> None:
     assert many is not None
     assert many.name == "robin-hood"
     assert many.why == "the budget is 30 calls a score, at least 1.5 times its warm-up of 20"
+    huge, least = chosen("auto", setup(1_234_567)), chosen("auto", setup(100))
+    assert huge is not None
+    assert huge.why.startswith("the budget is 12,346 calls a score,")
+    assert least is not None
+    assert least.why.startswith("the budget is 1 call a score,")
     assert chosen("uniform", setup(500)) is None
 
 

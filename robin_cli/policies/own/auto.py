@@ -26,7 +26,8 @@ class Auto(Policy):
         if cls.theorem(setup.mode) is not None:
             return Choice("robin-hood", f"--mode {setup.mode} is its own")
         least = _WARM_UPS * warm_up
-        calls = f"{setup.budget / setup.arms:,.3g}"
+        each = setup.budget / setup.arms
+        calls = f"{each:,.0f}" if each >= 100 else f"{each:.3g}"
         budget = f"the budget is {calls} call{'s' * (calls != '1')} a score"
         if setup.budget >= least * setup.arms:
             return Choice("robin-hood", f"{budget}, at least {_WARM_UPS:g} times its warm-up of {warm_up}")
