@@ -363,6 +363,14 @@ def test_says_once_that_others_may_write_to_a_run(tmp_path: Path) -> None:
         assert store.notes == [
             f"{run}: others may write here, and change answers and where calls go; chmod 700 {run} keeps it to you"
         ]
+    (run / "judgments").chmod(0o777)
+    with RunStore.open(run) as store:
+        assert [note.split(": ")[0] for note in store.notes] == [str(run)], (
+            "where the first is put right, the rest is safe"
+        )
+    run.chmod(0o700)
+    with RunStore.open(run) as store:
+        assert [note.split(": ")[0] for note in store.notes] == [str(run / "judgments")]
     (tmp_path / "pairs.jsonl").write_text('{"prompt": "b", "response": "c"}\n')
     shared = tmp_path / "shared"
     shared.mkdir()

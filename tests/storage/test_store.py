@@ -273,6 +273,18 @@ def test_notices_a_missing_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         read_run(tmp_path / "r")
 
 
+def test_names_the_last_segment_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "SEGMENT_ROWS", 2)
+    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    for number in range(5):
+        store.append([judgment(number)])
+    store._journal.close()  # as a crash does: the third segment is still the journal's
+    store._lock.release()
+    (tmp_path / "r" / "judgments" / "00002.parquet").unlink()
+    with pytest.raises(StorageError, match="segment 00002 is missing; restore the folder from a copy"):
+        RunStore.open(tmp_path / "r")
+
+
 def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -> None:
     RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
     (tmp_path / "r" / "manifest.json").unlink()
