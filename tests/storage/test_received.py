@@ -57,6 +57,7 @@ ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
     "attributes": (("attributes",), ["helpfulness", "helpfulness"]),
     "Expected `str`, got `int` - at `$.attributes[0]`": (("attributes", 0), 10**15),
     "helpfulness": (("scale",), {"other": [0, 4]}),
+    "scale: 4294967296 to 4294967300": (("scale",), [2**32, 2**32 + 4]),
     "scale: 0 to 1000": (("scale", 1), 1000),
     "at `$.data.pairs`": (("data", "pairs"), None),
     "Expected `object`, got `int` - at `$.data.left_out`": (("data", "left_out"), 5),
