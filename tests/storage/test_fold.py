@@ -145,3 +145,18 @@ def test_counts_the_ratings_of_each_scale_however_many_there_are(scales: list[tu
         each: dict(Counter(rating for at, rating in zip(arm, ratings, strict=True) if at == each))
         for each in range(len(space))
     }
+
+
+def test_says_why_each_arm_was_given_up_and_of_no_other() -> None:
+    unread = [judgment(0, status="unparsed", pair=pair) for pair in range(3)]
+    rows = [
+        judgment(0, status="failed", reason="context_length", pair=0),  # which no further call would change
+        *(*[unread[1]] * 4, judgment(0, status="failed", reason="timeout", pair=1)),
+        *(*[unread[2]] * 4, judgment(0, pair=2), *[unread[2]] * 4),
+    ]
+    arm = np.array([int(row.pair_id[1:]) for row in rows])
+    fold = folded(arm, judgments_table(rows))
+    assert fold.reasons == {0: "context_length", 1: "timeout"}
+    assert fold.arms.retired_mask.tolist() == [True, True, False]
+    fold.add(np.array([1, 2]), judgments_table([judgment(0, pair=1), unread[2]]))
+    assert fold.reasons == {0: "context_length", 2: "missing"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,17 @@ def test_signs_what_the_snapshot_covers(run: Path) -> None:
     covers["spent"]["cost_usd"] = [-1e6]
     pq.write_table(table.replace_schema_metadata({b"robin": signed[:64] + orjson.dumps(covers)}), run / "state.parquet")
     assert covered(run) == 0
+
+
+@pytest.mark.parametrize("judges", [1, 2, 3])
+def test_names_the_arm_of_each_row_with_its_judge_where_there_are_several(tmp_path: Path, judges: int) -> None:
+    rows = [[replace(judgment(number, pair=number % 3), judge=JUDGES[number // 3 % judges])] for number in range(12)]
+    made(tmp_path / "r", rows)
+    table = pq.read_table(tmp_path / "r" / "state.parquet")
+    names = [name for name in table.schema.names if name in {"pair_id", "attribute", "judge"}]
+    assert names == ["pair_id", "attribute", "judge"][: 2 + (judges > 1)]
+    told = {tuple(row[name] for name in names): row["n"] for row in table.to_pylist()}
+    assert told == Counter((row.pair_id, row.attribute, row.judge)[: len(names)] for (row,) in rows)
 
 
 def test_a_run_under_way_leaves_a_snapshot_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
