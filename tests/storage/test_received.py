@@ -274,6 +274,18 @@ def test_appends_to_no_second_name_of_another_file(tmp_path: Path) -> None:
     assert len(ids(run)) == 4
 
 
+def test_takes_no_file_for_its_lock_that_has_another_name_elsewhere(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "lock").unlink(missing_ok=True)
+    (tmp_path / "bashrc").write_text("alias a=b\n")
+    os.link(tmp_path / "bashrc", run / "lock")
+    with pytest.raises(RunError, match="no file of this run's own.*; delete it"):
+        RunStore.open(run)
+    assert (tmp_path / "bashrc").read_text() == "alias a=b\n"
+    (run / "lock").unlink()
+    RunStore.open(run).close()
+
+
 def test_lets_no_second_process_in_when_its_lock_was_deleted(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     with RunStore.open(run) as store:
