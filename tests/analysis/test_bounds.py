@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from robin_cli.analysis.bounds import robin_bound, robin_hood_bound
+from robin_cli.analysis.bounds import robin_bound, robin_hood_bound, theorem_bound
 from robin_cli.model.arms import FloatArray
 
 VARIANCES = np.array([0.1, 0.7, 2.5, 0.0, 1.3])
@@ -40,3 +40,15 @@ def test_states_no_bound_before_the_warm_up_is_over() -> None:
     assert robin_hood_bound(np.ones(10), 200, 0.1, 20) == np.inf
     assert robin_hood_bound(np.ones(10), 201, 0.1, 20) < np.inf
     assert math.isnan(robin_bound(np.array([1.0, np.nan]), 100, 0.1))
+
+
+def test_tells_the_bound_of_each_theorem_with_what_that_assumes() -> None:
+    known, assumes = theorem_bound(1, VARIANCES, 1005, 0.1, 20)
+    assert known == robin_bound(VARIANCES, 1005, 0.1)
+    assert "known variances" in assumes
+    assert "Theorem 1" in assumes
+    learned, assumes = theorem_bound(2, VARIANCES, 1005, 0.1, 20)
+    assert learned == robin_hood_bound(VARIANCES, 1005, 0.1, 20)
+    assert "after the warm-up" in assumes
+    assert "Theorem 2" in assumes
+    assert [theorem_bound(theorem, VARIANCES, 5, 0.1, 20)[0] for theorem in (1, 2)] == [None, None]

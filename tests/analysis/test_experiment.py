@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import statistics
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -67,13 +70,14 @@ def test_gives_the_same_table_for_the_same_seed_only() -> None:
     assert tables[0][0].wce_mean == tables[1][0].wce_mean != tables[2][0].wce_mean
 
 
-def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own() -> None:
+@pytest.mark.parametrize("runs", [1, 2, 3, 7])
+def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own(runs: int) -> None:
     subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:40], SCALE)
-    (row,) = conduct([subject], Design(("uniform",), (400,), runs=7), lambda *_: None)
-    assert len(row.wces) == row.runs == 7
+    (row,) = conduct([subject], Design(("uniform",), (400,), runs=runs), lambda *_: None)
+    assert len(row.wces) == row.runs == runs
     assert row.wce_mean == pytest.approx(np.mean(row.wces))
-    assert row.wce_std == pytest.approx(np.std(row.wces, ddof=1))
-    assert row.wce_sem == pytest.approx(np.std(row.wces, ddof=1) / np.sqrt(7))
+    spread = statistics.stdev(row.wces) if runs > 1 else math.nan  # of one run nothing is known
+    assert (row.wce_std, row.wce_sem) == pytest.approx((spread, spread / math.sqrt(runs)), nan_ok=True)
 
 
 def test_tells_how_the_scores_agree_with_people_on_average_over_runs() -> None:
@@ -164,3 +168,12 @@ def test_ctrl_c_waits_until_all_workers_are_started_whichever_thread_the_system_
 
     assert reached
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_simulates_in_any_thread_for_ctrl_c_is_the_main_threads() -> None:
+    def held() -> bool:
+        with interrupts_held():
+            return True
+
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(held).result()

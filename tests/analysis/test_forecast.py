@@ -241,6 +241,20 @@ def test_foresees_shares_of_the_scale_where_there_are_several() -> None:
     assert shares.worst <= 1
 
 
+@pytest.mark.parametrize(("scales", "widest"), [([SCALE, Scale(10, 14)], 1), ([SCALE], 4), ([Scale(1, 5)], 4)])
+def test_foresees_no_error_wider_than_the_scale(scales: list[Scale], widest: float) -> None:
+    # mostly the lowest rating: after one call the arms that got the highest are off by most of the scale, and the largest
+    # error of so many more than are simulated would come to more than all of it
+    one = as_rated([(np.array([0.6, 0.2, 0.1, 0.06, 0.04]), 50_000)])
+    known = [Known(one.counts, one.weights, scale) for scale in scales]
+    arms = 50_000 * len(scales)
+
+    told = forecast(known, evenly, [arms], np.random.default_rng(2))[arms]
+
+    assert told.worst == widest
+    assert told.mean < widest / 2
+
+
 def test_divides_the_simulated_pairs_among_attributes_as_evenly_as_whole_numbers_go() -> None:
     for sizes, total in (([3, 3, 3], 7), ([1000, 10, 500], 100), ([5], 3), ([4, 4], 8)):
         parts = _shares(sizes, total)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
@@ -226,6 +226,7 @@ def test_refuses_a_level_that_is_none(alpha: float) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0, 2.0, 5.0, 0.25]), min_size=3, max_size=3), min_size=1, max_size=8))
+@example([[0.25, 0.5, 0.75], [0.5, 0.25, 0.25]])  # no whole number among them, as where a curve spreads ratings evenly
 def test_says_of_many_arms_what_it_says_of_each_alone(rows: list[list[float]]) -> None:
     counts = np.array(rows)
     alone = [mean_intervals(row[None], 1, 3) for row in counts]

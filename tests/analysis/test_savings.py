@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from robin_cli.analysis.experiment import Row
 from robin_cli.analysis.savings import Saving, saved
@@ -80,3 +81,18 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
     spread = math.exp(2 * 0.2 * math.sqrt(2 / 30)) - 1
     found = saved([*uniform, row("half", 1000, 40 / 2000**0.5)], "a", "half", 1000)
     assert 0.6 * 2 * 1.96 * 0.5 * spread < found.high - found.low < 1.5 * 2 * 1.96 * 0.5 * spread
+
+
+@pytest.mark.parametrize("calls", [1000, 2000])
+def test_the_interval_holds_95_percent_of_what_other_runs_would_say(calls: int) -> None:
+    # half of the runs came to one error and half to another, so of as many drawn again a binomial number is of the first kind
+    runs = 1000
+    wces = (1.2 * 40 / calls**0.5,) * (runs // 2) + (0.8 * 40 / calls**0.5,) * (runs // 2)
+    evenly = [exact("uniform", budget, 40 / budget**0.5, runs) for budget in (250, 500, 1000, 2000, 4000, 8000)]
+    told = saved([*evenly, Row("a", "other", 1000, 0.0, 0.0, 0.0, runs, {}, wces)], "a", "other", 1000)
+    drawn = stats.binom(runs, 0.5)
+    ends = [drawn.ppf(0.025), drawn.ppf(0.975)]
+    errors = [(1.2 * (runs - low) + 0.8 * low) / runs * 40 / calls**0.5 for low in ends]
+    exact_low, exact_high = (1 - 1000 * error**2 / 1600 for error in errors)
+    assert told.low == pytest.approx(exact_low, abs=0.04 * (exact_high - exact_low))
+    assert told.high == pytest.approx(exact_high, abs=0.04 * (exact_high - exact_low))

@@ -20,6 +20,7 @@ from robin_cli.analysis.scores import (
     Scores,
     _told_apart,
     judge_scores,
+    likely_widths,
     score,
 )
 from robin_cli.model.errors import StorageError
@@ -263,6 +264,19 @@ def test_one_judge_has_the_columns_of_one(tmp_path: Path) -> None:
     assert list(score(run).columns) == list(COLUMNS)
     assert list(judge_scores(run).columns) == list(JUDGE_COLUMNS)
     assert set(JUDGE_COLUMNS) == {*COLUMNS, "judge"}
+
+
+def test_compares_likely_intervals_on_several_scales_by_their_shares(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RATINGS)
+    for scores in (score(run), judge_scores(run)):
+        columns = scores.columns
+        widths = likely_widths(scores, run.space)
+        assert math.inf in widths  # p1's stars, which a did not rate
+        assert len(widths) == len(scores)
+        for row, (low, high) in enumerate(zip(columns["likely_low"], columns["likely_high"], strict=True)):
+            bottom, top = ENDS[columns["attribute"][row]]
+            share = (high - low) / (top - bottom)
+            assert widths[row] == (math.inf if math.isnan(share) else pytest.approx(share))
 
 
 def test_names_columns_that_would_be_called_alike_by_their_place() -> None:

@@ -112,6 +112,14 @@ def test_money_believes_what_calls_cost_beyond_what_was_reserved() -> None:
     assert (budget.covers(2.0), budget.covers(2.125)) == (True, False)
 
 
+def test_money_takes_no_call_for_as_dear_as_another_that_was_known_to_be() -> None:
+    budget = paid(10.0)
+    budget.reserve(4.0)
+    budget.settle(4.0, 4.0)  # just what was reserved: a long prompt, say
+    budget.reserve(0.25)
+    assert (budget.covers(5.75), budget.covers(5.875)) == (True, False)
+
+
 def test_money_counts_calls_at_the_dearest_where_nothing_was_reserved() -> None:
     budget = paid(10.0)
     budget.reserve(0.0)

@@ -24,6 +24,7 @@ from robin_cli.scheduling.eligibility import (
     most_at_once,
     most_pending,
     most_pending_of_all,
+    ratings_a_request,
 )
 from robin_cli.scheduling.fairness import Fairness
 from robin_cli.scheduling.heap import LazyHeap
@@ -334,6 +335,22 @@ def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() 
     assert arms.spent == 4
     scheduler = HeapScheduler(arms, Robin(np.ones(2)), budget=9)
     assert (scheduler.budget.spent, scheduler.budget.available) == (4, 5)
+
+
+@pytest.mark.parametrize("warm_up", [1, 20, 150])
+@pytest.mark.parametrize("samples", [1, 4, 8, 100])
+def test_tells_beforehand_how_many_ratings_a_request_will_ask_for(samples: int, warm_up: int) -> None:
+    for calls in (0.2, 1.0, 2.6, 7.0, 20.0, 33.0, 64.4, 500.0, 2000.0):
+        whole = max(1, round(calls))
+        scheduler = HeapScheduler(Arms(1), Robin(np.ones(1), warm_up=warm_up), budget=whole)
+        requests = 0
+        while isinstance(ticket := scheduler.ask(samples), Ticket):
+            scheduler.tell(ticket, (3.0,) * ticket.calls)
+            requests += 1
+        told = ratings_a_request(calls, warm_up, samples)
+        # where all the rest is asked for in full requests, the last counts by what is left for it
+        assert requests - 1 < whole / told <= requests + 1e-9
+        assert whole > 4 * samples or told == whole / requests
 
 
 def test_withdraws_calls_that_are_not_made_and_gives_them_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from robin_cli.model.errors import StorageError
 from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.storage.fold import Fold, arms_of, level_counts
+from robin_cli.storage.fold import Fold, arms_of, counts_by_scale, level_counts
 from robin_cli.storage.schema import judgments_table
 from tests.storage.test_store import judgment
 
@@ -123,3 +124,39 @@ def test_an_arm_is_a_pair_an_attribute_and_a_judge() -> None:
     assert space.name(7) == "p1 · helpfulness · b"
     with pytest.raises(StorageError, match="a judge that"):
         arms_of(space, judgments_table([replace(rows[0], judge="d")]))
+
+
+@pytest.mark.parametrize("scales", [[(0, 4)], [(0, 4), (1, 10)], [(0, 4), (1, 10), (-1, 1)], [(0, 4), (1, 10), (0, 4)]])
+def test_counts_the_ratings_of_each_scale_however_many_there_are(scales: list[tuple[int, int]]) -> None:
+    each_scale = [Scale(low, high) for low, high in scales]
+    space = ArmSpace(["p0", "p1"], [f"a{k}" for k in range(len(scales))], ["m"], each_scale)
+    rng = np.random.default_rng(4)
+    arm = rng.integers(0, len(space), 200)
+    ends = [scales[space.attribute[each]] for each in arm]
+    ratings = [int(rng.integers(low, high + 1)) for low, high in ends]
+    table = judgments_table([replace(judgment(0), rating=rating) for rating in ratings])
+
+    told = {}
+    for scale, arms, counts in counts_by_scale(space, arm, table):
+        for place, each in enumerate(arms.tolist()):
+            told[each] = {scale.low + level: n for level, n in enumerate(counts[place].tolist()) if n}
+
+    assert told == {
+        each: dict(Counter(rating for at, rating in zip(arm, ratings, strict=True) if at == each))
+        for each in range(len(space))
+    }
+
+
+def test_says_why_each_arm_was_given_up_and_of_no_other() -> None:
+    unread = [judgment(0, status="unparsed", pair=pair) for pair in range(3)]
+    rows = [
+        judgment(0, status="failed", reason="context_length", pair=0),  # which no further call would change
+        *(*[unread[1]] * 4, judgment(0, status="failed", reason="timeout", pair=1)),
+        *(*[unread[2]] * 4, judgment(0, pair=2), *[unread[2]] * 4),
+    ]
+    arm = np.array([int(row.pair_id[1:]) for row in rows])
+    fold = folded(arm, judgments_table(rows))
+    assert fold.reasons == {0: "context_length", 1: "timeout"}
+    assert fold.arms.retired_mask.tolist() == [True, True, False]
+    fold.add(np.array([1, 2]), judgments_table([judgment(0, pair=1), unread[2]]))
+    assert fold.reasons == {0: "context_length", 2: "missing"}

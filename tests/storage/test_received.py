@@ -57,6 +57,7 @@ ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
     "attributes": (("attributes",), ["helpfulness", "helpfulness"]),
     "Expected `str`, got `int` - at `$.attributes[0]`": (("attributes", 0), 10**15),
     "helpfulness": (("scale",), {"other": [0, 4]}),
+    "scale: 4294967296 to 4294967300": (("scale",), [2**32, 2**32 + 4]),
     "scale: 0 to 1000": (("scale", 1), 1000),
     "at `$.data.pairs`": (("data", "pairs"), None),
     "Expected `object`, got `int` - at `$.data.left_out`": (("data", "left_out"), 5),
@@ -273,6 +274,18 @@ def test_appends_to_no_second_name_of_another_file(tmp_path: Path) -> None:
     assert len(ids(run)) == 4
 
 
+def test_takes_no_file_for_its_lock_that_has_another_name_elsewhere(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "lock").unlink(missing_ok=True)
+    (tmp_path / "bashrc").write_text("alias a=b\n")
+    os.link(tmp_path / "bashrc", run / "lock")
+    with pytest.raises(RunError, match="no file of this run's own.*; delete it"):
+        RunStore.open(run)
+    assert (tmp_path / "bashrc").read_text() == "alias a=b\n"
+    (run / "lock").unlink()
+    RunStore.open(run).close()
+
+
 def test_lets_no_second_process_in_when_its_lock_was_deleted(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     with RunStore.open(run) as store:
@@ -363,6 +376,14 @@ def test_says_once_that_others_may_write_to_a_run(tmp_path: Path) -> None:
         assert store.notes == [
             f"{run}: others may write here, and change answers and where calls go; chmod 700 {run} keeps it to you"
         ]
+    (run / "judgments").chmod(0o777)
+    with RunStore.open(run) as store:
+        assert [note.split(": ")[0] for note in store.notes] == [str(run)], (
+            "where the first is put right, the rest is safe"
+        )
+    run.chmod(0o700)
+    with RunStore.open(run) as store:
+        assert [note.split(": ")[0] for note in store.notes] == [str(run / "judgments")]
     (tmp_path / "pairs.jsonl").write_text('{"prompt": "b", "response": "c"}\n')
     shared = tmp_path / "shared"
     shared.mkdir()

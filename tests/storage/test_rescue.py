@@ -151,6 +151,15 @@ def test_sets_aside_what_is_no_answer_of_the_run_and_takes_the_rest(tmp_path: Pa
     assert ids(run) == ["r0", "r3"]
 
 
+def test_takes_back_answers_of_judges_that_cost_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "r"
+    run_id = made(run, [judgment(0)])
+    free = {"cost_usd": 0.0, "prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "off_scale_mass": 0.0}
+    rescue(run, run_id, [replace(judgment(3), **free)])  # type: ignore[arg-type]
+    assert opened(run)[0].startswith("1 rescued answer taken back")
+    assert ids(run) == ["r0", "r3"]
+
+
 def test_spends_no_more_than_the_budget_on_what_comes_back_late(tmp_path: Path) -> None:
     run_id = made(tmp_path / "r", [judgment(0)], budget=3)
     rescue(tmp_path / "r", run_id, [judgment(number) for number in (1, 2, 3, 4)])
@@ -203,8 +212,11 @@ def test_trusts_no_rescue_file_that_others_may_have_written(tmp_path: Path, own_
     planted.unlink()
     os.mkfifo(planted)
     assert rescue(run, run_id, [judgment(3)]) is None, "to open a pipe would wait for its reader"
-    with pytest.raises(StorageError, match=r"rescued.jsonl: cannot be read .*it is a link.*; move it out of the run"):
+    with pytest.raises(StorageError, match=r"r/rescued.jsonl: cannot be read .*it is a link.*; move it out of the run"):
         RunStore.open(run)
+    (run / "rescued.jsonl").unlink()
+    notes = opened(run)  # what lies elsewhere keeps nobody from going on
+    assert sorted(note.split(": ")[0] for note in notes) == sorted([str(beside), str(planted)])
 
 
 def test_says_on_the_command_line_what_came_back(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.records import Judgment
 from robin_cli.storage import store
 from robin_cli.storage.fold import Fold
@@ -203,6 +204,44 @@ def test_passes_over_a_snapshot_that_says_what_no_fold_would(run: Path, name: st
     assert covered(run) == 0
 
 
+@pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 5), (-4, -1), (-3, 2), (-2, 3)])
+def test_takes_from_a_snapshot_just_the_sums_that_ratings_on_the_scale_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, low: int, high: int
+) -> None:
+    monkeypatch.setattr(store, "SEGMENT_ROWS", 6)
+    of_pair = [[low] * 4, [high] * 4, [low, high, low, high]]  # sums and squares at their ends
+    rows = [
+        replace(judgment(number), rating=of_pair[number % 3][number // 3], draw=number // 3) for number in range(12)
+    ]
+    with RunStore.create(tmp_path / "r", manifest(scale=(low, high)), PAIRS) as opened:
+        for row in rows:
+            opened.append([row])
+        space, run_id = opened.space, opened.manifest.run_id
+    as_it_was = pq.read_table(tmp_path / "r" / "state.parquet")
+    total = np.array([float(sum(each)) for each in of_pair])
+    total_sq = np.array([float(sum(x * x for x in each)) for each in of_pair])
+    assert as_it_was["total"].to_pylist() == total.tolist()
+
+    def is_taken(total: FloatArray, total_sq: FloatArray) -> bool:
+        pq.write_table(as_it_was, tmp_path / "r" / "state.parquet")
+        rewritten(tmp_path / "r", total=total, total_sq=total_sq)
+        return folded(tmp_path / "r", space, run_id)[1] == 2
+
+    assert is_taken(total, total_sq)
+    for pair, rating in enumerate((low, high)):
+        for off in (-0.01, 0.01):
+            # four ratings alike that are a little beside the end: inside it is a sum of expected ratings, beyond it none
+            beside = rating + off
+            one = np.arange(3) == pair
+            changed = np.where(one, 4 * beside, total), np.where(one, 4 * beside**2, total_sq)
+            assert is_taken(*changed) == (low <= beside <= high)
+            # and the sum of squares alone, less than ratings of this sum can have
+            assert not is_taken(total, np.where(one, total_sq - 0.01, total_sq))
+    widest = 4 * max(low**2, high**2)
+    assert is_taken(total, np.array([*total_sq[:2], widest]))
+    assert not is_taken(total, np.array([*total_sq[:2], widest + 0.01]))
+
+
 def test_follows_no_link_to_a_snapshot_and_reads_none_that_unpacks_to_a_giant(run: Path, tmp_path: Path) -> None:
     shutil.move(run / "state.parquet", tmp_path / "elsewhere")
     (run / "state.parquet").symlink_to(tmp_path / "elsewhere")
@@ -220,6 +259,17 @@ def test_signs_what_the_snapshot_covers(run: Path) -> None:
     covers["spent"]["cost_usd"] = [-1e6]
     pq.write_table(table.replace_schema_metadata({b"robin": signed[:64] + orjson.dumps(covers)}), run / "state.parquet")
     assert covered(run) == 0
+
+
+@pytest.mark.parametrize("judges", [1, 2, 3])
+def test_names_the_arm_of_each_row_with_its_judge_where_there_are_several(tmp_path: Path, judges: int) -> None:
+    rows = [[replace(judgment(number, pair=number % 3), judge=JUDGES[number // 3 % judges])] for number in range(12)]
+    made(tmp_path / "r", rows)
+    table = pq.read_table(tmp_path / "r" / "state.parquet")
+    names = [name for name in table.schema.names if name in {"pair_id", "attribute", "judge"}]
+    assert names == ["pair_id", "attribute", "judge"][: 2 + (judges > 1)]
+    told = {tuple(row[name] for name in names): row["n"] for row in table.to_pylist()}
+    assert told == Counter((row.pair_id, row.attribute, row.judge)[: len(names)] for (row,) in rows)
 
 
 def test_a_run_under_way_leaves_a_snapshot_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import RunError, StorageError
 from robin_cli.model.outcome import outcome_of
-from robin_cli.model.records import Judgment, Pair
+from robin_cli.model.records import Judgment, Pair, Scale
 from robin_cli.storage import store as store_module
 from robin_cli.storage.journal import Journal, read_journal
-from robin_cli.storage.manifest import Manifest, differences, read_manifest
+from robin_cli.storage.manifest import Manifest, differences, ends_of, read_manifest
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
 from tests.conftest import environment
@@ -273,6 +273,18 @@ def test_notices_a_missing_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         read_run(tmp_path / "r")
 
 
+def test_names_the_last_segment_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "SEGMENT_ROWS", 2)
+    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    for number in range(5):
+        store.append([judgment(number)])
+    store._journal.close()  # as a crash does: the third segment is still the journal's
+    store._lock.release()
+    (tmp_path / "r" / "judgments" / "00002.parquet").unlink()
+    with pytest.raises(StorageError, match="segment 00002 is missing; restore the folder from a copy"):
+        RunStore.open(tmp_path / "r")
+
+
 def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -> None:
     RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
     (tmp_path / "r" / "manifest.json").unlink()
@@ -336,3 +348,9 @@ def test_reads_back_the_manifest_it_wrote(tmp_path: Path) -> None:
     written = manifest().with_session(base_url=["u"]).with_session_end(in_flight=2)
     written.write(tmp_path)
     assert read_manifest(tmp_path) == written
+
+
+def test_reads_back_the_scale_of_each_attribute(tmp_path: Path) -> None:
+    names, scales = ("helpfulness", "tone"), (Scale(0, 4), Scale(1, 10))
+    manifest(attributes=names, **ends_of(names, scales)).write(tmp_path)
+    assert read_manifest(tmp_path).scales == scales
