@@ -23,7 +23,7 @@ regret of universal portfolio", IEEE Trans. Inf. Theory 70 (2024). The products 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,6 +60,9 @@ _NEAREST = 1e-6
 _KEPT = 0.15
 """The part of the money that is not bet where arms are bet on together: who has lost all on one could win nothing by others."""
 
+_KEPT_OF_DIFFERENCES = 0.3
+"""The same where one arm is bet to be high and one low: if the ratings of both lie at one end of the scale, one bet is lost."""
+
 
 def mean_intervals(
     counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA
@@ -80,9 +83,11 @@ def mean_intervals(
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
     distinct, which = _distinct_rows(np.asarray(counts, dtype=np.float64))
-    levels = np.linspace(0.0, high - low, distinct.shape[1])
-    from_below, from_above = (_lower_ends(each, levels, alpha)[which] for each in (distinct, distinct[:, ::-1]))
-    return low + from_below, high - from_above
+    from_below, from_above = np.empty(len(distinct)), np.empty(len(distinct))
+    for rows, given, ratings in _blocks(distinct, np.linspace(0.0, high - low, distinct.shape[1])):
+        from_below[rows] = _lower_ends(given, ratings, alpha)
+        from_above[rows] = _lower_ends(given, (high - low) - ratings, alpha)
+    return low + from_below[which], high - from_above[which]
 
 
 def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA) -> float:
@@ -152,59 +157,80 @@ def _least_sums(parts: Sequence[Part], alpha: float) -> FloatArray:
     least = sum(each.weight * (each.low if each.weight > 0 else each.high) for each in parts)
     widest = max(abs(each.weight) * (each.high - each.low) for each in parts)
     multipliers = _MULTIPLIERS * widest
+    kept = _KEPT if len({each.weight > 0 for each in parts}) == 1 else _KEPT_OF_DIFFERENCES
     tables = []
     for each in parts:
         distinct, which = _distinct_rows(np.asarray(each.counts, dtype=np.float64))
-        levels = np.linspace(0.0, each.high - each.low, distinct.shape[1])
-        upwards = distinct if each.weight > 0 else distinct[:, ::-1]
-        tables.append((_minima(upwards, levels, abs(each.weight), multipliers, alpha), which))
+        width, table = each.high - each.low, np.empty((len(distinct), len(multipliers)))
+        for rows, given, ratings in _blocks(distinct, np.linspace(0.0, width, distinct.shape[1])):
+            upwards = ratings if each.weight > 0 else width - ratings
+            table[rows] = _minima(_Bets(given, upwards, kept), width, abs(each.weight), multipliers, alpha)
+        tables.append((table, which))
     found = np.empty(len(tables[0][1]))
     for start in range(0, len(found), _AT_A_TIME):
-        rows = slice(start, start + _AT_A_TIME)
-        found[rows] = (sum(table[which[rows]] for table, which in tables) - multipliers * np.log(2.0 / alpha)).max(
-            axis=1
-        )
+        some = slice(start, start + _AT_A_TIME)
+        summed = sum(table[which[some]] for table, which in tables)
+        found[some] = (summed - multipliers * np.log(2.0 / alpha)).max(axis=1)
     return least + np.maximum(found, 0.0)
 
 
-def _minima(counts: FloatArray, levels: FloatArray, weight: float, multipliers: FloatArray, alpha: float) -> FloatArray:
-    """min over m of weight · m + λ ln W⁺(m) for every λ, shape (K, multipliers); levels and m from 0 on.
+@dataclass(frozen=True, slots=True)
+class _Bets:
+    """Bets that the means of K arms are high, and a part ``kept`` that is not bet; ``counts`` of ``ratings``, as of a block."""
+
+    counts: FloatArray
+    ratings: FloatArray
+    kept: float
+
+    def tangents(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ln of the money and its derivative at the means ``m``, shape (K, means)."""
+        means = m.shape[1]
+        counts, ratings = self.counts.repeat(means, axis=0), self.ratings.repeat(means, axis=0)
+        at = m.reshape(-1, 1)
+        log_money = _log_money(counts, ratings, at[:, 0]) + np.log1p(-self.kept)
+        log_wealth = np.logaddexp(np.logaddexp.reduce(log_money), np.log(self.kept))
+        steepness = [
+            np.einsum("kl,kl->k", counts, stake * ratings / (at * ((1.0 - stake) * at + stake * ratings)))
+            for stake in _STAKES
+        ]
+        slope = -np.einsum("sk,sk->k", np.exp(log_money - log_wealth), np.asarray(steepness))
+        return log_wealth.reshape(m.shape), slope.reshape(m.shape)
+
+
+def _minima(bets: _Bets, width: float, weight: float, multipliers: FloatArray, alpha: float) -> FloatArray:
+    """min over m of weight · m + λ ln W⁺(m) for every λ, shape (K, multipliers); m from 0 to ``width``.
 
     In place of ln W⁺ stand its tangents at some points, which nowhere exceed it, so that what follows holds exactly; they lie
     closest where a sum's end may need them. A minimum is then where two of them meet.
     """
-    found = np.empty((len(counts), len(multipliers)))
+    mean = _means(bets.counts, bets.ratings)
+    reach = mean - _lower_ends(bets.counts, bets.ratings, alpha)
+    below, above = mean[:, None] - reach[:, None] * _BELOW, mean[:, None] + (width - mean[:, None]) * _ABOVE
+    at = np.maximum(np.concatenate([below, above], axis=1), width * _NEAREST)
+    log_wealth, slope = bets.tangents(at)
+    offset = log_wealth - slope * at
+    with np.errstate(invalid="ignore", divide="ignore"):
+        meet = (offset[:, :-1] - offset[:, 1:]) / (slope[:, 1:] - slope[:, :-1])
+    meet = np.where(slope[:, 1:] > slope[:, :-1], np.clip(meet, at[:, :-1], at[:, 1:]), at[:, :-1])
+    # The first tangent reaches down to 0, the last up to the end of the scale.
+    corners = np.pad(meet, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, width)))
+    of_tangent = np.append(np.arange(-1, meet.shape[1]), meet.shape[1]).clip(0)
+    heights = offset[:, of_tangent] + slope[:, of_tangent] * corners
+    return np.stack([(weight * corners + each * heights).min(axis=1) for each in multipliers], axis=1)
+
+
+def _blocks(counts: FloatArray, levels: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """The rows of ``counts``, some at a time: which, how often each rating that they have was given, and these ratings.
+
+    Both of shape (rows, different ratings): of the many levels of a long scale each arm has but a few.
+    """
+    different = (counts > 0).sum(axis=1)
+    rising = np.argsort(different, kind="stable")
     for start in range(0, len(counts), _ROWS_AT_A_TIME):
-        rows = counts[start : start + _ROWS_AT_A_TIME]
-        mean = _means(rows, levels)
-        reach = mean - _lower_ends(rows, levels, alpha)
-        below, above = mean[:, None] - reach[:, None] * _BELOW, mean[:, None] + (levels[-1] - mean[:, None]) * _ABOVE
-        at = np.maximum(np.concatenate([below, above], axis=1), levels[-1] * _NEAREST)
-        log_wealth, slope = _tangents(rows.repeat(at.shape[1], axis=0), levels, at)
-        offset = log_wealth - slope * at
-        with np.errstate(invalid="ignore", divide="ignore"):
-            meet = (offset[:, :-1] - offset[:, 1:]) / (slope[:, 1:] - slope[:, :-1])
-        meet = np.where(slope[:, 1:] > slope[:, :-1], np.clip(meet, at[:, :-1], at[:, 1:]), at[:, :-1])
-        # The first tangent reaches down to 0, the last up to the end of the scale.
-        corners = np.pad(meet, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, levels[-1])))
-        of_tangent = np.append(np.arange(-1, meet.shape[1]), meet.shape[1]).clip(0)
-        heights = offset[:, of_tangent] + slope[:, of_tangent] * corners
-        for column, multiplier in enumerate(multipliers):
-            found[start : start + _ROWS_AT_A_TIME, column] = (weight * corners + multiplier * heights).min(axis=1)
-    return found
-
-
-def _tangents(counts: FloatArray, levels: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln W⁺(m) with what is kept, and its derivative, of the shape of ``m``, for ``counts`` of every m."""
-    at = m.reshape(-1, 1)
-    log_money = _log_money(counts, levels, at[:, 0]) + np.log1p(-_KEPT)
-    log_wealth = np.logaddexp(np.logaddexp.reduce(log_money), np.log(_KEPT))
-    steepness = [
-        np.einsum("kl,kl->k", counts, stake * levels / (at * ((1.0 - stake) * at + stake * levels)))
-        for stake in _STAKES
-    ]
-    slope = -np.einsum("sk,sk->k", np.exp(log_money - log_wealth), np.asarray(steepness))
-    return log_wealth.reshape(m.shape), slope.reshape(m.shape)
+        rows = rising[start : start + _ROWS_AT_A_TIME]
+        block = counts[rows]
+        places = np.argsort(block == 0, axis=1, kind="stable")[:, : max(1, different[rows[-1]])]
+        yield rows, np.take_along_axis(block, places, axis=1), levels[places]
 
 
 def _distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -235,7 +261,8 @@ def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float) -> FloatAr
 def _means(counts: FloatArray, levels: FloatArray) -> FloatArray:
     """Mean ratings, shape (K,); 0 where there are none."""
     n = counts.sum(axis=1)
-    return np.asarray(np.divide(counts @ levels, n, out=np.zeros(len(counts)), where=n > 0))
+    total = (counts * levels).sum(axis=1)
+    return np.asarray(np.divide(total, n, out=np.zeros(len(counts)), where=n > 0))
 
 
 def _stands(counts: FloatArray, levels: FloatArray, m: FloatArray, alpha: float) -> NDArray[np.bool_]:

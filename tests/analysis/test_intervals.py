@@ -100,11 +100,11 @@ def test_gives_the_means_that_no_bet_has_won_against(bottom: int, top: int, alph
         assert high[place] == pytest.approx(top - (top - bottom) * mirrored, abs=1e-6)
 
 
-def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alpha: float) -> float:
+def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alpha: float, unbet: float) -> float:
     """The smallest sum of two means, shares of the scale, against which the product of the bets has not come to 2/α."""
 
     def kept(ratings: list[float], m: float) -> float:  # with the part of the money that is not bet
-        return 0.15 + 0.85 * wealth(ratings, m)
+        return unbet + (1 - unbet) * wealth(ratings, m)
 
     def other(m: float) -> float:  # the smallest mean of b that goes with the mean m of a
         def left(mean: float) -> float:
@@ -123,15 +123,15 @@ def test_a_sum_of_means_is_held_by_the_product_of_the_bets(first: int, second: i
     mirrored_a, mirrored_b = ([1 - x / 4 for x in each] for each in (a, b))
     parts = [Part(counted([a]), 0, 4, 0.5), Part(counted([b]), 0, 4, 0.5)]
     (low,), (high,) = sum_intervals(parts, alpha=0.1)
-    lowest = 4 * least_sum(shares_a, shares_b, (0.5, 0.5), 0.1)
-    highest = 4 - 4 * least_sum(mirrored_a, mirrored_b, (0.5, 0.5), 0.1)
+    lowest = 4 * least_sum(shares_a, shares_b, (0.5, 0.5), 0.1, 0.15)
+    highest = 4 - 4 * least_sum(mirrored_a, mirrored_b, (0.5, 0.5), 0.1, 0.15)
     # never inside, and hardly outside: it goes by tangents and a grid
     assert lowest - 0.01 * (highest - lowest) <= low <= lowest + 0.002
     assert highest - 0.002 <= high <= highest + 0.01 * (highest - lowest)
 
     (low,), (high,) = sum_intervals([replace(parts[0], weight=-1.0), replace(parts[1], weight=1.0)], alpha=0.1)
-    lowest = 4 * least_sum(mirrored_a, shares_b, (1.0, 1.0), 0.1) - 4
-    highest = 4 - 4 * least_sum(shares_a, mirrored_b, (1.0, 1.0), 0.1)
+    lowest = 4 * least_sum(mirrored_a, shares_b, (1.0, 1.0), 0.1, 0.3) - 4
+    highest = 4 - 4 * least_sum(shares_a, mirrored_b, (1.0, 1.0), 0.1, 0.3)
     assert lowest - 0.01 * (highest - lowest) <= low <= lowest + 0.004
     assert highest - 0.004 <= high <= highest + 0.01 * (highest - lowest)
 

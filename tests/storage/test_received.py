@@ -279,7 +279,7 @@ def test_takes_no_file_for_its_lock_that_has_another_name_elsewhere(tmp_path: Pa
     (run / "lock").unlink(missing_ok=True)
     (tmp_path / "bashrc").write_text("alias a=b\n")
     os.link(tmp_path / "bashrc", run / "lock")
-    with pytest.raises(RunError, match="no file of this run's own.*; delete it"):
+    with pytest.raises(RunError, match=r"no file of this run's own.*; delete it"):
         RunStore.open(run)
     assert (tmp_path / "bashrc").read_text() == "alias a=b\n"
     (run / "lock").unlink()
