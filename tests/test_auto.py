@@ -44,12 +44,38 @@ def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, repla
     again = robin(*judging(replay_url, 800), cwd=tmp_path)
     other = robin(*judging(replay_url, 900, "--scheduler", "uniform"), cwd=tmp_path)
     resumed = robin("resume", "r", "--budget", "1000", cwd=tmp_path)
+    planned = json.loads(robin("plan", *judging(replay_url, 2000)[1:], "--json", cwd=tmp_path).stdout)
 
     assert [first.returncode, again.returncode, resumed.returncode] == [0, 0, 0]
     assert "--scheduler auto: two-priors, as the run has it" in again.stderr
     assert other.returncode == 2
     assert "scheduler: the run has two-priors, now uniform" in other.stderr
     assert scheduler_of(tmp_path / "r") == "two-priors"
+    assert planned["scheduler"] == "two-priors"
+
+
+def test_goes_on_with_no_run_whose_scheduler_it_would_never_take(tmp_path: Path, replay_url: str) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 20)
+    evenly = robin(*judging(replay_url, 100, "--scheduler", "uniform"), cwd=tmp_path)
+
+    again = robin(*judging(replay_url, 200), cwd=tmp_path)
+
+    assert evenly.returncode == 0, evenly.stderr
+    assert again.returncode == 2
+    assert "scheduler: the run has uniform, now two-priors" in again.stderr
+
+
+def test_plans_by_the_scheduler_that_the_pilot_has(tmp_path: Path, replay_url: str) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 40)
+    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--run", "pilot", "--pilot", "3", "--for-error", "0.12")
+
+    planned = robin("plan", "pairs.jsonl", "-a", "helpfulness", *judge, "--json", cwd=tmp_path)
+
+    assert planned.returncode == 0, planned.stderr
+    facts = json.loads(planned.stdout)
+    assert facts["budget"] > 30 * 40  # where it would be robin-hood
+    assert facts["scheduler"] == scheduler_of(tmp_path / "pilot") == "two-priors"
+    assert {row["scheduler"] for row in facts["forecast"]} == {"two-priors"}
 
 
 def test_is_robin_hood_where_the_budget_is_large(tmp_path: Path, replay_url: str) -> None:
@@ -81,6 +107,9 @@ def test_plans_what_it_will_do(tmp_path: Path) -> None:
     assert (many["scheduler"], many["scheduler_asked"]) == ("robin-hood", "auto")
     here = next(row for row in few["forecast"] if row["budget"] == 2000)
     assert here["worst_error"] < 0.95 * here["even_worst_error"]  # robin-hood would spread these evenly
+    assert "With 8,000 calls, --scheduler auto is robin-hood, in a run that begins with that budget." in (
+        " ".join(shown.split())
+    )
 
 
 @pytest.mark.slow
@@ -108,7 +137,7 @@ def test_says_where_several_ratings_a_request_are_hardly_had(tmp_path: Path, rep
         json.loads(robin(*asked, "--samples-per-request", n, cwd=tmp_path).stdout)["prompt_tokens"] for n in ("1", "5")
     )
 
-    assert "so a request will ask for about 1.0 ratings, and each pays the prompt; --scheduler uniform asks for 5" in (
+    assert "will ask for about 1.0, and each pays the prompt; --scheduler uniform would ask for 5.0" in (
         " ".join(done.stderr.split())
     )
     assert five == one

@@ -111,7 +111,7 @@ def forecast(
     begun = [each.variances for each in known if each.variances is not None]
     told = np.concatenate(begun)[np.concatenate([chosen for chosen, _ in worlds])] if begun else ratings.variances
     expected = {}
-    for policy, group in _by_warm_up(policy_at, budgets, told, groups):
+    for policy, group in _by_policy(policy_at, budgets, told, groups):
         shares = {budget: round(budget * simulated / arms) for budget in group}
         if not policy.evenly:  # which takes whole rounds at once
             shares = {
@@ -219,7 +219,7 @@ def budget_for(
     return found(max(least, about.low.calls), about.high.calls, 9)
 
 
-def _by_warm_up(
+def _by_policy(
     policy_at: PolicyAt,
     budgets: Sequence[int],
     variances: FloatArray,

@@ -71,12 +71,14 @@ class Policy:
         refits: it learns from all arms together, see :meth:`fitted`.
         needs_variances: it takes variances that are known beforehand (``setup.variances``) for the true ones.
         takes_prior: variances of an earlier run may be its prior, see :mod:`robin_cli.policies.prior`.
+        among: names of the policies that it chooses among, where it is none itself, see :meth:`stands_for`.
     """
 
     __slots__ = ()
     evenly: ClassVar[bool] = False
     needs_variances: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
+    among: ClassVar[tuple[str, ...]] = ()
 
     warm_up: int
     """Ratings that every arm gets, in whole rounds, before ``priority`` is asked; at least 1."""

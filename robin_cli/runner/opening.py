@@ -25,7 +25,7 @@ from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.registry import chosen
+from robin_cli.policies.registry import chosen, policy_named
 from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.scheduling.eligibility import ratings_a_request
@@ -68,7 +68,7 @@ def open_run(
             f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
         )
     path = Path(settings.run) if settings.run else _unused(Path("runs") / _run_name(prompts.attributes))
-    if (path / FILE).exists() and (store := _continued(path, wanted, chooses=choice is not None)) is not None:
+    if (path / FILE).exists() and (store := _continued(path, wanted, policy_named(asked).among)) is not None:
         if choice is not None:
             notify(f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it")
         return store  # with the variances that it began with: the earlier run may be gone
@@ -314,9 +314,12 @@ def policy_of(manifest: Manifest, space: ArmSpace, variances: FloatArray | None)
     return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())
 
 
-def ratings_together(policy: Policy, calls: float, samples: int) -> float:
-    """Ratings that a request asks for on average, with ``calls`` an arm: a policy that looks at each asks for few at a time."""
-    return ratings_a_request(calls, policy.warm_up, samples)
+def ratings_together(policy: Policy | None, calls: float, samples: int) -> float:
+    """Ratings that a request asks for on average, with ``calls`` an arm: a policy that looks at each asks for few at a time.
+
+    None: an even spread.
+    """
+    return ratings_a_request(calls, round(calls) + 1 if policy is None else policy.warm_up, samples)
 
 
 def cautions(
@@ -337,12 +340,12 @@ def cautions(
             f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
             "up; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
         )
-    together = ratings_together(policy, manifest.budget / arms, samples)
-    if together < samples / 2 and not policy.evenly:
+    together, evenly = (ratings_together(each, manifest.budget / arms, samples) for each in (policy, None))
+    if together < evenly / 2:
         scheduler = manifest.settings["scheduler"]
         yield (
-            f"--samples-per-request {samples}: --scheduler {scheduler} looks at each rating before it asks on, so a request "
-            f"will ask for about {together:.1f} ratings, and each pays the prompt; --scheduler uniform asks for {samples}"
+            f"--samples-per-request {samples}: --scheduler {scheduler} looks at ratings before it asks on, so a request "
+            f"will ask for about {together:.1f}, and each pays the prompt; --scheduler uniform would ask for {evenly:.1f}"
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"
@@ -351,16 +354,15 @@ def cautions(
             yield f"the key goes unencrypted to {url.hostname}: use https"
 
 
-def _continued(path: Path, wanted: Manifest, *, chooses: bool) -> RunStore | None:
+def _continued(path: Path, wanted: Manifest, among: Sequence[str]) -> RunStore | None:
     """The run at ``path``, open to go on with; None if it was made with other settings, has no answers, and made way.
 
-    ``chooses``: the scheduler was left to robin, which keeps to the one that the run has.
+    ``among``: schedulers of which any will do, where the choice was left to robin: it keeps to the one that the run has.
     """
     store = RunStore.open(path)
     try:
-        if chooses:
-            kept = {"scheduler": store.manifest.settings["scheduler"]}
-            wanted = replace(wanted, settings={**wanted.settings, **kept})
+        if (scheduler := store.manifest.settings["scheduler"]) in among:
+            wanted = replace(wanted, settings={**wanted.settings, "scheduler": scheduler})
         differing = differences(store.manifest, wanted)
         if differing and not store.has_answers:
             store.make_way()

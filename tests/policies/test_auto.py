@@ -34,13 +34,13 @@ def test_says_what_it_became_and_why() -> None:
     few, many = chosen("auto", setup(500)), chosen("auto", setup(3000))
     assert few is not None
     assert few.name == "two-priors"
-    assert few.why == "the budget is 5 calls a score, and robin-hood, whose warm-up is 20, pays from 30 up"
+    assert few.why == "the budget is 5 calls a score, and robin-hood, whose warm-up is 20, is taken from 30 up"
     assert many is not None
     assert many.name == "robin-hood"
     assert many.why == "the budget is 30 calls a score, at least 1.5 times its warm-up of 20"
     huge, least = chosen("auto", setup(1_234_567)), chosen("auto", setup(100))
     assert huge is not None
-    assert huge.why.startswith("the budget is 12,346 calls a score,")
+    assert huge.why.startswith("the budget is 12,345 calls a score,")
     assert least is not None
     assert least.why.startswith("the budget is 1 call a score,")
     assert chosen("uniform", setup(500)) is None

@@ -14,6 +14,7 @@ class Auto(Policy):
 
     __slots__ = ()
     takes_prior = True
+    among = ("robin-hood", "two-priors")
 
     @classmethod
     def stands_for(cls, setup: Setup) -> Choice:
@@ -24,14 +25,15 @@ class Auto(Policy):
         """
         warm_up = RobinHood.of(setup).warm_up
         if cls.theorem(setup.mode) is not None:
-            return Choice("robin-hood", f"--mode {setup.mode} is its own")
+            return Choice(cls.among[0], f"--mode {setup.mode} is its own")
         least = _WARM_UPS * warm_up
-        each = setup.budget / setup.arms
-        calls = f"{each:,.0f}" if each >= 100 else f"{each:.3g}"
+        hundredths = setup.budget * 100 // setup.arms
+        calls = f"{hundredths // 100:,}" if hundredths >= 10_000 else f"{hundredths / 100:g}"
         budget = f"the budget is {calls} call{'s' * (calls != '1')} a score"
+        after, at_once = cls.among
         if setup.budget >= least * setup.arms:
-            return Choice("robin-hood", f"{budget}, at least {_WARM_UPS:g} times its warm-up of {warm_up}")
-        return Choice("two-priors", f"{budget}, and robin-hood, whose warm-up is {warm_up}, pays from {least:g} up")
+            return Choice(after, f"{budget}, at least {_WARM_UPS:g} times its warm-up of {warm_up}")
+        return Choice(at_once, f"{budget}, and {after}, whose warm-up is {warm_up}, is taken from {least:g} up")
 
     @classmethod
     def theorem(cls, mode: str) -> int | None:

@@ -27,7 +27,7 @@ from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
 from robin_cli.storage.fold import COUNTED
-from robin_cli.storage.manifest import FILE
+from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.plan.calls import Calls, calls_of
 
@@ -76,6 +76,14 @@ class _Prospect:
             mode=config.mode,
             objective=config.objective,
         )
+
+    def scheduler_at(self, budget: int) -> str:
+        """The name of the scheduler that a run with ``budget`` would have."""
+        try:
+            choice = chosen(self.config.scheduler, self.setup(budget))
+        except InputError:  # which does not take so small a part of the budget
+            choice = None
+        return self.config.scheduler if choice is None else choice.name
 
     def policy(
         self,
@@ -145,13 +153,12 @@ def plan_of(
         )  # says what it needs
     known = _begun(_known(told_by, space), config, space, notify)
     prospect = _Prospect(config, space, known)
-    if pilot and run is not None and chosen(config.scheduler, prospect.setup(len(space))):
-        kept = run.manifest.settings["scheduler"]  # also when it is resumed with the whole budget
+    if kept := _kept(config, pilot):
         prospect = replace(prospect, config=replace(config, scheduler=kept))
     least = max(len(space), spent)
     target = None if for_error is None else _target(prospect, for_error, least)
     if config.budget is None and target is not None:
-        prospect = replace(prospect, config=replace(config, budget=max(least, target["calls"])))
+        prospect = replace(prospect, config=replace(prospect.config, budget=max(least, target["calls"])))
     scheduler = prospect.config.scheduler
     choice = chosen(scheduler, prospect.setup(prospect.config.budget or least))
     calls = calls_of(
@@ -176,6 +183,15 @@ def plan_of(
         "for_error": target,
         **_outlook(prospect, calls, least),
     }
+
+
+def _kept(config: Settings, pilot: Path | None) -> str | None:
+    """The scheduler that a run made before keeps, where the choice is left to robin; None where nothing is settled yet."""
+    run = pilot or (Path(config.run) if config.run else None)
+    if run is None or not (run / FILE).is_file():
+        return None
+    scheduler = str(read_manifest(run).settings["scheduler"])
+    return scheduler if scheduler in policy_named(config.scheduler).among else None
 
 
 def check_asked(config: Settings, for_error: float | None, scales: Sequence[Scale]) -> None:
@@ -322,12 +338,13 @@ def _vary_as(told_by: str | Path | None, pilot: str | Path | None, attributes: S
 
 
 def _errors(prospect: _Prospect, budget: int, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
-    chosen, evenly = expected[prospect.config.scheduler].get(budget), expected[BASELINE][budget]
+    mine, evenly = expected[prospect.config.scheduler].get(budget), expected[BASELINE][budget]
     return {
         "calls_an_arm": budget / prospect.arms,
-        "worst_error": chosen and chosen.worst,
-        "worst_error_sem": chosen and chosen.worst_sem,
-        "mean_error": chosen and chosen.mean,
+        "scheduler": prospect.scheduler_at(budget),
+        "worst_error": mine and mine.worst,
+        "worst_error_sem": mine and mine.worst_sem,
+        "mean_error": mine and mine.mean,
         "even_worst_error": evenly.worst,
         "even_worst_error_sem": evenly.worst_sem,
         "even_mean_error": evenly.mean,

@@ -114,6 +114,12 @@ def _tail(plan: dict[str, Any]) -> list[str]:
         lines.append("These attributes have several scales: errors are shares of the width of each one's own.")
     if not plan["by_text"]:
         lines.append("These are errors of scores by the text; by log probabilities they are smaller.")
+    if others := [row for row in plan["forecast"] if row["worst_error"] and row["scheduler"] != plan["scheduler"]]:
+        calls = _listed([f"{row['budget']:,}" for row in others])
+        lines.append(
+            f"With {calls} calls, --scheduler {plan['scheduler_asked']} is {others[0]['scheduler']}, in a run that begins with "
+            "that budget."
+        )
     if len(plan["judges"]) > 1:
         lines.append("These are errors of each judge's scores; those of the panel are smaller.")
     if any(row["cost_usd_at_least"] != row["cost_usd_at_most"] for row in plan["forecast"]):
