@@ -16,8 +16,8 @@ from robin_cli.model.arms import FloatArray, IntArray
 
 SELF = ("reliability", "ceiling", "icc")
 FEWEST_FURTHER = 30
-"""Ratings of pairs that were rated before, of each judge, for its noise to be known. With 20 of 400 pairs asked twice, intervals
-of 95 % hold the truth in 79 to 89 % of cases, with 30 in 86 to 90 % (simulated, benchmarks/agreement.py)."""
+"""Ratings of pairs that were rated before, of each judge, for its noise to be known: with 20 of 400 pairs asked twice,
+intervals of 95 % hold the truth in as little as 78 % of cases, with 30 in 86 to 90 % (simulated)."""
 
 
 def reliability(
@@ -41,13 +41,13 @@ def reliability(
     - icc: b / (b + v), v the mean variance within pairs: the reliability of a single rating (ICC(1)). Not of a panel, where no
       single rating is like another.
 
-    The noise is taken from these ratings alone, and anew in each resample. The error variance of a judge's mean rating of a pair
-    is V/n, V = (SS + 4 g) / (n + 3), SS the pair's sum of squares and g the mean of the variances of all pairs that the judge
-    was asked about twice or more. Schedulers ask more where ratings differ: the pooled variance SS/(n − 1) over all ratings
-    would count pairs that vary as often as they were asked, and the variance of each pair by itself would be too small where a
-    pair was asked little because its first ratings agreed (benchmarks/agreement.py has what each would bring). Where all pairs
-    have as many ratings, e is that of the analysis of variance. The intervals are otherwise those of
-    :func:`robin_cli.analysis.agreement.agreement`, for as many prompts as have a pair that was asked twice.
+    The noise is taken from these ratings alone, and anew in each resample. The error variance of a judge's mean rating of a
+    pair is V/n, V = (SS + 4 g) / (n + 3), SS the pair's sum of squares and g the mean of the variances of all pairs that the
+    judge was asked about twice or more. Where ratings say where the next ones go, the variance pooled over all ratings counts
+    pairs that vary as often as they were asked, and a pair's own is too small where it was asked little because its first
+    ratings agreed: benchmarks/agreement.py has what these bring. Where all pairs have as many ratings, e is that of the
+    analysis of variance. The intervals are otherwise those of :func:`robin_cli.analysis.agreement.agreement`, as wide as for
+    the prompts that have a pair which was asked twice.
 
     Args:
         n: ratings of each of J judges, shape (K, J). The scores are the means of the judges' mean ratings.

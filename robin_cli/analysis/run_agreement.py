@@ -72,7 +72,7 @@ def _calibration(each: _Subject) -> Calibration:
     sides = {"score": each.scores[both], "human rating": each.human[both]}
     if why := off_scale(each.human, each.scale) or refusal(each.prompt[both], sides):
         return Calibration((), why)
-    return Calibration(calibration(each.scores, each.human, each.prompt, (each.scale.low, each.scale.high)))
+    return Calibration(calibration(each.scores, each.human, each.prompt, each.scale))
 
 
 def _subjects(run: RunData, tables: Sequence[Scores]) -> Iterator[tuple[str, _Subject]]:

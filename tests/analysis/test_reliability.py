@@ -68,8 +68,8 @@ def test_says_what_asking_as_often_again_would_correlate_with() -> None:
         [mean + spread * rng.normal(0, 1, count) for mean, spread, count in zip(truth, noise, n, strict=True)]
         for _ in range(2)
     )
-    scores, *known = of_one(first)
-    found = by_name(reliability(scores, *known, np.arange(pairs), resamples=0))
+    scores, counts, variances = of_one(first)
+    found = by_name(reliability(scores, counts, variances, np.arange(pairs), resamples=0))
     again = [each.mean() for each in second]
     assert found["reliability"].value == pytest.approx(np.corrcoef(scores, again)[0, 1], abs=0.02)
     assert found["ceiling"].value == pytest.approx(np.corrcoef(scores, truth)[0, 1], abs=0.02)
@@ -84,7 +84,8 @@ def test_takes_the_noise_anew_in_each_resample() -> None:
     ratings = [rng.normal(2, 1) + rng.normal(0, 0.9, count) for count in counts]
     scores, n, variances = of_one(ratings)
     told = by_name(reliability(scores, n, variances, np.arange(300)))["reliability"]
-    drawn, fixed = [], []
+    drawn: list[float] = []
+    fixed: list[float] = []
     typical = np.nanmean(variances)
     for _ in range(2000):
         rows = rng.integers(300, size=300)
