@@ -110,6 +110,33 @@ def of_few_ratings(simulations: int) -> None:
         print(f"{ratings + twice:>6g} a pair: {truth:.3f}; " + "; ".join(cells), flush=True)
 
 
+def of_pools_asked_twice(sets: Sequence[Rated], simulations: int, rng: np.random.Generator) -> None:
+    """The reliability of judges whose noise differs from pair to pair, where few of 400 pairs are asked twice."""
+    print(
+        "\nOn pools, 400 pairs, so many of them asked twice: truth; told less truth; covered, mean and least of a set"
+    )
+    for twice in (30, 60, 120, 400):
+        rows = []
+        for rated in sets:
+            noise, told = (rated.deviations**2).mean(), []
+            truth = rated.means.var() / (rated.means.var() + noise * (1 - twice / 400 / 2))
+            n = np.where(np.arange(400) < twice, 2, 1)
+            for number in range(simulations):
+                counts = rng.multinomial(n, rated.shares[rng.integers(len(rated.shares), size=400)])
+                total, squares = counts @ rated.levels, counts @ rated.levels**2
+                variances = sample_variance(n, total, squares)[:, None]
+                (each, *_) = reliability(
+                    total / n, n[:, None], variances, np.arange(400), seed=number, resamples=RESAMPLES
+                )
+                told.append((each.value, each.ci_low <= truth <= each.ci_high))
+            value, held = np.array(told).mean(axis=0)
+            rows.append((truth, value - truth, held))
+        truths, off, covered = np.array(rows).T
+        print(
+            f"{twice:4}  {truths.mean():.3f}; {off.mean():+.3f}; {covered.mean():.1%}, {covered.min():.1%}", flush=True
+        )
+
+
 def pooled_and_own(scores: FloatArray, n: FloatArray, variances: FloatArray) -> tuple[float, float]:
     """The reliability by one variance pooled over all ratings, and by each pair's own."""
     pooled = ((n - 1) * variances).sum() / (n - 1).sum()
@@ -163,7 +190,9 @@ def main() -> None:
     simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     of_agreement(simulations)
     of_few_ratings(simulations)
-    while_adapting(sets_of(POOLS, 10**6), max(2, simulations // 3), np.random.default_rng(3))
+    sets = sets_of(POOLS, 10**6)
+    of_pools_asked_twice(sets, max(2, simulations // 3), np.random.default_rng(4))
+    while_adapting(sets, max(2, simulations // 3), np.random.default_rng(3))
 
 
 if __name__ == "__main__":
