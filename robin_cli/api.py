@@ -137,8 +137,8 @@ class Run:
 
         ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
 
-        Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, n_unparsed, human,
-        given_up; of several judges also judges and judge_spread. NaN where there is no value.
+        Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, likely_low,
+        likely_high, n_unparsed, human, given_up; of several judges also judges and judge_spread. NaN where there is no value.
         """
         data = read_run(self.path, COUNTED)
         return _frame(scores_table(score(data), data, with_text=with_text, wide=wide))
@@ -164,10 +164,11 @@ class Run:
         return _frame(agreement_of(read_run(self.path, COUNTED)))
 
     def calibration(self) -> pd.DataFrame:
-        """The mean human rating of each level of the scores: a row an attribute and level that pairs have.
+        """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
+        pairs have.
 
-        Columns as in ``robin export --what calibration``: attribute, level, n, n_prompts, mean_score, mean_human, ci_low,
-        ci_high. No row of what :meth:`agreement` does not state.
+        Columns as in ``robin export --what calibration``: attribute, level, to_level, n, n_prompts, mean_score, mean_human,
+        ci_low, ci_high. No row of what :meth:`agreement` does not state.
 
         Raises:
             InputError: as :meth:`agreement`.

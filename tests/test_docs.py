@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -20,6 +21,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from robin_cli.analysis.scores import COLUMNS
+from robin_cli.api import Run
 from tests.conftest import DEMO, REPLAY_MODEL, ROOT, environment, replaying
 from tests.starting import Robin
 
@@ -227,3 +230,13 @@ def test_the_notebook_runs_in_a_kernel(desk: tuple[Path, dict[str, str]], monkey
     assert shown == [[output["output_type"] for output in json.loads(outputs)] for outputs in stored]
     assert any("image/png" in outputs for outputs in stored)  # a picture for readers who do not run it
     assert "error" not in str(shown)
+    assert any("likely_low" in outputs for outputs in stored)
+    assert not re.search(r"/(home|root|tmp|work|usr)/", "".join(stored))
+
+
+def test_the_columns_of_the_scores_are_named_where_python_is_explained() -> None:
+    said = inspect.getdoc(Run.scores) or ""
+    listed = re.findall(r"\w+", said.split("``robin export``:")[1].split("; of several judges")[0])
+    assert listed == list(COLUMNS)
+    (first, *_) = blocks(ROOT / "docs" / "python.md", "python")
+    assert '"likely_low", "likely_high", "ci_low", "ci_high"' in first

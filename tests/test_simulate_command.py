@@ -121,7 +121,7 @@ def test_exports_human_ratings_by_score(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     told = robin("export", run, "--what", "calibration", cwd=tmp_path)
     table = pd.read_csv(io.StringIO(told.stdout))
-    columns = ["attribute", "level", "n", "n_prompts", "mean_score", "mean_human", "ci_low", "ci_high"]
+    columns = ["attribute", "level", "to_level", "n", "n_prompts", "mean_score", "mean_human", "ci_low", "ci_high"]
     assert list(table.columns) == columns
     opened = robin_cli.open_run(run)
     pd.testing.assert_frame_equal(opened.calibration(), table)
@@ -164,7 +164,7 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
             assert set(table.loc[with_human, "why"]) == {why}
             assert table.loc[~with_human, "value"].notna().all()  # for that no human is needed
             rows = robin("export", run, "--what", "calibration", cwd=tmp_path)
-            assert rows.stdout == "attribute,level,n,n_prompts,mean_score,mean_human,ci_low,ci_high\n"
+            assert rows.stdout == "attribute,level,to_level,n,n_prompts,mean_score,mean_human,ci_low,ci_high\n"
             assert why in rows.stderr
         if name == "few":
             told_of = robin_cli.open_run(run).status()["agreement"]["helpfulness"]["pearson"]

@@ -8,7 +8,7 @@ their application", 1997, section 3.8). benchmarks/agreement.py measures what th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,8 @@ FEWEST_PROMPTS = 20
 """Prompts for a coefficient to be stated. At 20, with four responses each, intervals of 95 % hold the truth in 87 to 97 % of
 cases (simulated, benchmarks/agreement.py): fewer say less of how prompts differ than an interval claims."""
 
+_ALIKE = "too many of the resamples are of pairs that are all alike"
+_ONE_LEVEL = "all scores and human ratings round to one level"
 _ROUNDING = 1e-9
 """A mean of a half may come out a little below it."""
 
@@ -103,7 +105,8 @@ def agreement(
     if why := off_scale(human, scale) or refusal(prompt, {"score": x, "human rating": y}):
         return refused(COEFFICIENTS, why, prompt)
     columns = (x, y, levels_of(x), levels_of(y))
-    return estimated(COEFFICIENTS, _coefficients, columns, prompt, seed=seed, resamples=resamples)
+    found = estimated(COEFFICIENTS, _coefficients, columns, prompt, seed=seed, resamples=resamples)
+    return [replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found]  # κ and α alone may be
 
 
 def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -125,26 +128,28 @@ def estimated(
     columns: Sequence[FloatArray | IntArray],
     prompt: IntArray,
     *,
+    known_by: int | None = None,
     seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
     """What ``statistic`` makes of ``columns``, a value for each of ``names``, with its interval over prompts.
 
     Args:
-        columns: of K pairs, shape (K,) each; what ``statistic`` is called with.
+        columns: of K pairs, shape (K, …) each; what ``statistic`` is called with.
+        known_by: how many of the prompts say how the statistic varies, where these are fewer than there are.
         prompt, seed, resamples: as for :func:`agreement`.
     """
     n, prompts = len(prompt), len(np.unique(prompt))
     count = resamples_for(n) if resamples is None else resamples
     picks = resampled(prompt, count, np.random.default_rng(seed))
     drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(count, len(names))
-    tail = _tail(prompts)
+    tail = _tail(min(prompts, known_by or prompts))
     found = []
     for position, (name, value) in enumerate(zip(names, statistic(*columns), strict=True)):
         sample = drawn[~np.isnan(drawn[:, position]), position]
         defined = len(sample) > count / 2
         low, high = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
-        why = "" if defined else "too many of the resamples are of pairs that are all alike"
+        why = "" if defined else _ALIKE
         found.append(Agreement(name, float(value), float(low), float(high), n, prompts, count, why))
     return found
 

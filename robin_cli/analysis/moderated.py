@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.space import ArmSpace
 
-_WEIGHT = 4.0
+WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
 
 _BISECTIONS = 24
@@ -58,9 +58,9 @@ def moderated(space: ArmSpace, n: IntArray, totals: FloatArray, totals_sq: Float
     group = space.attribute.astype(np.int64) * len(space.judges) + space.judge
     within, freedom = (np.bincount(group, each) for each in (squares, np.maximum(count - 1.0, 0.0)))
     pooled = (within[group] + even) / (freedom[group] + 1.0)
-    variance = np.where(n > 0, (squares + _WEIGHT * pooled) / (count + _WEIGHT - 1.0), np.nan)
+    variance = np.where(n > 0, (squares + WEIGHT * pooled) / (count + WEIGHT - 1.0), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return Moderated(variance, count + _WEIGHT - 1.0, variance / count)
+        return Moderated(variance, count + WEIGHT - 1.0, variance / count)
 
 
 def likely_half_widths(error_variance: FloatArray, freedom: FloatArray, *, alpha: float) -> FloatArray:

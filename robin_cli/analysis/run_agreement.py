@@ -12,7 +12,7 @@ from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusa
 from robin_cli.analysis.calibration import Level, calibration
 from robin_cli.analysis.reliability import reliability
 from robin_cli.analysis.scores import Scores, judge_scores, score
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.storage.reader import RunData
@@ -28,11 +28,14 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """The rows of one attribute, or of one attribute and judge: shape (rows,) each; ``n`` is None for a panel's."""
+    """The rows of one attribute, or of one attribute and judge: shape (rows,) each.
+
+    ``n`` and ``variances`` are of each judge that the scores are of: shape (rows, judges).
+    """
 
     scores: FloatArray
-    error_variances: FloatArray
-    n: IntArray | None
+    n: IntArray
+    variances: FloatArray
     human: FloatArray
     prompt: IntArray
     scale: Scale
@@ -55,8 +58,7 @@ def agreements(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
     """How scores of ``run`` agree with themselves, by attribute (and judge)."""
     return {
-        name: reliability(each.scores, each.error_variances, each.prompt, each.n)
-        for name, each in _subjects(run, tables)
+        name: reliability(each.scores, each.n, each.variances, each.prompt) for name, each in _subjects(run, tables)
     }
 
 
@@ -70,24 +72,25 @@ def _calibration(each: _Subject) -> Calibration:
     sides = {"score": each.scores[both], "human rating": each.human[both]}
     if why := off_scale(each.human, each.scale) or refusal(each.prompt[both], sides):
         return Calibration((), why)
-    return Calibration(calibration(each.scores, each.human, each.prompt, (each.scale.low, each.scale.high)))
+    return Calibration(calibration(each.scores, each.human, each.prompt, each.scale))
 
 
 def _subjects(run: RunData, tables: Sequence[Scores]) -> Iterator[tuple[str, _Subject]]:
     scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
+    arms = run.fold.arms
+    every_variance = sample_variance(arms.counts, arms.totals, arms.totals_sq)
     for scores in tables:
         named = [np.array(scores.columns[name]) for name in ("attribute", "judge") if name in scores.columns]
-        means, errors, human = (
-            np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "std_error", "human")
-        )
-        n = None if "judges" in scores.columns else np.asarray(scores.columns["n"], dtype=np.int64)
+        means, human = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "human"))
+        judges = len(run.space.judges) if "judges" in scores.columns else 1
+        arm = scores.arm[:, None] + np.arange(judges)  # a panel's are one after another
         prompt = run.prompts[run.space.pair[scores.arm]]
         for key in dict.fromkeys(zip(*(each.tolist() for each in named), strict=True)):
             mine = np.all([each == name for each, name in zip(named, key, strict=True)], axis=0)
-            counts = None if n is None else n[mine]
+            counts, variances = arms.counts[arm[mine]], every_variance[arm[mine]]
             yield (
                 " · ".join(key),
-                _Subject(means[mine], errors[mine] ** 2, counts, human[mine], prompt[mine], scale_of[key[0]]),
+                _Subject(means[mine], counts, variances, human[mine], prompt[mine], scale_of[key[0]]),
             )
 
 

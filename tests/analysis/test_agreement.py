@@ -82,7 +82,10 @@ def test_states_no_agreement_of_levels_where_all_round_to_one() -> None:
     assert found["pearson"].value == pytest.approx(-1)
     for name in ("kappa", "alpha"):
         assert np.isnan([found[name].value, found[name].ci_low]).all()
-        assert found[name].why == "too many of the resamples are of pairs that are all alike"
+        assert found[name].why == "all scores and human ratings round to one level"
+    scores[0] = 2.2  # 36 % of the resamples leave this pair out
+    found = by_name(agreement(scores, human, each_its_own(24), SCALE))
+    assert all(np.isfinite(found[name].ci_low) and found[name].why == "" for name in ("kappa", "alpha"))
 
 
 def test_takes_halves_up_to_the_next_level() -> None:

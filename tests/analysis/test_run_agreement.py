@@ -68,19 +68,27 @@ def test_tells_the_reliability_of_the_panel_and_of_each_judge_without_human_rati
     panel, each = all_scores(run)
     found = reliabilities(run, panel, each)
     assert list(found) == ["style", "stars", "style · a", "style · b", "stars · a", "stars · b"]
-    columns = panel.columns
-    mine = np.array(columns["attribute"]) == "stars"
-    noise = np.mean(np.asarray(columns["std_error"])[mine] ** 2)
-    total = np.var(np.asarray(columns["score"])[mine], ddof=1)
+    means, variances = np.zeros((2, PAIRS)), np.zeros((2, PAIRS))
+    for place in (1, 2):
+        given = [[each for each in ratings(k, place) if each is not None] for k in range(PAIRS)]
+        means[place - 1] = np.mean(given, axis=1)
+        variances[place - 1] = np.var(given, axis=1, ddof=1)
+    total, noise = means.mean(axis=0).var(ddof=1), variances.mean(axis=1) / 2  # two ratings each
     assert [told.coefficient for told in found["stars"]] == ["reliability", "ceiling"]
-    assert found["stars"][0].value == pytest.approx(max(0, (total - noise) / total))
-    columns = each.columns
-    mine = (np.array(columns["attribute"]) == "style") & (np.array(columns["judge"]) == "b")
-    noise = np.mean(np.asarray(columns["std_error"])[mine] ** 2)
-    between = max(0, np.var(np.asarray(columns["score"])[mine], ddof=1) - noise)
+    assert found["stars"][0].value == pytest.approx((total - noise.sum() / 4) / total)
+    total = means[1].var(ddof=1)
     assert [told.coefficient for told in found["style · b"]] == ["reliability", "ceiling", "icc"]
-    assert found["style · b"][2].value == pytest.approx(between / (between + 2 * noise))  # two ratings each
-    assert between > 0
+    assert found["style · b"][0].value == pytest.approx(max(0, (total - noise[1]) / total))
+    assert found["style · b"][2].value == pytest.approx((total - noise[1]) / (total + noise[1]))
+
+
+def test_tells_no_reliability_of_pairs_asked_once(tmp_path: Path) -> None:
+    given: Rated = {(f"p{k}", "style", "a"): [k % 5 + 1] for k in range(PAIRS)}
+    run = run_of(tmp_path, given, prompts={f"p{k}": str(k) for k in range(PAIRS)})
+    (found,) = reliabilities(run, score(run)).values()
+    assert all(np.isnan([told.value, told.ci_low, told.ci_high]).all() for told in found)
+    few = "too few pairs were asked twice to know the judge's noise: 0 further ratings of pairs already rated"
+    assert {told.why for told in found} == {f"{few}, 30 are needed"}
 
 
 def test_tells_human_ratings_by_score(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
+from robin_cli.views.report import pictures
 from robin_cli.views.report.comparison import comparison_of
 from robin_cli.views.report.page import first_rows, html
 from robin_cli.views.report.rows import Judged, texts_of
@@ -378,6 +379,29 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert "told from 20 prompts up" in done.stdout
     assert "Run B is stopped: 302 of 400 calls are spent" in said
     assert seen.complaints == []
+
+
+def test_says_what_it_drew_of_scores_against_human_ratings(tmp_path: Path) -> None:
+    def said(name: str, rated: int) -> str:
+        pairs = [Pair(f"p{k}", f"{k}", "r", {"helpfulness": float(k % 5)} if k < rated else {}) for k in range(1501)]
+        run = make_run(tmp_path / name, pairs, [[k % 4] for k in range(1501)], budget=2000)
+        (found,) = (
+            each for each in page_of(run, working=False).pictures if each.title == "Scores against human ratings"
+        )
+        assert ("<image" in base64.b64decode(found.light.partition(",")[2]).decode()) == (rated > 1500)
+        return found.says
+
+    assert "Each mark is a pair." in said("few", 1500)
+    assert "The stronger the colour, the more pairs." in said("many", 1501)
+
+
+def test_says_of_each_panel_what_its_marks_are() -> None:
+    many, few = np.zeros(1501), np.append(np.zeros(1500), np.nan)
+    assert (pictures.is_dense(many, many), pictures.is_dense(many, few)) == (True, False)
+    assert pictures.marks_of({"a": False, "b": False}) == "Each mark is a pair."
+    assert pictures.marks_of({"a": True, "b": True}) == "The stronger the colour, the more pairs."
+    mixed = "The stronger the colour, the more pairs; of b, c each mark is a pair."
+    assert pictures.marks_of({"a": True, "b": False, "c": False}) == mixed
 
 
 def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(tmp_path: Path) -> None:

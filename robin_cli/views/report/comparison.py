@@ -109,7 +109,7 @@ def _pictures(both: Comparison, scale: Scale, about: str) -> list[Picture]:
     return [
         picture(
             f"A against B{about}",
-            "Each mark is a pair; on the dashed line both runs score it alike.",
+            f"{pictures.marks_of({'': pictures.is_dense(both.a, both.b)})} On the dashed line both runs score them alike.",
             pictures.against(both.a, both.b, ("score in A", "score in B"), scale),
         ),
         picture(

@@ -24,7 +24,7 @@ _SQUARE = 2.6
 SAME_EACH_TIME: Any = {"svg.hashsalt": "robin"}
 """By which a drawing of the same figures is the same file."""
 MANY = 1500
-"""From more marks than these on, they are drawn as one bitmap in the picture."""
+"""More marks than these are drawn as one bitmap in the picture."""
 _CELLS = 28
 """Cells from end to end where a density is drawn."""
 _FEW = 12
@@ -129,7 +129,7 @@ def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, 
         low = min(scale.low, x[both].min(initial=scale.low)) - margin
         high = max(scale.high, x[both].max(initial=scale.high)) + margin
         ends = (scale.low - margin, scale.high + margin)
-        if both.sum() > MANY:
+        if is_dense(x, y):
             _density(axes, x[both] + spread, y[both], (low, high, *ends), theme)
         else:
             _dots(axes, x[both] + spread, y[both], theme)
@@ -143,10 +143,25 @@ def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, 
     return draw
 
 
-def calibration(levels: Sequence[Mapping[str, Any]], names: tuple[str, str], scale: Scale) -> Draw:
-    """The mean human rating of each level with its interval, how many pairs have it, and the line on which both are equal.
+def is_dense(x: FloatArray, y: FloatArray) -> bool:
+    """Whether :func:`against` draws the density of the marks, and not each."""
+    return int((~(np.isnan(x) | np.isnan(y))).sum()) > MANY
 
-    ``levels``: those of one attribute in the status of a run.
+
+def marks_of(dense: Mapping[str, bool]) -> str:
+    """What the marks of :func:`against` are, in words; ``dense``: whether each panel is, by its name."""
+    if not any(dense.values()):
+        return "Each mark is a pair."
+    if all(dense.values()):
+        return "The stronger the colour, the more pairs."
+    each = ", ".join(name for name, is_it in dense.items() if not is_it)
+    return f"The stronger the colour, the more pairs; of {each} each mark is a pair."
+
+
+def calibration(levels: Sequence[Mapping[str, Any]], names: tuple[str, str], scale: Scale) -> Draw:
+    """The mean human rating of each level, or bin of levels, with its interval and how many pairs have it.
+
+    On the line both are equal. ``levels``: those of one attribute in the status of a run.
     """
 
     def draw(axes: Axes, theme: Theme) -> None:

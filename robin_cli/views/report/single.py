@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.analysis.calibration import bins_of
 from robin_cli.analysis.curve import Curve, curve_of
 from robin_cli.analysis.scores import Scores, judge_scores, likely_widths, score
 from robin_cli.model.arms import FloatArray, IntArray
@@ -177,8 +178,9 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     drawn += [
         picture(
             f"Human {attribute} by score",
-            "Mean human rating of the pairs whose scores are nearest to one level, at their mean score, with its 95 % interval "
-            f"over prompts, and how many pairs these are. On the dashed line the judge is right on average. "
+            f"Mean human rating of the pairs whose scores are nearest to one {_step(by_attribute.scales[attribute])}, at their "
+            "mean score, with its 95 % interval over prompts, and how many pairs these are. On the dashed line the judge is "
+            "right on average. "
             f"By levels: {levels_line(facts['agreement'][attribute])}.",
             pictures.calibration(
                 levels, (f"score of {attribute}", f"human {attribute}"), by_attribute.scales[attribute]
@@ -231,7 +233,10 @@ class _Split:
 def _against_human(agreement: Mapping[str, Any], by_attribute: _Split, by_label: _Split) -> Picture:
     """A panel for each attribute with human ratings, and for each of its judges where there are several."""
     shown = {name: split for split in (by_attribute, by_label) for name in split.columns if name in agreement}
-    many = sum(len(split.columns[name]["n"]) > pictures.MANY for name, split in shown.items())
+    dense = {
+        name: pictures.is_dense(split.columns[name]["human"], split.columns[name]["score"])
+        for name, split in shown.items()
+    }
 
     def draw(name: str) -> Draw:
         mine, scale = shown[name].columns[name], shown[name].scales[name]
@@ -242,13 +247,18 @@ def _against_human(agreement: Mapping[str, Any], by_attribute: _Split, by_label:
         for name in shown
         if name in by_attribute.columns
     ]
-    marks = "The stronger the colour, the more pairs." if many else "Each mark is a pair."
     return picture(
         "Scores against human ratings",
-        f"{'; '.join(lines)}. {marks} They are spread sideways a little; on the dashed line both agree.",
+        f"{'; '.join(lines)}. {pictures.marks_of(dense)} Pairs are spread sideways a little; on the dashed line both agree.",
         pictures.small_multiples(shown, draw),
         square=True,
     )
+
+
+def _step(scale: Scale) -> str:
+    """What :func:`~robin_cli.analysis.calibration.calibration` takes together, in words."""
+    starts = bins_of(scale)
+    return "level" if len(starts) == scale.levels else f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
 
 
 def _score_histogram(mine: Mapping[str, FloatArray], scale: Scale) -> Draw:
