@@ -341,7 +341,7 @@ def cautions(
             "up; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
         )
     together, evenly = (ratings_together(each, manifest.budget / arms, samples) for each in (policy, None))
-    if together < evenly / 2:
+    if together <= evenly / 2:
         scheduler = manifest.settings["scheduler"]
         yield (
             f"--samples-per-request {samples}: --scheduler {scheduler} looks at ratings before it asks on, so a request "

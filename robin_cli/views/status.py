@@ -381,7 +381,7 @@ def reliability_line(found: dict[str, Any]) -> str:
 
 
 def _told(named: Mapping[str, dict[str, Any]], note: str) -> str:
-    values = {name: "–" if each["value"] is None else f"{each['value']:.2f}" for name, each in named.items()}
+    values = {name: "–" if each["value"] is None else f"{each['value']:z.2f}" for name, each in named.items()}
     parts = [f"{name} {values[name]} {range_of(each)}" for name, each in named.items()]
     whys = dict.fromkeys(f"; {each['why']}" for each in named.values() if each["why"])
     return f"{', '.join(parts)} ({note}{''.join(whys)})"
@@ -389,7 +389,7 @@ def _told(named: Mapping[str, dict[str, Any]], note: str) -> str:
 
 def range_of(each: dict[str, Any]) -> str:
     """The interval of a coefficient in :func:`status_of`."""
-    return "[–]" if each["ci_low"] is None else f"[{each['ci_low']:.2f}, {each['ci_high']:.2f}]"
+    return "[–]" if each["ci_low"] is None else f"[{each['ci_low']:z.2f}, {each['ci_high']:z.2f}]"
 
 
 def _reasons(run: RunData, status: str) -> dict[str, int]:

@@ -75,3 +75,19 @@ def test_tells_all_who_wait_that_the_disk_took_nothing_also_those_that_were_writ
 
 def test_an_answer_that_is_not_written_holds_up_no_other() -> None:
     assert played(Disk(), [13, 1], []) == ["wrote r1", "told r13 no room", "synced 1", "told r1"]
+
+
+def test_groups_that_follow_soon_are_synced_soon() -> None:
+    disk = Disk()
+    disk.leave.set()
+
+    async def scene() -> None:
+        group = GroupCommit(disk.write, disk.sync, alone=lambda _: False)
+        for number in (1, 2, 3):
+            group.commit([judgment(number)], lambda error, number=number: disk.told(number, error))  # type: ignore[misc]
+            while f"told r{number}" not in disk.events:
+                await asyncio.sleep(0)
+        await group.drain()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))  # a wait that is reckoned wrong has no end
+    assert disk.events[-1] == "told r3"

@@ -6,6 +6,7 @@ import base64
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,9 @@ MANY = 1500
 """More marks than these are drawn as one bitmap in the picture."""
 _CELLS = 28
 """Cells from end to end where a density is drawn."""
+_TITLE = 68
+"""Letters of a title that one line holds."""
+_FEW_MARKS = 5.0
 _FEW = 12
 """Up to so many marks each has its number beside it."""
 
@@ -175,7 +179,14 @@ def calibration(levels: Sequence[Mapping[str, Any]], names: tuple[str, str], sca
             [each["ci_high"] for each in known],
             color=theme.marks[0],
         )
-        axes.plot(score, human, color=theme.marks[0], marker="o", linestyle="none")
+        axes.plot(score, human, color=theme.marks[0], marker="o", linestyle="none", fillstyle="none")
+        axes.plot(
+            [each["mean_score"] for each in known],
+            [each["mean_human"] for each in known],
+            color=theme.marks[0],
+            marker="o",
+            linestyle="none",
+        )
         if len(levels) <= _FEW:
             for each in levels:
                 place = (each["mean_score"], each["mean_human"])
@@ -252,7 +263,7 @@ def _svg(panels: Mapping[str, Draw], theme: Theme, *, square: bool) -> str:
             axes.remove()
         for place, (axes, (name, draw)) in enumerate(zip(places, panels.items(), strict=False)):
             draw(axes, theme)
-            axes.set_title(title_of(name))
+            axes.set_title("\n".join(wrap(title_of(name), _TITLE // a_line)))
             if place < len(panels) - a_line:
                 axes.set_xlabel("")
             if place % a_line:
@@ -268,10 +279,11 @@ def _address(svg: str) -> str:
 
 
 def log_axis(axis: Axis) -> None:
-    """Marks at 1, 2, 5, 10, … with plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    """Marks at 1, 2, 5, 10, … with plain numbers; at four even ones, where hardly one of these is shown."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if high > _FEW_MARKS * low else MaxNLocator(4))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}"))
 

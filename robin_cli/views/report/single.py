@@ -101,7 +101,7 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
         lines.append(("between judges", error_of(facts, facts["judge_spread"]), apart))
     for attribute, found in facts["agreement"].items():
         each = found["spearman"]
-        value = "–" if each["value"] is None else f"{each['value']:.2f}"
+        value = "–" if each["value"] is None else f"{each['value']:z.2f}"
         over = f"95 % interval {range_of(each)}, bootstrap over {number_of(each['n_prompts'], 'prompt')}"
         lines.append((f"Spearman ρ with human {attribute}", value, each["why"] or over))
     return lines
@@ -174,7 +174,11 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
         told = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
         drawn.append(picture("Scores of each judge", told, by_label.drawn(_score_histogram)))
     if facts["agreement"]:
-        drawn.append(_against_human(facts["agreement"], by_attribute, by_label))
+        shown = [by_attribute]
+        if several:
+            of_judge = zip(each.columns["attribute"], each.columns["judge"], strict=True)
+            shown.append(_Split.of(run, each, [" · ".join(map(str, names)) for names in of_judge]))
+        drawn.append(_against_human(facts["agreement"], shown))
     drawn += [
         picture(
             f"Human {attribute} by score",
@@ -230,9 +234,9 @@ class _Split:
         return float(np.nanmax(np.concatenate(mine), initial=0.25))
 
 
-def _against_human(agreement: Mapping[str, Any], by_attribute: _Split, by_label: _Split) -> Picture:
+def _against_human(agreement: Mapping[str, Any], splits: Sequence[_Split]) -> Picture:
     """A panel for each attribute with human ratings, and for each of its judges where there are several."""
-    shown = {name: split for split in (by_attribute, by_label) for name in split.columns if name in agreement}
+    shown = {name: split for split in splits for name in split.columns if name in agreement}
     dense = {
         name: pictures.is_dense(split.columns[name]["human"], split.columns[name]["score"])
         for name, split in shown.items()
@@ -245,7 +249,7 @@ def _against_human(agreement: Mapping[str, Any], by_attribute: _Split, by_label:
     lines = [
         f"{name}: {agreement_line(agreement[name])}" if len(shown) > 1 else agreement_line(agreement[name])
         for name in shown
-        if name in by_attribute.columns
+        if name in splits[0].columns
     ]
     return picture(
         "Scores against human ratings",
@@ -325,6 +329,7 @@ def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[Column]:
         "judge_spread": "judge_spread" in scores.columns,
         "human": not np.isnan(_column(scores, "human")).all(),
         "given_up": any(scores.columns["given_up"]),
+        "n_unparsed": _column(scores, "n_unparsed").any(),
     }
     return [
         Column(*said, cells(_array(values[name])[shown])) for name, said in _COLUMNS.items() if there.get(name, True)
