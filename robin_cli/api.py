@@ -230,6 +230,10 @@ def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _load(source: Any, **options: Any) -> Dataset:
+    if not isinstance(options.get("columns") or {}, Mapping):
+        raise InputError(
+            f'columns={options["columns"]!r}: give a dict of our names to the data\'s, as {{"prompt": "question"}}'
+        )
     if isinstance(source, (str, Path, Sequence)):
         return data_pairs.load_pairs(source, **options)
     table = io.BytesIO()

@@ -106,6 +106,8 @@ def test_refuses_a_frame_that_no_file_could_hold() -> None:
         load_pairs(pd.DataFrame({"prompt": ["p", 3], "response": ["r", "s"]}))
     with pytest.raises(RobinError, match='no field "response"'):
         load_pairs(pd.DataFrame({"prompt": ["p"]}))
+    with pytest.raises(RobinError, match="columns='prompt=q': give a dict"):
+        load_pairs(pd.DataFrame({"q": ["p"], "response": ["r"]}), columns="prompt=q")  # type: ignore[arg-type]
 
 
 def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:

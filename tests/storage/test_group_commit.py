@@ -84,10 +84,10 @@ def test_groups_that_follow_soon_are_synced_soon() -> None:
     async def scene() -> None:
         group = GroupCommit(disk.write, disk.sync, alone=lambda _: False)
         for number in (1, 2, 3):
-            group.commit([judgment(number)], lambda error, number=number: disk.told(number, error))  # type: ignore[misc]
-            while f"told r{number}" not in disk.events:
-                await asyncio.sleep(0)
+            told = asyncio.Event()
+            group.commit([judgment(number)], lambda _, told=told: told.set())  # type: ignore[misc]
+            await told.wait()
         await group.drain()
 
     asyncio.run(asyncio.wait_for(scene(), 60))  # a wait that is reckoned wrong has no end
-    assert disk.events[-1] == "told r3"
+    assert disk.events[-1] == "synced 3"

@@ -68,18 +68,20 @@ def texts_in(svg: str) -> set[str]:
     return {text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}
 
 
-def test_sets_scores_against_human_ratings_for_each_attribute_and_each_judge(tmp_path: Path) -> None:
-    run = rated(tmp_path, [f"p{k}" for k in range(14)], ("helpfulness", "tone"), ("a", "b"))
+@pytest.mark.parametrize("attributes", [("helpfulness", "tone"), ("helpfulness",)])
+def test_sets_scores_against_human_ratings_for_each_attribute_and_each_judge(
+    tmp_path: Path, attributes: tuple[str, ...]
+) -> None:
+    run = rated(tmp_path, [f"p{k}" for k in range(14)], attributes, ("a", "b"))
     (drawn,) = (each for each in page_of(run, working=False).pictures if each.title == "Scores against human ratings")
     for address in (drawn.light, drawn.dark):
         svg = base64.b64decode(address.partition(",")[2]).decode()
-        panels = {f"{name}{judge}" for name in ("helpfulness", "tone") for judge in ("", " · a", " · b")}
+        panels = {f"{name}{judge}" for name in attributes for judge in ("", " · a", " · b")}
         assert panels <= texts_in(svg)
         assert svg.count('id="axes_') == len(panels)
         ticks = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if text.strip().isdecimal()]
         assert sorted(ticks) == sorted([*"01234"] * 2 * len(panels))  # the scale, both ways, in each
-    assert "helpfulness: " in drawn.says
-    assert "tone: " in drawn.says
+    assert all(f"{name}: " in drawn.says for name in attributes)
 
 
 def test_tells_no_mean_over_attributes_of_a_judge(panel: Path) -> None:
