@@ -189,11 +189,9 @@ class Fold:
             if self.spent[name].min() < 0:  # no summand is: they are too many to count
                 raise StorageError(f"the run's judgments hold {name} beyond all counting; restore them from a copy")
 
-    def spending(self, judge: int | None = None) -> Spending:
-        """What the judgments took; of one judge, or of all."""
-        took = {
-            name: (each if judge is None else each[judge : judge + 1]).sum().item() for name, each in self.spent.items()
-        }
+    def spending(self) -> Spending:
+        """What the judgments of all judges took."""
+        took = {name: each.sum().item() for name, each in self.spent.items()}
         known = took["cost_usd"] if took["priced"] else None
         return _spending(took["prompt_tokens"], took["completion_tokens"], known, complete=not took["unpriced"])
 
