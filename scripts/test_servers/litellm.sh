@@ -37,7 +37,7 @@ build_litellm() {
 # Written by robin's scripts/install_test_servers.sh
 venv=$(dirname "$(readlink -f "$0")")/litellm.venv
 export LITELLM_LOCAL_MODEL_COST_MAP=True # else it asks the internet for prices
-exec "$venv/bin/python" -c 'import litellm, sys; sys.argv[0] = "litellm"; litellm.run_server()' "$@"
+exec "$venv/bin/python" -P -c 'import litellm, sys; sys.argv[0] = "litellm"; litellm.run_server()' "$@"
 LAUNCHER
   chmod 755 "$staging/litellm"
   "$staging/litellm" --version >/dev/null || fail "$requirement was installed but does not start: the reason is above"
