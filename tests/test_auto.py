@@ -34,7 +34,7 @@ def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: 
     assert scheduler_of(tmp_path / "r") == "two-priors"
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].sum() == 320
-    assert scores["n"].max() >= 2 * scores["n"].min()  # an even spread gives each 8
+    assert scores["n"].max() - scores["n"].min() >= 2  # an even spread gives each 8
 
 
 def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, replay_url: str) -> None:

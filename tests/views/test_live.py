@@ -222,7 +222,7 @@ def test_without_a_terminal_it_says_a_line_each_30_seconds(tmp_path: Path) -> No
     (line,) = (line for line in done.stderr.splitlines() if " in flight" in line)
     # four calls, and perhaps an answer on its way to the disk
     assert re.search(
-        r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · [45] in flight · warm-up · worst error, likely: about \d", line
+        r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · [45] in flight · adaptive · worst error, likely: about \d", line
     )
 
 
