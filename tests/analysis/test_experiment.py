@@ -106,6 +106,13 @@ def test_simulates_further_budgets_for_the_baseline_alone() -> None:
     assert alone[1].wces == rows[3].wces  # in a worker of its own as in this process
 
 
+def test_simulates_a_budget_that_reaches_every_pair_once() -> None:
+    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
+    check([subject], Design(("uniform",), (20,)))
+    with pytest.raises(InputError, match="reaches 19 of the 20 pairs"):
+        check([subject], Design(("uniform",), (19,)))
+
+
 def test_takes_for_each_budget_the_policy_that_it_would_get() -> None:
     subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
     together, few, many = (

@@ -90,6 +90,20 @@ def test_finds_the_budget_for_an_error(scheduler: str, measure: Any, error: floa
     assert found.low.calls < found.high.calls < 2 * found.low.calls
 
 
+def test_says_how_far_the_simulations_own_noise_leaves_the_budget_open() -> None:
+    counts = np.tile([[5, 0, 0, 0, 5]], (100, 1))
+    found = searched("uniform", counts, 0.3)
+
+    def policy_at(budget: int, variances: FloatArray, _groups: object = None) -> Policy:
+        return make_policy("uniform", Setup(100, budget, SCALE, variances=variances))
+
+    known, calls = [Known(counts, fit_mixture(counts), SCALE)], found.needed.calls
+    (there,) = forecast(known, policy_at, [calls], np.random.default_rng(4)).values()
+    # The error falls as the root of the calls: ± 1.96 standard errors of it are twice as much of them.
+    open_to_noise = np.log(found.high.calls / found.low.calls)
+    assert open_to_noise == pytest.approx(2 * 2 * 1.96 * there.worst_sem / there.worst, rel=0.4)
+
+
 def test_says_where_the_search_for_a_budget_ends() -> None:
     varied = np.tile([[5, 0, 0, 0, 5]], (20, 1))
 
