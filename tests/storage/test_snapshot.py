@@ -183,6 +183,12 @@ def test_passes_over_a_damaged_snapshot_and_one_of_0_1_0(run: Path) -> None:
     assert covered(run) == 0
 
 
+@pytest.mark.parametrize("said", [{"version": 2}, {"version": "1"}, {"segments": "2"}])
+def test_passes_over_a_snapshot_of_another_version_or_form(run: Path, said: dict[str, Any]) -> None:
+    signed_anew(run, **said)
+    assert covered(run) == 0
+
+
 ODD: dict[str, list[Any]] = {
     "n": [-1, 12, 5],
     "total": [float("nan"), 10.0, 10.0],

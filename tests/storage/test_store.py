@@ -250,8 +250,11 @@ def test_keeps_files_to_their_owner(tmp_path: Path) -> None:
 
 
 def test_says_what_is_wrong_with_a_run_directory(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="not a run directory"):
+    with pytest.raises(RunError, match=r"not a run directory.*; robin runs lists those in \./runs"):
         RunStore.open(tmp_path)
+    RunStore.create(tmp_path / "runs" / "first", manifest(), PAIRS).close()
+    with pytest.raises(RunError, match=r'not a run directory.*did you mean "first"'):
+        RunStore.open(tmp_path / "runs" / "frist")
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(RunError, match=r"name another folder with --run"):
         RunStore.create(tmp_path / "file", manifest(), PAIRS)
