@@ -97,7 +97,7 @@ def agreement(
 
     Args:
         prompt: which prompt each pair has, any numbers, shape (K,).
-        scale: whose levels the scores and the human ratings are rounded to for κ and α.
+        scale: that of the scores; human ratings off it are refused. κ and α are of both rounded to its levels.
         resamples: how many, in place of :func:`resamples_for`.
     """
     both = ~(np.isnan(scores) | np.isnan(human))

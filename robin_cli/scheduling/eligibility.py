@@ -53,6 +53,10 @@ def ratings_a_request(calls: float, warm_up: int, samples: int) -> float:
     while made < whole:
         if made >= max(warm_up, samples * KNOWN_FOR_EACH_PENDING):
             return whole / (requests + (whole - made) / samples)
+        if 0 < made < warm_up:  # at once: an even spread is a warm-up of a whole budget
+            rest = min(warm_up, whole) - made
+            requests, made = requests - (-rest // samples), made + rest
+            continue
         made += min(samples, whole - made, most_at_once(made, 0, 0, warm_up, min(warm_up, whole)))
         requests += 1
     return whole / requests

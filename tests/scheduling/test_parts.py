@@ -428,3 +428,7 @@ def test_owes_the_warm_ups_what_a_new_count_says(budget: int, outcomes: list[str
         share = scheduler._warm_up.share
         missing = [share - arms.n[arm] - arms.pending[arm] for arm in range(3) if arms.streak[arm] < RETIRE_AFTER]
         assert scheduler._warm_up.owed == sum(max(0, each) for each in missing)
+
+
+def test_tells_at_once_of_the_largest_budget_too() -> None:
+    assert ratings_a_request(1e9, 2**40, 5) == pytest.approx(5.0)  # call by call, that took minutes

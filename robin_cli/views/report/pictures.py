@@ -31,6 +31,7 @@ _CELLS = 28
 _TITLE = 68
 """Letters of a title that one line holds."""
 _FEW_MARKS = 5.0
+"""An axis that ends at less than so many times its beginning has hardly one of 1, 2, 5, 10, … on it."""
 _FEW = 12
 """Up to so many marks each has its number beside it."""
 
