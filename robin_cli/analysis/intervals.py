@@ -152,8 +152,43 @@ def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[Float
     return lower, -_least_sums([replace(each, weight=-each.weight) for each in parts], alpha)
 
 
+def log_sum_evidence(parts: Sequence[Part], at: FloatArray | float) -> FloatArray:
+    """ln of what bets that each sum of means is above ``at`` have come to, at the least; shape (K,).
+
+    At most 1/α with probability at least 1 − α where a sum is not above it, whenever one looks. It is inf of Σ_j ln W_j⁺(m_j) over
+    the m_j that sum to ``at`` or less, from below: max over λ of (Σ_j min_m (w_j m + λ ln W_j⁺(m)) − at) / λ.
+
+    Args:
+        parts: as for :func:`sum_intervals`.
+    """
+    least, multipliers, tables = _tables(parts, ALPHA)
+    found = np.empty(len(tables[0][1]))
+    beyond = least - np.broadcast_to(np.asarray(at, dtype=np.float64), found.shape)
+    for some in _slices(len(found)):
+        summed = sum(table[which[some]] for table, which in tables)
+        found[some] = ((summed + beyond[some, None]) / multipliers).max(axis=1)
+    return found
+
+
 def _least_sums(parts: Sequence[Part], alpha: float) -> FloatArray:
     """The lower ends of :func:`sum_intervals`."""
+    least, multipliers, tables = _tables(parts, alpha)
+    found = np.empty(len(tables[0][1]))
+    for some in _slices(len(found)):
+        summed = sum(table[which[some]] for table, which in tables)
+        found[some] = (summed - multipliers * np.log(2.0 / alpha)).max(axis=1)
+    return least + np.maximum(found, 0.0)
+
+
+def _slices(count: int) -> Iterator[slice]:
+    return (slice(start, start + _AT_A_TIME) for start in range(0, count, _AT_A_TIME))
+
+
+def _tables(parts: Sequence[Part], alpha: float) -> tuple[float, FloatArray, list[tuple[FloatArray, IntArray]]]:
+    """The least sum there is, every λ, and of each part the minima of its distinct rows and which of them each row is.
+
+    ``alpha``: of the interval for which the minima are the most exact.
+    """
     least = sum(each.weight * (each.low if each.weight > 0 else each.high) for each in parts)
     widest = max(abs(each.weight) * (each.high - each.low) for each in parts)
     multipliers = _MULTIPLIERS * widest
@@ -166,12 +201,7 @@ def _least_sums(parts: Sequence[Part], alpha: float) -> FloatArray:
             upwards = ratings if each.weight > 0 else width - ratings
             table[rows] = _minima(_Bets(given, upwards, kept), width, abs(each.weight), multipliers, alpha)
         tables.append((table, which))
-    found = np.empty(len(tables[0][1]))
-    for start in range(0, len(found), _AT_A_TIME):
-        some = slice(start, start + _AT_A_TIME)
-        summed = sum(table[which[some]] for table, which in tables)
-        found[some] = (summed - multipliers * np.log(2.0 / alpha)).max(axis=1)
-    return least + np.maximum(found, 0.0)
+    return least, multipliers, tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +297,12 @@ def _means(counts: FloatArray, levels: FloatArray) -> FloatArray:
 
 def _stands(counts: FloatArray, levels: FloatArray, m: FloatArray, alpha: float) -> NDArray[np.bool_]:
     """Which m are means of the scale that no bet has won against: W⁺(m) < 2/α; levels and m from 0 on, shape (K,)."""
-    return np.asarray((m > 0) & (np.logaddexp.reduce(_log_money(counts, levels, m)) < np.log(2.0 / alpha)))
+    return np.asarray((m > 0) & (log_wealth(counts, levels, m) < np.log(2.0 / alpha)))
+
+
+def log_wealth(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatArray:
+    """ln W⁺(m), shape (K,); levels and m from 0 on."""
+    return np.asarray(np.logaddexp.reduce(_log_money(counts, levels, m)))
 
 
 def _log_money(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatArray:

@@ -1,0 +1,59 @@
+"""How sure it is on which side of a threshold the mean of each arm's ratings lies, at any time one looks.
+
+Two bets run for each arm, as those behind its interval (:mod:`robin_cli.analysis.intervals`): W⁺(τ − ε), that its mean is above
+τ − ε, and W⁻(τ + ε), that it is below τ + ε. Either is a non-negative martingale from 1 where the mean is not there, so it
+passes 1/δ with probability at most δ (Ville); one side alone can be wrong, and a mean within the margin ε of τ is wrong on none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.intervals import log_wealth
+from robin_cli.model.arms import FloatArray, IntArray
+
+RETIRED = 1.25
+"""An arm is asked no more when its evidence is this many times 1/δ: with four fifths of all arms there, e-BH certifies them."""
+
+
+def log_evidence(
+    counts: FloatArray | IntArray, low: float, high: float, threshold: float, margin: float
+) -> tuple[FloatArray, FloatArray]:
+    """ln W⁺(τ − ε) and ln W⁻(τ + ε): that each mean is above the threshold, and below; shape (K,) each.
+
+    Args:
+        counts: ratings of each arm by level, the lowest first, shape (K, levels).
+        low, high: the ends of the scale.
+        threshold, margin: τ and ε, in points; ε at least 0.
+
+    Returns:
+        inf where the margin reaches beyond the scale: that side cannot be wrong.
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    above = _log_wealth_at(counts, high - low, threshold - margin - low)
+    return above, _log_wealth_at(counts[:, ::-1], high - low, high - threshold - margin)
+
+
+def _log_wealth_at(counts: FloatArray, width: float, m: float) -> FloatArray:
+    if m <= 0:
+        return np.full(len(counts), np.inf)
+    return log_wealth(counts, np.linspace(0.0, width, counts.shape[1]), np.full(len(counts), m))
+
+
+def certified(log_values: FloatArray, error_rate: float) -> NDArray[np.bool_]:
+    """Which decisions hold together: of all of them, at any time, at most ``error_rate`` are wrong on average.
+
+    The e-BH procedure: the k largest, for the largest k with e_(k) ≥ K/(δ k) (Wang and Ramdas, "False discovery rate control
+    with e-values", JRSS B 84, 2022); with the larger of two sides' evidence, of which one at most can be wrong.
+
+    Args:
+        log_values: logarithms of the evidence for each decision, shape (K,).
+        error_rate: δ, in (0, 1).
+    """
+    falling = np.sort(log_values)[::-1]
+    needed = np.log(len(falling)) - np.log(error_rate) - np.log(np.arange(1, len(falling) + 1))
+    enough = np.flatnonzero(falling >= needed)
+    if not len(enough):
+        return np.zeros(len(log_values), dtype=bool)
+    return np.asarray(log_values >= falling[enough[-1]])
