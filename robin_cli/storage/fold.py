@@ -250,11 +250,10 @@ def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -
     """
     ok = _mask(pc.equal(judgments["status"], "ok"))
     value = values_of(judgments)[ok] - scale.low
-    steps = scale.levels - 1
-    if not ((value >= 0) & (value <= steps)).all():  # which nan is not
+    if not ((value >= 0) & (value <= scale.levels - 1)).all():  # which nan is not
         raise _off_scale(scale)
-    fine = 1 if judgments["expected_rating"].null_count == len(judgments) else max(1, _FINE_LEVELS // steps)
-    levels = steps * fine + 1
+    fine = 1 if judgments["expected_rating"].null_count == len(judgments) else steps_between_levels(scale)
+    levels = (scale.levels - 1) * fine + 1
     below = np.floor(value * fine).astype(np.int64)
     above_share = value * fine - below
     counts = np.bincount(arm[ok] * levels + below, weights=1.0 - above_share, minlength=count * levels)
@@ -263,6 +262,11 @@ def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -
         arm[ok][between] * levels + below[between] + 1, weights=above_share[between], minlength=count * levels
     )
     return np.asarray(counts.reshape(count, levels), dtype=np.float64)
+
+
+def steps_between_levels(scale: Scale) -> int:
+    """How many steps one point of ``scale`` is divided into for ratings that are no integers."""
+    return max(1, _FINE_LEVELS // (scale.levels - 1))
 
 
 def _off_scale(scale: Scale) -> StorageError:

@@ -1,0 +1,75 @@
+"""How often each arm got each rating, kept while ratings come: a run under way asks it far more often than it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.storage.fold import counts_by_scale, steps_between_levels
+from robin_cli.storage.reader import RunData
+
+COUNTED = ("pair_id", "attribute", "judge", "rating", "expected_rating", "status")
+"""The columns of judgments that :meth:`LevelCounts.of` reads."""
+
+
+class LevelCounts:
+    """The counts of :func:`~robin_cli.storage.fold.counts_by_scale`, to which single ratings are added.
+
+    The levels are the scale's, until the first rating on it that is no integer: from then on they are the finer ones of
+    :func:`~robin_cli.storage.fold.level_counts`, and such a rating is divided between the two next to it.
+    """
+
+    def __init__(self, space: ArmSpace) -> None:
+        groups = space.by_scale()
+        self._scales = [scale for scale, _ in groups]
+        self._arms = [arms for _, arms in groups]
+        self._counts: list[FloatArray] = [np.zeros((len(arms), scale.levels)) for scale, arms in groups]
+        self._fine = [1] * len(groups)
+        self._group = np.empty(len(space), dtype=np.int64)
+        self._row = np.empty(len(space), dtype=np.int64)
+        for number, arms in enumerate(self._arms):
+            self._group[arms], self._row[arms] = number, np.arange(len(arms))
+
+    @classmethod
+    def of(cls, run: RunData) -> LevelCounts:
+        """Count the ratings of ``run``, read with the columns COUNTED at least. StorageError for one off its scale."""
+        made = cls(run.space)
+        for number, (scale, _, counts) in enumerate(counts_by_scale(run.space, run.arm, run.judgments)):
+            made._counts[number] = counts
+            made._fine[number] = (counts.shape[1] - 1) // (scale.levels - 1)
+        return made
+
+    def add(self, arm: int, ratings: Iterable[float]) -> None:
+        """Count ``ratings`` of ``arm``, each on its scale."""
+        group, row = self._group.item(arm), self._row.item(arm)
+        low = self._scales[group].low
+        for rating in ratings:
+            if rating != int(rating) and self._fine[group] == 1:
+                self._refine(group)
+            level = (rating - low) * self._fine[group]
+            below = int(level)
+            counts = self._counts[group]
+            counts[row, below] += 1.0 - (level - below)
+            if level > below:
+                counts[row, below + 1] += level - below
+
+    def of_arm(self, arm: int) -> FloatArray:
+        """How often ``arm`` got each level, shape (levels,): as many as its scale has, or finer. Not to be written to."""
+        counts: FloatArray = self._counts[self._group.item(arm)][self._row.item(arm)]
+        return counts
+
+    def by_scale(self) -> list[tuple[Scale, IntArray, FloatArray]]:
+        """Each scale, the arms rated on it, and how often each of them got each level, shape (arms, levels)."""
+        return list(zip(self._scales, self._arms, self._counts, strict=True))
+
+    def _refine(self, group: int) -> None:
+        fine, counts = steps_between_levels(self._scales[group]), self._counts[group]
+        if fine == 1:  # a long scale has levels enough
+            return
+        self._counts[group] = np.zeros((len(counts), (counts.shape[1] - 1) * fine + 1))
+        self._counts[group][:, ::fine] = counts
+        self._fine[group] = fine
