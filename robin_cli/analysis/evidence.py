@@ -2,7 +2,7 @@
 
 Two bets run for each arm, as those behind its interval (:mod:`robin_cli.analysis.intervals`): W⁺(τ − ε), that its mean is above
 τ − ε, and W⁻(τ + ε), that it is below τ + ε. Either is a non-negative martingale from 1 where the mean is not there, so it
-passes 1/δ with probability at most δ (Ville); one side alone can be wrong, and a mean within the margin ε of τ is wrong on none.
+passes 1/δ with probability at most δ (Ville); one side alone can be wrong, and within the margin ε of τ none is.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.intervals import log_wealth
 from robin_cli.model.arms import FloatArray, IntArray
-
-RETIRED = 1.25
-"""An arm is asked no more when its evidence is this many times 1/δ: with four fifths of all arms there, e-BH certifies them."""
 
 
 def log_evidence(
@@ -48,12 +45,11 @@ def certified(log_values: FloatArray, error_rate: float) -> NDArray[np.bool_]:
     with e-values", JRSS B 84, 2022); with the larger of two sides' evidence, of which one at most can be wrong.
 
     Args:
-        log_values: logarithms of the evidence for each decision, shape (K,).
+        log_values: logarithms of the evidence for each decision, shape (…, K); each row a family of its own.
         error_rate: δ, in (0, 1).
     """
-    falling = np.sort(log_values)[::-1]
-    needed = np.log(len(falling)) - np.log(error_rate) - np.log(np.arange(1, len(falling) + 1))
-    enough = np.flatnonzero(falling >= needed)
-    if not len(enough):
-        return np.zeros(len(log_values), dtype=bool)
-    return np.asarray(log_values >= falling[enough[-1]])
+    falling = -np.sort(-log_values, axis=-1)
+    count = falling.shape[-1]
+    enough = falling >= np.log(count) - np.log(error_rate) - np.log(np.arange(1, count + 1))
+    least = np.where(enough, falling, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
+    return np.asarray((log_values >= least) & (least < np.inf))

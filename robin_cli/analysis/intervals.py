@@ -155,8 +155,9 @@ def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[Float
 def log_sum_evidence(parts: Sequence[Part], at: FloatArray | float) -> FloatArray:
     """ln of what bets that each sum of means is above ``at`` have come to, at the least; shape (K,).
 
-    At most 1/α with probability at least 1 − α where a sum is not above it, whenever one looks. It is inf of Σ_j ln W_j⁺(m_j) over
-    the m_j that sum to ``at`` or less, from below: max over λ of (Σ_j min_m (w_j m + λ ln W_j⁺(m)) − at) / λ.
+    Where a sum is not above it, it stays below ln 1/α with probability at least 1 − α, whenever one looks. It is inf of
+    Σ_j ln W_j⁺(m_j) over the m_j that sum to ``at`` or less, from below:
+    max over λ of (Σ_j min_m (w_j m + λ ln W_j⁺(m)) − at) / λ.
 
     Args:
         parts: as for :func:`sum_intervals`.

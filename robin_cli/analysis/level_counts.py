@@ -62,6 +62,11 @@ class LevelCounts:
         counts: FloatArray = self._counts[self._group.item(arm)][self._row.item(arm)]
         return counts
 
+    def of_arms(self, arms: IntArray) -> FloatArray:
+        """The same of some arms that are all rated on one scale, shape (arms, levels)."""
+        group = self._group.item(arms[0]) if len(arms) else 0
+        return self._counts[group][self._row[arms]]
+
     def by_scale(self) -> list[tuple[Scale, IntArray, FloatArray]]:
         """Each scale, the arms rated on it, and how often each of them got each level, shape (arms, levels)."""
         return list(zip(self._scales, self._arms, self._counts, strict=True))

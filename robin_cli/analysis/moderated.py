@@ -41,14 +41,14 @@ class Moderated:
     error_variance: FloatArray
 
 
-def moderated(space: ArmSpace, n: IntArray, totals: FloatArray, totals_sq: FloatArray) -> Moderated:
+def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray) -> Moderated:
     """The moderated variances of all arms; pooled are those of one attribute and judge.
 
     g = (Σ SS + v) / (Σ (n − 1) + 1): before the first repeated rating it is v, the variance of a rating drawn evenly from the
     scale, which later counts as one degree of freedom: it is why no V is 0.
 
     Args:
-        n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (K,).
+        n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (…, K).
     """
     count = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -56,8 +56,12 @@ def moderated(space: ArmSpace, n: IntArray, totals: FloatArray, totals_sq: Float
     low, high = space.ends
     even = ((high - low + 1.0) ** 2 - 1.0) / 12.0
     group = space.attribute.astype(np.int64) * len(space.judges) + space.judge
-    within, freedom = (np.bincount(group, each) for each in (squares, np.maximum(count - 1.0, 0.0)))
-    pooled = (within[group] + even) / (freedom[group] + 1.0)
+    kinds = [group == kind for kind in range(len(space.attributes) * len(space.judges))]
+    within, freedom = (
+        np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
+        for each in (squares, np.maximum(count - 1.0, 0.0))
+    )
+    pooled = (within[..., group] + even) / (freedom[..., group] + 1.0)
     variance = np.where(n > 0, (squares + WEIGHT * pooled) / (count + WEIGHT - 1.0), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Moderated(variance, count + WEIGHT - 1.0, variance / count)

@@ -5,7 +5,8 @@ its recorded ratings. Every run starts anew with draws of its own.
 
 What is asked is what :class:`~robin_cli.scheduling.scheduler.HeapScheduler` asks at one call at a time, where nobody waits for
 answers and every answer holds a rating: whole rounds as long as the warm-up lasts, then the smallest key, with refits at the
-same numbers of ratings. A contract test holds the two equal, call by call, for every policy.
+same numbers of ratings, and decisions looked at after the same numbers of calls. A contract test holds the two equal, call by
+call, for every policy.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.analysis.court import Court, Verdict
+from robin_cli.analysis.decisions import contest_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
+from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy
-from robin_cli.scheduling.keys import NEVER, adaptive_key
+from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys
+from robin_cli.scheduling.verdicts import next_look
 
 _DRAWS_AT_A_TIME = 4096
 _BLOCK = 32
@@ -75,6 +80,7 @@ class Snapshot:
         estimates: mean ratings, shape (runs, K); nan for a pair not asked yet.
         wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
         mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
+        verdict: where something is to be decided.
     """
 
     budget: int
@@ -82,26 +88,35 @@ class Snapshot:
     estimates: FloatArray
     wce: FloatArray
     mean_error: FloatArray
+    verdict: Verdict | None = None
 
 
 def simulate(
-    ratings: Ratings, policy: Policy, budgets: Sequence[int], runs: int, rng: np.random.Generator, *, worlds: int = 1
+    ratings: Ratings,
+    policy: Policy,
+    budgets: Sequence[int],
+    runs: int,
+    rng: np.random.Generator,
+    *,
+    worlds: int = 1,
+    task: Task | None = None,
 ) -> list[Snapshot]:
     """Run ``policy`` for the largest of ``budgets``, ``runs`` times at once, one call after another.
 
     Args:
         worlds: ``ratings`` holds so many sets of K pairs, one after another, and run r is made on set r mod ``worlds``; then a
             policy that knows variances knows those of all sets, shape (worlds · K,).
+        task: what is to be decided of each set; a run ends when it is.
 
     Returns:
         A snapshot at each of ``budgets``, in rising order.
     """
-    state = _State(ratings, policy, runs, rng, worlds)
+    state = _State(ratings, policy, runs, rng, worlds, task)
     snapshots = []
     for budget in sorted(set(budgets)):
         state.ask_evenly(min(budget, len(ratings.sizes) // worlds * policy.warm_up))
         state.ask_adaptively(budget)
-        snapshots.append(state.snapshot())
+        snapshots.append(state.snapshot(budget))
     return snapshots
 
 
@@ -112,7 +127,9 @@ class _State:
     the paper's scan makes K.
     """
 
-    def __init__(self, ratings: Ratings, policy: Policy, runs: int, rng: np.random.Generator, worlds: int) -> None:
+    def __init__(
+        self, ratings: Ratings, policy: Policy, runs: int, rng: np.random.Generator, worlds: int, task: Task | None
+    ) -> None:
         self._ratings = ratings
         self._rng = rng
         self._runs = runs
@@ -130,26 +147,31 @@ class _State:
         self._least = np.empty(0)
         self._policy = policy
         self._refit_at = next_refit(0, self._pairs) if policy.refits else NEVER
+        self._court = None if task is None else Court(task, runs)
+        self._looks_at: float = NEVER if task is None else next_look(0, self._pairs)
+        self._contests = policy.contests
+        self._contest_of = np.empty(0, dtype=np.int64)
+        if task is not None and self._contests is not None:
+            self._contest_of = contest_of(task)
+
+    def _is_over(self) -> bool:
+        return self._court is not None and bool(self._court.done.all())
 
     def ask_evenly(self, budget: int) -> None:
         """Go on in whole rounds, the pairs in order, up to ``budget`` calls a run."""
-        while self._budget < budget:
+        while self._budget < budget and not self._is_over():
             start = self._budget % self._pairs
-            end = int(min(self._pairs, start + min(budget, self._refit_at) - self._budget))
+            end = int(min(self._pairs, start + min(budget, self._refit_at, self._looks_at) - self._budget))
             pairs = np.arange(start, end)
             ratings = self._ratings.draw(self._first_row[:, None] + pairs, self._rng).ravel()
-            at = (self._first[:, None] + pairs).ravel()
-            self.n[at] += 1.0
-            self.total[at] += ratings
-            self.total_sq[at] += ratings * ratings
+            self._add(np.repeat(np.arange(self._runs), len(pairs)), np.tile(pairs, self._runs), ratings)
             self._budget += end - start
             self._key = None
-            if self._budget >= self._refit_at:
-                self._refit()
+            self._now_and_then()
 
     def ask_adaptively(self, budget: int) -> None:
         """Go on by the policy, one call of each run at a time, up to ``budget`` calls a run."""
-        while self._budget < budget:
+        while self._budget < budget and not self._is_over():
             steps = min(_DRAWS_AT_A_TIME, budget - self._budget)
             luck = self._rng.random((steps, self._runs))
             for step in range(steps):
@@ -157,10 +179,12 @@ class _State:
                     self._build()
                 self._step(luck[step])
                 self._budget += 1
-                if self._budget >= self._refit_at:
-                    self._refit()
+                self._now_and_then()
+                if self._is_over():
+                    break
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, budget: int) -> Snapshot:
+        """All runs as they stand, which is with ``budget`` calls, or with fewer where everything was decided before."""
         shape = (self._runs, self._width)
         n = self.n.reshape(shape)[:, : self._pairs]
         with np.errstate(invalid="ignore"):
@@ -168,7 +192,11 @@ class _State:
         errors = np.abs(estimates - self._ratings.means.reshape(-1, self._pairs)[self._world])
         if self._ratings.units is not None:
             errors /= self._ratings.units.reshape(-1, self._pairs)[self._world]
-        return Snapshot(self._budget, n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1))
+        verdict = None
+        if self._court is not None:
+            truth = self._ratings.means.reshape(-1, self._pairs)[self._world]
+            verdict = self._court.verdict(self._sums(), truth)
+        return Snapshot(budget, n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1), verdict)
 
     def _step(self, luck: FloatArray) -> None:
         assert self._key is not None  # noqa: S101  # _build came first
@@ -179,20 +207,67 @@ class _State:
         pair = block * _BLOCK + place
         row = self._first_row + pair
         rating = self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)]
-        at = self._first + pair
-        n = self.n[at] + 1.0
-        total = self.total[at] + rating
-        total_sq = self.total_sq[at] + rating * rating
-        self.n[at], self.total[at], self.total_sq[at] = n, total, total_sq
+        at = self._add(rows, pair, rating)
+        if self._contests is not None:
+            self._place_contests(self._contests[self._contest_of[pair]])
+            return
+        n, total, total_sq = self.n[at], self.total[at], self.total_sq[at]
         in_block[rows, place] = adaptive_key(self._policy, n, np.zeros(self._runs), total, total_sq, row)
         self._key[rows, block] = in_block
         self._least[rows, block] = in_block.min(axis=1)
+
+    def _add(self, run: IntArray, pair: IntArray, rating: FloatArray) -> IntArray:
+        """Add a rating of each pair of each run, but those that are over; where they are among the sums."""
+        at = self._first[run] + pair
+        if self._court is None:
+            self.n[at] += 1.0
+            self.total[at] += rating
+            self.total_sq[at] += rating * rating
+            return at
+        on = ~self._court.done[run]
+        self._court.add(run[on], pair[on], rating[on])
+        self.n[at] += on
+        self.total[at] += on * rating
+        self.total_sq[at] += on * (rating * rating)
+        return at
+
+    def _place_contests(self, members: IntArray) -> None:
+        """Compute the keys of one contest of each run anew; ``members``: its arms, shape (runs, responses, judges)."""
+        assert self._key is not None  # noqa: S101  # _build came first
+        there, arms = members >= 0, np.where(members >= 0, members, 0)
+        run = np.arange(self._runs)[:, None, None]
+        at = self._first[:, None, None] + arms
+        n, total, total_sq = (np.where(there, each[at], 0.0) for each in (self.n, self.total, self.total_sq))
+        keys = contest_keys(self._policy, n, np.zeros(n.shape), total, total_sq, self._first_row[:, None, None] + arms)
+        if self._court is not None:
+            keys = np.where(self._court.settled[run, arms], NEVER, keys)
+        runs, arms = np.broadcast_to(run, arms.shape)[there], arms[there]
+        self._key[runs, arms // _BLOCK, arms % _BLOCK] = keys[there]
+        self._least[runs, arms // _BLOCK] = self._key[runs, arms // _BLOCK].min(axis=1)
+
+    def _now_and_then(self) -> None:
+        """Decide anew and fit the policy anew, if it is time."""
+        if self._court is not None and self._budget >= self._looks_at:
+            self._looks_at = next_look(self._budget, self._pairs)
+            if self._court.look(self._sums()):
+                self._key = None
+        if self._budget >= self._refit_at:
+            self._refit()
 
     def _build(self) -> None:
         n, total, total_sq = self._sums()
         rows = self._first_row[:, None] + np.arange(self._pairs)
         key = np.full((self._runs, self._width), NEVER)
-        key[:, : self._pairs] = adaptive_key(self._policy, n, np.zeros(n.shape), total, total_sq, rows)
+        if self._contests is None:
+            key[:, : self._pairs] = adaptive_key(self._policy, n, np.zeros(n.shape), total, total_sq, rows)
+        else:
+            there, arms = self._contests >= 0, np.where(self._contests >= 0, self._contests, 0)
+            n, total, total_sq = (np.where(there, each[:, arms], 0.0) for each in (n, total, total_sq))
+            rows = self._first_row[:, None, None, None] + arms
+            keys = contest_keys(self._policy, n, np.zeros(n.shape), total, total_sq, rows)
+            key[:, arms[there]] = keys[:, there]
+        if self._court is not None:
+            key[:, : self._pairs][self._court.settled] = NEVER
         self._key = key.reshape(self._runs, self._blocks, _BLOCK)
         self._least = self._key.min(axis=2)
 

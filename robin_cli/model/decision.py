@@ -88,16 +88,16 @@ def decision_of(
     margins = tuple(MARGIN * (scale.high - scale.low) if margin is None else margin for scale in scales)
     if criteria and (open_ := [name for name in attributes if name not in {each.attribute for each in criteria}]):
         raise InputError(
-            f'--decide "{text}": says nothing of {", ".join(open_)}, which would be judged without an end; give it a threshold, or '
-            "leave it out of --attribute"
+            f'--decide "{text}": says nothing of {", ".join(open_)}, which would be judged on and on; give it a threshold, '
+            "or leave it out of --attribute"
         )
     for name, scale, points in zip(attributes, scales, margins, strict=True):
         for each in (each for each in criteria if each.attribute == name):
             room = min(each.threshold - scale.low, scale.high - each.threshold)
             if points >= room:
                 raise InputError(
-                    f"--margin {points:g}: reaches from the threshold of {each} to the end of the scale {scale}, so nothing would be "
-                    f"left to decide; take one below {room:g}"
+                    f"--margin {points:g}: reaches from the threshold of {each} to an end of its scale {scale}: nothing would "
+                    f"be left to decide; take one below {room:g}"
                 )
         if points >= scale.high - scale.low:
             raise InputError(f"--margin {points:g}: is as wide as the scale {scale} of {name}; take a smaller one")
@@ -120,8 +120,8 @@ def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -
         match = _CRITERION.match(part)
         if match is None or match["relation"] not in RELATIONS:
             raise InputError(
-                f'{said}: "{part.strip()}", {where}, is no requirement; write NAME>=NUMBER (or >, <, <=), several with commas, as '
-                f"in --decide 'score>=3', or --decide {BEST}"
+                f'{said}: "{part.strip()}", {where}, is no requirement; write NAME>=NUMBER (or >, <, <=), several with commas, '
+                f"as in --decide 'score>=3', or --decide {BEST}"
             )
         attribute = attribute_named(match["name"], attributes, f"{said}: {where}")
         if any(each.attribute == attribute for each in found):
@@ -132,8 +132,8 @@ def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -
         scale = scales[list(attributes).index(attribute)]
         if not scale.low < threshold < scale.high:
             raise InputError(
-                f"{said}: {where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}, so nothing would be "
-                "left to decide"
+                f"{said}: {where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}: nothing would "
+                "be left to decide"
             )
         found.append(Criterion(attribute, match["relation"], threshold))
     return tuple(found)

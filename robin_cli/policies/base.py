@@ -18,6 +18,7 @@ import numpy as np
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
+from robin_cli.model.task import Task
 
 Number = TypeVar("Number", float, FloatArray)
 Arm = int | IntArray
@@ -44,6 +45,7 @@ class Setup:
         objective: one of OBJECTIVES.
         variances: known ones, shape (K,), 1/n; None where nothing is known.
         evidence: see :class:`TwoPriors`.
+        task: what is to be decided; None where nothing is.
     """
 
     arms: int
@@ -54,6 +56,7 @@ class Setup:
     objective: str = "worst-case"
     variances: FloatArray | None = None
     evidence: float = 0.0
+    task: Task | None = None
 
 
 class Choice(NamedTuple):
@@ -72,6 +75,8 @@ class Policy:
         needs_variances: it takes variances that are known beforehand (``setup.variances``) for the true ones.
         takes_prior: variances of an earlier run may be its prior, see :mod:`robin_cli.policies.prior`.
         among: names of the policies that it chooses among, where it is none itself, see :meth:`stands_for`.
+        whole: it knows the arms of all scales at once (of ``setup.task``), so that there is one policy for them.
+        contests: arms whose priorities hang together, see :meth:`priorities`.
     """
 
     __slots__ = ()
@@ -79,6 +84,7 @@ class Policy:
     needs_variances: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
     among: ClassVar[tuple[str, ...]] = ()
+    whole: ClassVar[bool] = False
 
     warm_up: int
     """Ratings that every arm gets, in whole rounds, before ``priority`` is asked; at least 1."""
@@ -107,6 +113,23 @@ class Policy:
             total: Σ x over the ratings.
             total_sq: Σ x² over the ratings.
             arm: which arm, or arms; for policies that know something of each beforehand.
+        """
+        raise NotImplementedError
+
+    @property
+    def contests(self) -> IntArray | None:
+        """Arms that have their priorities together, shape (contests, responses, judges); None where each has its own.
+
+        Every arm is there once; −1 where there is none.
+        """
+        return None
+
+    def priorities(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
+        """:meth:`priority` of all arms of some contests, shape (…, responses, judges) like all that is given.
+
+        ``n`` is 0 where there is no arm, or no rating: what is said there is not read.
         """
         raise NotImplementedError
 

@@ -12,6 +12,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Arm, Number, Policy, Setup
 from robin_cli.policies.prior import warm_policy
+from robin_cli.policies.registry import make_policy, policy_named
 
 _EVIDENCE = 8.0
 """As of a warm start's level: some ten arms asked twice outvote the value from before the first fit."""
@@ -89,6 +90,8 @@ def policy_by_scale(
     Raises:
         InputError: as :func:`warm_policy`.
     """
+    if policy_named(name).whole:
+        return make_policy(name, setup)
     made = []
     for scale, arms in groups:
         known, begun = (None if each is None else _of_arms(each, arms, setup.arms) for each in (setup.variances, prior))

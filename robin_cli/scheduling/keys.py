@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.base import Arm, Number, Policy, exited
 
 NEVER = math.inf
@@ -27,6 +30,17 @@ def adaptive_key(policy: Policy, n: Number, pending: Number, total: Number, tota
         return -(policy.priority(n, pending, total, total_sq, arm) + SPREAD / (n + pending))
     except SystemExit as error:
         raise exited(policy, error) from error
+
+
+def contest_keys(
+    policy: Policy, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+) -> FloatArray:
+    """The same of arms that have their priorities together, see :meth:`Policy.contests`; without a rating: any number."""
+    try:
+        priorities = policy.priorities(n, pending, total, total_sq, arm)
+    except SystemExit as error:
+        raise exited(policy, error) from error
+    return -(priorities + SPREAD / np.maximum(n + pending, 1.0))
 
 
 def is_warm_up(key: float) -> bool:

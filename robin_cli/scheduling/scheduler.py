@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.refits import next_refit
@@ -17,8 +17,9 @@ from robin_cli.scheduling.budget import CallBudget
 from robin_cli.scheduling.eligibility import WarmUp, most_at_once, most_pending, most_pending_of_all
 from robin_cli.scheduling.fairness import Fairness
 from robin_cli.scheduling.heap import LazyHeap
-from robin_cli.scheduling.keys import NEVER, adaptive_key, is_warm_up, warm_up_key
+from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys, is_warm_up, warm_up_key
 from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left
+from robin_cli.scheduling.verdicts import Verdicts, next_look
 
 
 class Idle(Enum):
@@ -53,13 +54,27 @@ class Scheduler(Protocol):
         """The first ``calls`` calls of ``ticket``; the others are given back."""
 
 
+class _Contests(NamedTuple):
+    """The contests of a policy, see :attr:`Policy.contests`, and the number of each arm's, shape (K,)."""
+
+    members: IntArray
+    number: IntArray
+
+    @classmethod
+    def of(cls, members: IntArray, count: int) -> _Contests:
+        number = np.empty(count, dtype=np.int64)
+        there = members >= 0
+        number[members[there]] = np.broadcast_to(np.arange(len(members))[:, None, None], members.shape)[there]
+        return cls(members, number)
+
+
 class HeapScheduler:
     """Asks the arm of highest priority among those that may be asked; O(log K) a choice where the paper's scan costs O(K).
 
     It is the only writer of the arms. Who may be asked is said in :mod:`~robin_cli.scheduling.eligibility`, and between several
     judges in :mod:`~robin_cli.scheduling.fairness`. Besides, an arm past its warm-up is not asked while what is left of the
     budget is owed to the warm-ups of others; and one whose calls failed for now is deferred: it is asked again after another
-    was rated, or if no other is left.
+    was rated, or if no other is left. Where there is something to decide, an arm on which nothing open hangs is not asked.
 
     Args:
         arms: the numbers to choose by, none of whose calls is under way.
@@ -67,6 +82,7 @@ class HeapScheduler:
         budget: calls there are for all arms together; None: no end of them.
         judge: which judge each arm is asked of, shape (K,); None where there is one.
         stop: ends the run beside a spent budget and nothing left to ask; looked at in every ask().
+        verdicts: what is decided by the ratings so far; None where nothing is to be decided.
     """
 
     def __init__(
@@ -77,12 +93,19 @@ class HeapScheduler:
         budget: int | None = None,
         judge: Coordinates | None = None,
         stop: StoppingRule | None = None,
+        verdicts: Verdicts | None = None,
     ) -> None:
         self.arms = arms
         self.budget = CallBudget(budget, arms.spent)
         self.idle = False
         self.warming_up = False  # whether the last call asked for was one of a warm-up
         self._policy = policy
+        self._contests = None if policy.contests is None else _Contests.of(policy.contests, len(arms))
+        self._verdicts = verdicts
+        self._looks_at: float = NEVER if verdicts is None else next_look(0, len(arms))
+        if verdicts is not None and self.budget.spent >= self._looks_at:
+            verdicts.look(arms)
+            self._looks_at = next_look(self.budget.spent, len(arms))
         self._warm_up = WarmUp(arms, policy.warm_up, self.budget)
         self._fairness = Fairness(judge) if judge is not None and judge.any() else None
         self._stop = budget_spent | nothing_left if stop is None else budget_spent | nothing_left | stop
@@ -100,7 +123,7 @@ class HeapScheduler:
             the run is over.
         """
         arms, budget = self.arms, self.budget
-        arm = self._next() if budget.available else None
+        arm = self._next() if budget.available and not self._is_decided() else None
         self.idle = arm is None
         if (arm is None or self._always_look) and self._stop(self):
             return Idle.EXHAUSTED
@@ -113,7 +136,7 @@ class HeapScheduler:
         arms.next_draw[arm] = draw + calls
         arms.pending[arm] += calls
         budget.reserve(calls)
-        if self._fairness is None:
+        if self._fairness is None and self._contests is None:
             self._queue.move_back(arm)
         else:
             self._place(arm)
@@ -140,6 +163,7 @@ class HeapScheduler:
                 self._place(arm)
             return
         self._rated += arms.n[arm] - rated
+        self._decide(arm, outcome)
         if self._rated >= self._refit_at:
             self._deferred.discard(arm)
             self._refit()
@@ -211,8 +235,35 @@ class HeapScheduler:
         for arm in sorted(deferred):
             self._place(arm)
 
+    def _decide(self, arm: int, outcome: Outcome) -> None:
+        """Tell the decisions of these ratings, and look at them if it is time; once all are decided, at every answer."""
+        verdicts = self._verdicts
+        if verdicts is None:
+            return
+        if not isinstance(outcome, Unanswered):
+            verdicts.add(arm, (rating for rating in outcome if rating is not None))
+        if self.budget.spent >= self._looks_at or verdicts.all_decided:
+            self._looks_at = next_look(self.budget.spent, len(self.arms))
+            for each in verdicts.look(self.arms).tolist():
+                if each != arm and each not in self._deferred:
+                    self._place(each)
+
+    def _is_decided(self) -> bool:
+        return self._verdicts is not None and self._verdicts.all_decided
+
+    def _is_settled(self, arm: int, n: float) -> bool:
+        """Whether nothing open hangs on ``arm``; within its warm-up, every arm is asked."""
+        return self._verdicts is not None and n >= self._warm_up.calls and self._verdicts.settled.item(arm)
+
     def _place(self, arm: int) -> None:
-        key = self._key_of(arm)
+        if self._contests is None:
+            self._place_at(arm, self._key_of(arm))
+            return
+        for other, key in self._contest_keys(arm).items():
+            if other == arm or other not in self._deferred:
+                self._place_at(other, key if self._is_free(other) else NEVER)
+
+    def _place_at(self, arm: int, key: float) -> None:
         self._queue.place(arm, key)
         if self._fairness is not None:
             self._fairness.waiting.pop(arm, None)
@@ -228,20 +279,50 @@ class HeapScheduler:
                 self._fairness.waiting[arm] = self._key_if_free(arm, n, pending)
 
     def _key_of(self, arm: int) -> float:
+        n, pending = self.arms.n[arm], self.arms.pending[arm]
+        return self._key_if_free(arm, float(n), float(pending)) if self._is_free(arm) else NEVER
+
+    def _is_free(self, arm: int) -> bool:
+        """Whether ``arm`` may be asked now."""
         arms, warm_up = self.arms, self._warm_up
-        n, pending = arms.n[arm], arms.pending[arm]
-        is_free = pending < most_pending(n, arms.streak[arm], warm_up.calls, warm_up.share)
-        return self._key_if_free(arm, float(n), float(pending)) if is_free else NEVER
+        n = arms.n[arm]
+        most = most_pending(n, arms.streak[arm], warm_up.calls, warm_up.share)
+        return arms.pending[arm] < most and not self._is_settled(arm, n)
 
     def _key_if_free(self, arm: int, n: float, pending: float) -> float:
         """The key of an arm that may be asked. InputError where the policy gives it no finite priority."""
         if n < self._warm_up.calls:
             return warm_up_key(n + pending)
+        if self._contests is not None:
+            return self._contest_keys(arm)[arm]
         arms = self.arms
         key = adaptive_key(self._policy, n, pending, arms.total[arm], arms.total_sq[arm], arm)
         if -NEVER < key < NEVER:
             return key
         raise _no_priority(self._policy, arm, -key)
+
+    def _contest_keys(self, arm: int) -> dict[int, float]:
+        """The keys, if they may be asked, of ``arm`` and of all that have their priorities together with it."""
+        assert self._contests is not None  # noqa: S101  # who asks has looked
+        members, number = self._contests
+        arms, keys = self._together(members[number.item(arm)])
+        return dict(zip(arms.tolist(), keys.tolist(), strict=True))
+
+    def _together(self, members: IntArray) -> tuple[IntArray, FloatArray]:
+        """The arms of whole contests and their keys, if they may be asked. InputError where a priority is not finite."""
+        there = members >= 0
+        arms = np.where(there, members, 0)
+        pending = np.frombuffer(self.arms.pending, dtype=np.int64)
+        n, under_way, total, total_sq = (
+            np.where(there, each[arms], 0.0)
+            for each in (self.arms.counts, pending, self.arms.totals, self.arms.totals_sq)
+        )
+        keys = contest_keys(self._policy, n, under_way, total, total_sq, arms)
+        keys = np.where(n < self._warm_up.calls, warm_up_key(n + under_way), keys)[there]
+        if not np.isfinite(keys).all():
+            wrong = int(np.flatnonzero(~np.isfinite(keys))[0])
+            raise _no_priority(self._policy, int(arms[there][wrong]), -keys.item(wrong))
+        return arms[there], keys
 
     def _refit(self) -> None:
         arms = self.arms
@@ -256,13 +337,20 @@ class HeapScheduler:
         """All keys at once: the same numbers as :meth:`_key_of`, fifty times faster for a million arms."""
         arms, warm_up = self.arms, self._warm_up
         n, pending = arms.counts.astype(np.float64), np.frombuffer(arms.pending, dtype=np.int64).astype(np.float64)
-        rated = np.maximum(n, 1.0)  # any number will do for arms in their warm-up: they are masked below
-        with np.errstate(invalid="ignore", divide="ignore"):
-            keys = adaptive_key(self._policy, rated, pending, arms.totals, arms.totals_sq, np.arange(len(arms)))
-        keys = np.where(n < warm_up.calls, warm_up_key(n + pending), keys)
-        if not np.isfinite(keys).all():
-            arm = int(np.flatnonzero(~np.isfinite(keys))[0])
-            raise _no_priority(self._policy, arm, -keys.item(arm))
+        if self._contests is None:
+            rated = np.maximum(n, 1.0)  # any number will do for arms in their warm-up: they are masked below
+            with np.errstate(invalid="ignore", divide="ignore"):
+                keys = adaptive_key(self._policy, rated, pending, arms.totals, arms.totals_sq, np.arange(len(arms)))
+            keys = np.where(n < warm_up.calls, warm_up_key(n + pending), keys)
+            if not np.isfinite(keys).all():
+                arm = int(np.flatnonzero(~np.isfinite(keys))[0])
+                raise _no_priority(self._policy, arm, -keys.item(arm))
+        else:
+            keys = np.empty(len(arms))
+            of_arms, together = self._together(self._contests.members)
+            keys[of_arms] = together
+        if self._verdicts is not None:
+            keys[self._verdicts.settled & (n >= warm_up.calls)] = NEVER
         keys[pending >= most_pending_of_all(arms, warm_up.calls, warm_up.share)] = NEVER
         keys[list(self._deferred)] = NEVER
         self._queue = LazyHeap(keys.tolist(), self._key_of)

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from robin_cli.analysis.court import Court
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
 from robin_cli.policies.base import OBJECTIVES, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.registry import POLICIES
+from robin_cli.policies.registry import POLICIES, chosen, policy_named
 from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
@@ -61,7 +67,7 @@ def simulated_calls(ratings: Ratings, policy: Policy, budget: int) -> Iterator[l
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("several_scales", [False, True])
 @pytest.mark.parametrize("begun", [False, True])
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", [name for name in POLICIES if not policy_named(name).whole])
 def test_asks_the_same_arms_in_a_simulation_as_in_a_run(
     name: str, *, begun: bool, several_scales: bool, objective: str
 ) -> None:
@@ -85,6 +91,61 @@ def check_asks_the_same_arms(name: str, *, begun: bool, several_scales: bool, ob
                 assert ticket.arm == arm, f"call {number} of run {run}"
                 scheduler.tell(ticket, (rating,))
             assert scheduler.ask() is Idle.EXHAUSTED
+
+
+FEW = 10
+GROUPS = np.random.default_rng(2).permutation(np.arange(FEW) // 4)
+TASKS = {
+    "thresholds": ("a>=2,b<=5", None),
+    "best": ("best", GROUPS),
+}
+
+
+@pytest.mark.parametrize("judges", [1, 2])
+@pytest.mark.parametrize("name", ["uniform", "two-priors", "robin-hood", "auto"])
+@pytest.mark.parametrize("kind", TASKS)
+def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_decided(
+    kind: str, name: str, judges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Court, "verdict", lambda *_: None)  # not after every call, which takes long
+    text, group = TASKS[kind]
+    scales = (SHORT, LONG)
+    space = ArmSpace(
+        [f"p{number}" for number in range(FEW)], ("a", "b"), [f"j{each}" for each in range(judges)], scales
+    )
+    task = Task(decision_of(text, ("a", "b"), scales, margin=0.8, error_rate=0.4), space, group)
+    rng = np.random.default_rng(5)
+    rows = []
+    for arm in range(len(space) * WORLDS):
+        scale = space.scale_of(arm % len(space))
+        levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2]))
+        rows.append(rng.choice(levels, rng.integers(3, 12)))
+    ratings = Ratings.of(rows)
+    budget = 25 * len(space)
+    setup = Setup(len(space), budget, SHORT, delta=0.9, task=task)
+    chosen_name = chosen(name, setup)
+    made = policy_by_scale(name if chosen_name is None else chosen_name.name, setup, None, space.by_scale())
+    every = simulate(ratings, made, range(1, budget + 1), WORLDS, np.random.default_rng(3), worlds=WORLDS, task=task)
+    n = np.array([each.n for each in every])
+    total = np.nan_to_num(np.array([each.estimates for each in every])) * n
+    ended = []
+    for run in range(WORLDS):
+        asked = np.diff(n[:, run], axis=0, prepend=0)
+        sums = np.diff(total[:, run], axis=0, prepend=0.0)
+        arms = Arms(len(space))
+        verdicts = RunVerdicts(task, LevelCounts(space))
+        scheduler = HeapScheduler(arms, made, budget=budget, verdicts=verdicts)
+        calls = int(n[-1, run].sum())
+        for call in range(calls):
+            ticket = scheduler.ask()
+            assert isinstance(ticket, Ticket), f"call {call} of run {run}"
+            assert ticket.arm == asked[call].argmax(), f"call {call} of run {run}"
+            scheduler.tell(ticket, (float(round(sums[call, ticket.arm])),))
+        assert scheduler.ask() is Idle.EXHAUSTED
+        ended.append(calls)
+        assert verdicts.all_decided == (calls < budget)
+    if name == "auto":
+        assert max(ended) < budget, "all is decided before the budget is spent"
 
 
 def test_lays_ratings_out_whatever_their_number() -> None:

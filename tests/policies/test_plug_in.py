@@ -63,7 +63,7 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(site: Path, tmp_
     assert robin_afresh("status", "r", cwd=tmp_path).returncode == 0  # what is there can be read without the package
     missing = robin_afresh("resume", "r", "--budget", "1600", cwd=tmp_path)
     assert missing.returncode == 2
-    assert '"shrinkage": known schedulers are auto, dirichlet' in missing.stderr
+    assert '"shrinkage": known schedulers are apt, auto, dirichlet' in missing.stderr
 
 
 @pytest.mark.usefixtures("importable")

@@ -444,7 +444,7 @@ def test_states_the_smallest_budget_for_the_theory_and_means_it() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("robbin", {}, "known schedulers are auto, dirichlet, robin, robin-hood, two-priors, uniform"),
+        ("robbin", {}, "known schedulers are apt, auto, dirichlet, lucb, robin, robin-hood, two-priors, uniform"),
         ("robin", {}, "--variances RUN"),
         ("robin-hood", {"delta": 1.5}, "at most at 1"),
         ("robin-hood", {"mode": "practise"}, "practice, theory"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from robin_cli.model.errors import InputError
+from robin_cli.model.task import Task
 from robin_cli.policies.base import Choice, Policy, Setup
 from robin_cli.policies.own.robin_hood import RobinHood
 
@@ -23,6 +25,8 @@ class Auto(Policy):
         Raises:
             InputError: δ or a mode that ROBIN-HOOD refuses.
         """
+        if setup.task is not None:
+            return cls._deciding(setup, setup.task)
         warm_up = RobinHood.of(setup).warm_up
         if cls.theorem(setup.mode) is not None:
             return Choice(cls.among[0], f"--mode {setup.mode} is its own")
@@ -34,6 +38,17 @@ class Auto(Policy):
         if setup.budget >= least * setup.arms:
             return Choice(after, f"{budget}, at least {_WARM_UPS:g} times its warm-up of {warm_up}")
         return Choice(at_once, f"{budget}, and {after}, whose warm-up is {warm_up}, is taken from {least:g} up")
+
+    @classmethod
+    def _deciding(cls, setup: Setup, task: Task) -> Choice:
+        """The policy that is for decisions of this kind. InputError in theory mode, which has nothing to do with them."""
+        if cls.theorem(setup.mode) is not None:
+            raise InputError(
+                f"--decide: not with --mode {setup.mode}, whose guarantee is that of scores; leave one of the two out"
+            )
+        if task.decision.is_best:
+            return Choice("lucb", "for --decide best, it asks where the best response is not clear")
+        return Choice("apt", "for --decide with thresholds, it asks where a side is not clear")
 
     @classmethod
     def theorem(cls, mode: str) -> int | None:

@@ -1,0 +1,128 @@
+"""Decisions of many simulated runs side by side, and how many of them are wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.decisions import Evidence, all_decided, contest_of, settled_arms
+from robin_cli.analysis.evidence import certified
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import RELATIONS
+from robin_cli.model.task import Task
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided by each of the runs, shape (runs,) each; shares of all decisions.
+
+    Attributes:
+        wrong: by the mean ratings alone; what lies within the margin of a threshold, or of the best, is not wrong.
+        certified, certified_wrong: those that hold at the error rate, and those of them that are wrong (of the certified).
+        calls: spent until the budget was, or everything was decided.
+    """
+
+    wrong: FloatArray
+    certified: FloatArray
+    certified_wrong: FloatArray
+    calls: IntArray
+
+
+class Court:
+    """The decisions of all runs.
+
+    Attributes:
+        settled: arms on which no open decision hangs, shape (runs, K).
+        done: runs in which all is decided, shape (runs,).
+    """
+
+    def __init__(self, task: Task, runs: int) -> None:
+        low, high = task.space.ends
+        self.settled = np.zeros((runs, len(low)), dtype=np.bool_)
+        self.done = np.zeros(runs, dtype=np.bool_)
+        self._task = task
+        self._evidence = Evidence(task, runs)
+        self._low = low.astype(np.int64)
+        self._levels = (high - low).astype(np.int64) + 1
+        self._counts = np.zeros((runs, len(low), int(self._levels.max())), dtype=np.int32)
+        self._changed = np.zeros((runs, len(task.contests)), dtype=np.bool_)
+        self._contest_of = contest_of(task)
+
+    def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:
+        """Take a rating of each arm of each run, no arm of a run twice."""
+        self._counts[run, arm, rating.astype(np.int64) - self._low[arm]] += 1
+        self._changed[run, self._contest_of[arm]] = True
+
+    def look(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> bool:
+        """Decide anew by all ratings so far; whether another arm is settled than before."""
+        self._update(sums)
+        self.done |= all_decided(self._evidence)
+        before, self.settled = self.settled, settled_arms(self._evidence, self.settled)
+        return bool((before != self.settled).any())
+
+    def verdict(self, sums: tuple[FloatArray, FloatArray, FloatArray], truth: FloatArray) -> Verdict:
+        """What is decided, and how much of it is wrong; ``truth``: the true means of all arms, shape (runs, K)."""
+        self._update(sums)
+        sure = certified(self._evidence.log, self._task.decision.error_rate)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = sums[1] / sums[0]
+        leaning, wrong_if = _side_of(self._task, means), _wrong_sides(self._task, truth)
+        wrong, wrongly = (
+            np.take_along_axis(wrong_if, side[..., None], axis=2)[..., 0] for side in (leaning, self._evidence.side)
+        )
+        return Verdict(
+            wrong=wrong.mean(axis=1),
+            certified=sure.mean(axis=1),
+            certified_wrong=(sure & wrongly).sum(axis=1) / np.maximum(sure.sum(axis=1), 1),
+            calls=sums[0].sum(axis=1).astype(np.int64),
+        )
+
+    def _update(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> None:
+        run, contest = np.nonzero(self._changed)
+        self._changed[:] = False
+        self._evidence.update(run, contest, self._counts_at, sums)
+
+    def _counts_at(self, run: IntArray, arm: IntArray) -> FloatArray:
+        levels = self._levels[arm[0]] if len(arm) else 0
+        return self._counts[run, arm, :levels].astype(np.float64)
+
+
+def _by_judges(task: Task, means: FloatArray) -> FloatArray:
+    """The means of what competes over its judges, shape (runs, contests, responses); −inf where there is none."""
+    arms = task.contests
+    return np.asarray(np.where(arms >= 0, means[:, arms], -np.inf).mean(axis=3))
+
+
+def _side_of(task: Task, means: FloatArray) -> IntArray:
+    """What each decision would be by these means, shape (runs, decisions): as :attr:`Evidence.side`."""
+    if task.group is not None:
+        return np.asarray(_by_judges(task, means)[:, : task.decisions].argmax(axis=2))
+    return np.asarray(_hold(task, means, 0.0).all(axis=2), dtype=np.int64)
+
+
+def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
+    """Which sides are wrong, where the true means are these, shape (runs, decisions, sides)."""
+    if task.group is not None:
+        of_groups = _by_judges(task, truth)[:, : task.decisions]
+        margin = task.margin[task.contests[: task.decisions, 0, 0]]
+        return np.asarray(of_groups < of_groups.max(axis=2, keepdims=True) - margin[:, None] - _ROUNDING)
+    dropped_wrongly = _hold(task, truth, 1.0).all(axis=2)
+    kept_wrongly = ~_hold(task, truth, -1.0).all(axis=2)
+    return np.stack([dropped_wrongly, kept_wrongly], axis=2)
+
+
+def _hold(task: Task, means: FloatArray, margins: float) -> NDArray[np.bool_]:
+    """Which thresholds hold, shape (runs, pairs, criteria), by so many ``margins`` more than nothing."""
+    by_pair = _by_judges(task, means)[:, :, 0].reshape(len(means), task.decisions, -1)
+    names = list(task.space.attributes)
+    found = []
+    for each in task.decision.criteria:
+        place = names.index(each.attribute)
+        sign = 1.0 if each.above else -1.0
+        at = each.threshold + sign * margins * (task.decision.margins[place] + _ROUNDING)
+        found.append(RELATIONS[each.relation](by_pair[:, :, place], at))
+    return np.stack(found, axis=2)

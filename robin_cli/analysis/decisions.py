@@ -1,0 +1,304 @@
+"""Decisions: which pairs are kept, or which response of each group is best, and of which of them one can be sure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.evidence import certified, log_evidence
+from robin_cli.analysis.intervals import Part, log_sum_evidence
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.moderated import moderated
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
+from robin_cli.model.task import Task
+
+SETTLED = 1.25
+"""A decision is settled, and its arms are asked no more, when its evidence is this many times 1/δ.
+
+The calls under way then may take some of it back; and once four fifths of all decisions are there, e-BH certifies them.
+"""
+
+_CLEAR = 2.0
+"""Where the leader of a group is nearer than so many standard errors to a rival, no bet can have won enough yet."""
+
+_ROUNDING = 1e-9
+
+Sums = tuple[IntArray | FloatArray, FloatArray, FloatArray]
+"""Ratings of each arm, their sum and that of their squares, shape (runs, K) each."""
+
+CountsAt = Callable[[IntArray, IntArray], FloatArray]
+"""How often some arms of some runs got each level, shape (N, levels), given both as numbers, shape (N,); all on one scale."""
+
+
+class Evidence:
+    """How sure it is of each decision of one run, or of several runs side by side, brought up to date contest by contest.
+
+    Attributes:
+        log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ.
+        side: thresholds: whether a pair is rather kept. Else which response of the group leads. Shape (runs, decisions).
+    """
+
+    def __init__(self, task: Task, runs: int = 1) -> None:
+        self.task = task
+        self.log = np.full((runs, task.decisions), -np.inf)
+        self.side = np.zeros((runs, task.decisions), dtype=np.int64)
+        self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
+
+    @property
+    def needed(self) -> float:
+        """ln 1/δ, without which nothing is certified."""
+        return -math.log(self.task.decision.error_rate)
+
+    def update(self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums) -> None:
+        """Look at some contests of some runs, shape (N,) both, each once.
+
+        ``sums``: of all ratings.
+        """
+        if not len(contest):
+            return
+        if self.task.group is not None:
+            self._update_best(run, contest, counts_at, sums)
+            return
+        attribute = self.task.space.attribute[self.task.contests[contest][:, 0, 0]]
+        for each in self.task.decision.criteria:
+            place = list(self.task.space.attributes).index(each.attribute)
+            mine = np.flatnonzero(attribute == place)
+            if len(mine):
+                above, below = self._of_threshold(run[mine], self.task.contests[contest[mine]][:, 0], counts_at)
+                good, bad = (above, below) if each.above else (below, above)
+                self._good[run[mine], contest[mine]], self._bad[run[mine], contest[mine]] = good, bad
+        pair = self.task.space.pair[self.task.contests[contest][:, 0, 0]]
+        of_pairs = [each.reshape(*self.log.shape, -1)[run, pair] for each in (self._good, self._bad)]
+        # Kept is a pair where all hold: each has to be shown. Dropped, where one does not: an average of bets on each shows it.
+        keep = of_pairs[0].min(axis=1)
+        drop = np.logaddexp.reduce(of_pairs[1], axis=1) - math.log(len(self.task.decision.criteria))
+        self.log[run, pair], self.side[run, pair] = np.maximum(keep, drop), keep >= drop
+
+    def _of_threshold(self, run: IntArray, arms: IntArray, counts_at: CountsAt) -> tuple[FloatArray, FloatArray]:
+        """ln of the evidence that means are above a threshold, and below; ``arms`` a row each and a column a judge."""
+        task, first = self.task, arms[0, 0]
+        scale, at, margin = task.space.scale_of(int(first)), task.threshold[first], task.margin[first]
+        if arms.shape[1] == 1:
+            return log_evidence(counts_at(run, arms[:, 0]), scale.low, scale.high, at, margin)
+        share = 1.0 / arms.shape[1]
+        counts = [counts_at(run, mine) for mine in arms.T]
+        above = log_sum_evidence([Part(each, scale.low, scale.high, share) for each in counts], at - margin)
+        below = log_sum_evidence([Part(each, scale.low, scale.high, -share) for each in counts], -(at + margin))
+        return above, below
+
+    def _update_best(self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums) -> None:
+        task = self.task
+        kept = contest < task.decisions
+        run, contest = run[kept], contest[kept]
+        arms = task.contests[contest]
+        means, errors = self._responses(run, arms, sums)
+        there = ~np.isnan(means)
+        lead = np.where(there, means, -np.inf).argmax(axis=1)
+        every = np.arange(len(contest))
+        margin = task.margin[arms[every, lead, 0]]
+        with np.errstate(invalid="ignore"):
+            ahead = (means[every, lead, None] - means + margin[:, None]) / np.sqrt(errors[every, lead, None] + errors)
+        rivals = (arms[:, :, 0] >= 0) & (np.arange(arms.shape[1]) != lead[:, None])
+        ahead = np.where(rivals & there, ahead, np.where(rivals, -np.inf, np.inf))  # unrated, it may be the best
+        self.side[run, contest], self.log[run, contest] = lead, -np.inf
+        nearest = ahead.argmin(axis=1)
+        log_rivals = np.log(rivals.sum(axis=1))
+        near = np.flatnonzero(ahead.min(axis=1) >= _CLEAR)
+        found = self._over(run[near], arms[near], lead[near], nearest[near], counts_at) - log_rivals[near]
+        self.log[run[near], contest[near]] = found
+        sure = near[found >= self.needed]
+        row, rival = np.nonzero(rivals[sure])
+        if len(row):
+            each = self._over(run[sure][row], arms[sure][row], lead[sure][row], rival, counts_at)
+            least = np.full(len(sure), np.inf)
+            np.minimum.at(least, row, each)
+            self.log[run[sure], contest[sure]] = least - log_rivals[sure]
+
+    def _responses(self, run: IntArray, arms: IntArray, sums: Sums) -> tuple[FloatArray, FloatArray]:
+        """Mean ratings of responses over their judges and the variances of these; nan unless each judge rated it."""
+        task = self.task
+        error = moderated(task.space, *sums).error_variance[run[:, None, None], arms]
+        n, total = (each[run[:, None, None], arms] for each in sums[:2])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(arms >= 0, total / n, np.nan).mean(axis=2)
+        return mean, error.sum(axis=2) / arms.shape[2] ** 2
+
+    def _over(self, run: IntArray, arms: IntArray, lead: IntArray, rival: IntArray, counts_at: CountsAt) -> FloatArray:
+        """ln of the evidence that leaders are above rivals, or below them by less than the margin."""
+        found = np.empty(len(run))
+        every = np.arange(len(run))
+        own, others = arms[every, lead], arms[every, rival]
+        attribute = self.task.space.attribute[own[:, 0]]
+        for place in np.unique(attribute):
+            mine = np.flatnonzero(attribute == place)
+            scale, margin = self.task.space.scales[place], self.task.decision.margins[place]
+            share = 1.0 / arms.shape[2]
+            parts = [
+                Part(counts_at(run[mine], column), scale.low, scale.high, weight)
+                for side, weight in ((own[mine], share), (others[mine], -share))
+                for column in side.T
+            ]
+            found[mine] = log_sum_evidence(parts, -margin)
+        return found
+
+
+class RunVerdicts:
+    """The decisions of a run under way, as :class:`~robin_cli.scheduling.verdicts.Verdicts` has them.
+
+    Attributes:
+        evidence: of one run.
+        settled: arms on which no open decision hangs, shape (K,).
+        all_decided: every decision holds, all of them at once.
+    """
+
+    def __init__(self, task: Task, counts: LevelCounts) -> None:
+        self.evidence = Evidence(task)
+        self.settled = np.zeros(len(task.space), dtype=np.bool_)
+        self.all_decided = False
+        self._task = task
+        self._counts = counts
+        self._changed = np.ones(len(task.contests), dtype=np.bool_)
+        self._contest = contest_of(task)
+
+    def add(self, arm: int, ratings: Iterable[float]) -> None:
+        """Take further ratings of ``arm``."""
+        self._counts.add(arm, ratings)
+        self._changed[self._contest[arm]] = True
+
+    def look(self, arms: Arms) -> IntArray:
+        """Decide anew by all ratings so far; the arms that became settled, or are not settled any more."""
+        changed = np.flatnonzero(self._changed)
+        self._changed[changed] = False
+        sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
+        self.evidence.update(np.zeros_like(changed), changed, lambda _run, arm: self._counts.of_arms(arm), sums)
+        self.all_decided = bool(all_decided(self.evidence)[0])
+        before = self.settled
+        self.settled = settled_arms(self.evidence, before[None, :])[0]
+        return np.flatnonzero(self.settled != before)
+
+
+def contest_of(task: Task) -> IntArray:
+    """Which contest each arm is in, shape (K,)."""
+    there = task.contests >= 0
+    found = np.empty(len(task.space), dtype=np.int64)
+    found[task.contests[there]] = np.nonzero(there)[0]
+    return found
+
+
+def all_decided(evidence: Evidence) -> NDArray[np.bool_]:
+    """Whether all decisions of each run hold at once: e-BH certifies all where each has 1/δ; shape (runs,)."""
+    return np.asarray((evidence.log >= evidence.needed + _ROUNDING).all(axis=1))
+
+
+def settled_arms(evidence: Evidence, before: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The arms on which no open decision hangs; one that was settled is opened again below 1/δ.
+
+    Args:
+        before: those that were settled, shape (runs, K).
+
+    Returns:
+        Shape (runs, K).
+    """
+    task = evidence.task
+    members = (
+        task.space.by_pair(np.arange(len(task.space)))
+        if task.group is None
+        else task.contests[: task.decisions].reshape(task.decisions, -1)
+    )
+    was = before[:, np.where(members < 0, members[:, :1], members)].all(axis=2)
+    needed = np.where(was, evidence.needed, evidence.needed + math.log(SETTLED))
+    is_settled = evidence.log >= needed
+    found = np.zeros_like(before)
+    run, decision = np.nonzero(is_settled)
+    arms = members[decision]
+    there = arms >= 0
+    found[np.broadcast_to(run[:, None], arms.shape)[there], arms[there]] = True
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The decisions of a run as it stands; rows are those of its scores, a pair and attribute each.
+
+    Attributes:
+        decision: keep, drop, best or rejected where it is certified, else undecided; shape (rows,).
+        leaning: the same by the mean ratings alone; undecided where there is none.
+        certified: of these, at most a share of δ is wrong on average, at whatever time one looks.
+        number: which decision each row is part of, shape (rows,); −1 for groups of one response, of which nothing is decided.
+        decisions: how many there are.
+    """
+
+    decision: NDArray[np.object_]
+    leaning: NDArray[np.object_]
+    certified: NDArray[np.bool_]
+    number: IntArray
+    decisions: int
+
+    def tally(self, column: NDArray[np.object_]) -> dict[str, int]:
+        """How many decisions came to what: pairs, of groups those that have a best."""
+        _, first = np.unique(self.number[self.number >= 0], return_index=True)
+        each = column[self.number >= 0]
+        if BEST in each or REJECTED in each:
+            best = int((each == BEST).sum())
+            return {BEST: best, UNDECIDED: self.decisions - best}
+        return {name: int((each[first] == name).sum()) for name in (KEEP, DROP, UNDECIDED)}
+
+
+def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> Decided:
+    """What a run comes to.
+
+    Args:
+        means: the score of each pair and attribute, shape (rows,); nan where there is none.
+        counts, arms: of all its ratings.
+    """
+    evidence = Evidence(task)
+    every = np.arange(len(task.contests))
+    sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
+    evidence.update(np.zeros_like(every), every, lambda _run, arm: counts.of_arms(arm), sums)
+    sure = certified(evidence.log[0], task.decision.error_rate)
+    leaning = leanings(task, means)
+    if task.group is None:
+        number = task.space.pair[task.contests[:, 0, 0]].astype(np.int64)
+        side = np.where(evidence.side[0], KEEP, DROP).astype(object)[number]
+    else:
+        number, side = np.full(len(means), -1), np.full(len(means), UNDECIDED, dtype=object)
+        rows = _rows(task)
+        decision, place = np.nonzero(rows >= 0)
+        number[rows[decision, place]] = decision
+        side[rows[decision, place]] = np.where(place == evidence.side[0][decision], BEST, REJECTED)
+    is_sure = (number >= 0) & sure[number]
+    return Decided(np.where(is_sure, side, UNDECIDED), leaning, is_sure, number, task.decisions)
+
+
+def leanings(task: Task, means: FloatArray) -> NDArray[np.object_]:
+    """What each row would be by the mean alone; undecided where a mean that it takes is not there. Shape (rows,)."""
+    if task.group is None:
+        by_pair, known = task.space.by_pair(means), ~np.isnan(means)
+        holds = np.ones(len(by_pair), dtype=np.bool_)
+        for each in task.decision.criteria:
+            column = by_pair[:, list(task.space.attributes).index(each.attribute)]
+            holds &= RELATIONS[each.relation](np.nan_to_num(column), each.threshold)
+        side = np.where(holds, KEEP, DROP)
+        side = np.where(task.space.by_pair(known).all(axis=1), side, UNDECIDED).astype(object)
+        return side[task.space.pair[task.contests[:, 0, 0]]]
+    rows = _rows(task)
+    found = np.full(len(means), UNDECIDED, dtype=object)
+    of_group = np.where((rows >= 0) & ~np.isnan(means[rows]), means[rows], -np.inf)
+    is_known = of_group.max(axis=1, initial=-np.inf) > -np.inf
+    lead = of_group.argmax(axis=1)
+    for place in range(rows.shape[1]):
+        mine = is_known & (of_group[:, place] > -np.inf)
+        found[rows[mine, place]] = np.where(lead[mine] == place, BEST, REJECTED)
+    return found
+
+
+def _rows(task: Task) -> IntArray:
+    """The rows of scores that each group of two responses or more compares, shape (decisions, responses), −1 for none."""
+    arms = task.contests[: task.decisions, :, 0]
+    first = np.flatnonzero(task.space.judge == 0)
+    return np.where(arms < 0, -1, np.searchsorted(first, arms))

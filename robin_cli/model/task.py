@@ -1,0 +1,84 @@
+"""What is to be decided, over the arms of a run: which arms each decision hangs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import Decision
+from robin_cli.model.errors import InputError
+from robin_cli.model.space import ArmSpace
+
+MOST_IN_A_GROUP = 1_000
+"""Responses of one group that can be compared."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A decision over all arms of a run.
+
+    Attributes:
+        group: which group each pair is of, from 0 on, shape (pairs,); None where every pair is decided by itself.
+    """
+
+    decision: Decision
+    space: ArmSpace
+    group: IntArray | None = None
+
+    @cached_property
+    def contests(self) -> IntArray:
+        """Arms that compete for a call, shape (contests, responses, judges), −1 where a group has fewer responses.
+
+        One a group and attribute where the best of a group is looked for; those of groups with one response come last, and are
+        no decisions. Else one a pair and attribute.
+        """
+        space, judges = self.space, np.arange(len(self.space.judges))
+        if self.group is None:
+            return space.by_judge(np.arange(len(space)))[:, None, :]
+        sizes = np.bincount(self.group)
+        by_group = np.argsort(self.group, kind="stable")
+        pairs = np.full((len(sizes), sizes.max(initial=1)), -1, dtype=np.int64)
+        pairs[np.arange(pairs.shape[1]) < sizes[:, None]] = by_group
+        pairs = pairs[np.argsort(sizes < 2, kind="stable")]
+        attributes = np.arange(len(space.attributes))
+        arms = space.arm_at(pairs[:, None, :, None], attributes[:, None, None], judges)
+        of_groups = np.where(pairs[:, None, :, None] < 0, -1, arms)
+        return of_groups.reshape(-1, *of_groups.shape[2:])
+
+    @cached_property
+    def decisions(self) -> int:
+        """How many decisions there are: pairs, or groups of two responses or more for each attribute."""
+        if self.group is None:
+            return len(self.space.pair_ids)
+        return int((np.bincount(self.group) >= 2).sum()) * len(self.space.attributes)
+
+    @cached_property
+    def threshold(self) -> FloatArray:
+        """τ of each arm, in points, shape (K,); nan where the best of a group is looked for."""
+        criteria = {each.attribute: each.threshold for each in self.decision.criteria}
+        return np.array([criteria.get(name, np.nan) for name in self.space.attributes])[self.space.attribute]
+
+    @cached_property
+    def margin(self) -> FloatArray:
+        """ε of each arm, in points, shape (K,)."""
+        return np.array(self.decision.margins)[self.space.attribute]
+
+    @cached_property
+    def kind(self) -> IntArray:
+        """Which attribute and judge each arm is of, as one number, shape (K,)."""
+        return self.space.attribute.astype(np.int64) * len(self.space.judges) + self.space.judge
+
+
+def check_groups(group: IntArray, names: Sequence[str]) -> None:
+    """InputError where a group has more responses than can be compared."""
+    sizes = np.bincount(group)
+    if sizes.max(initial=0) > MOST_IN_A_GROUP:
+        largest = int(sizes.argmax())
+        raise InputError(
+            f'--decide best: the group "{names[largest]}" has {sizes[largest]:,} responses, and at most {MOST_IN_A_GROUP:,} '
+            "can be compared; name a column of smaller groups with --group"
+        )

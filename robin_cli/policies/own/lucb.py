@@ -1,0 +1,59 @@
+"""LUCB-z: calls go to the groups of which it is least clear which response is best, to the leader or its nearest rival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.task import Task
+from robin_cli.policies.deciding import Deciding
+
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True, slots=True)
+class Lucb(Deciding):
+    """The group with the smallest z = (x̄_lead − x̄_b + ε) / √(V_lead/n_lead + V_b/n_b) over its rivals b of the leader.
+
+    Of the leader and that rival the one whose error variance a call lowers most, by V/(n (n + 1)), is asked.
+
+    Source: leader and challenger of LUCB, Kalyanakrishnan, Tewari, Auer and Stone, "PAC subset selection in stochastic
+    multi-armed bandits", ICML 2012, with z in place of confidence bounds, over many groups that share one budget.
+    """
+
+    @classmethod
+    def decides(cls, task: Task) -> bool:
+        """The best of each group."""
+        return task.decision.is_best
+
+    @classmethod
+    def wants(cls) -> str:
+        """It needs groups."""
+        return "--scheduler lucb: needs groups to choose from, as --decide best"
+
+    @property
+    def contests(self) -> IntArray | None:
+        """The arms of each group and attribute."""
+        return self.task.contests
+
+    def priorities(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
+        """1/z² of each rival and the leader, for each arm in the share of what its call would do beside the other's.
+
+        The leader has the largest of those with its rivals.
+        """
+        own = arm % len(self.task.margin)
+        found = self.responses(n, pending, total, total_sq, arm)
+        mean = np.where(found.there, found.mean, -np.inf)
+        lead = mean.argmax(axis=-1)[..., None]
+        is_lead = np.arange(mean.shape[-1]) == lead
+        of_lead = [np.take_along_axis(each, lead, axis=-1) for each in (found.mean, found.error)]
+        most = found.gain.max(axis=-1)
+        ahead = of_lead[0] - found.mean + self.task.margin[own[..., :1, 0]]
+        urgency = np.where(found.there & ~is_lead, (of_lead[1] + found.error) / (ahead * ahead), 0.0)
+        each = urgency / np.maximum(np.maximum(np.take_along_axis(most, lead, axis=-1), most), _TINY)
+        share = np.where(is_lead, each.max(axis=-1, keepdims=True), each)
+        return np.asarray(share[..., None] * found.gain)
