@@ -53,6 +53,7 @@ def load_pairs(
     source: str | Path | Sequence[str | Path] | pd.DataFrame,
     *,
     columns: Mapping[str, str] | None = None,
+    group: str | None = None,
     skip_bad_rows: bool = False,
     limit: int | None = None,
 ) -> list[Pair]:
@@ -62,13 +63,14 @@ def load_pairs(
         source: a file (JSON lines, JSON, CSV, TSV, Parquet), a glob, an address (https, s3, gs, hf), several in a
             list, or a DataFrame with columns ``prompt`` and ``response``.
         columns: our names to the data's, as ``{"prompt": "question"}``; ``{"id": "-"}`` ignores the data's ids.
+        group: the column that says which responses belong together; each pair then has it.
         skip_bad_rows: leave out rows that cannot be used.
         limit: take the first so many.
 
     Raises:
         InputError: the data cannot be used; the message says which row and why.
     """
-    return _load(source, columns=columns, skip_bad_rows=skip_bad_rows, limit=limit).pairs
+    return _load(source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit).pairs
 
 
 def judge(
@@ -90,8 +92,8 @@ def judge(
             answer, ``async`` or not, or the name of a judge that an installed package adds.
         config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
         settings: by the names of the flags with underscores: ``budget=5000, attribute="helpfulness", base_url=…, model=…,
-            run="runs/mine", max_cost=5, quiet=True``; ``columns``, ``skip_bad_rows`` and ``limit`` as in :func:`load_pairs`.
-            With a ``run`` that is there and has the same settings, that goes on.
+            run="runs/mine", max_cost=5, quiet=True``; ``columns``, ``group``, ``skip_bad_rows`` and ``limit`` as in
+            :func:`load_pairs`. With a ``run`` that is there and has the same settings, that goes on.
 
     Raises:
         InputError: bad data or settings. EndpointError: the endpoint cannot be used. LimitReached: ``max_cost`` is reached.
@@ -253,6 +255,10 @@ def _dataset(data: Any, settings: Settings, notify: Callable[[str], None]) -> Da
         return found if named else replace(found, sha256=_in_memory(found.pairs, 0).sha256, source="Python", files=())
     if settings.columns:
         raise InputError(f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
+    if settings.group:
+        raise InputError(
+            f"{settings.source}: group: pairs have their own; give it to load_pairs, which makes the pairs"
+        )
     return _in_memory(list(data)[: settings.limit], 0)
 
 
@@ -270,9 +276,16 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
         if pair.pair_id in seen:
             raise InputError(f'judge: two pairs have the id "{pair.pair_id}"; give each one of its own')
         seen.add(pair.pair_id)
-        digest.update(orjson.dumps(asdict(pair), option=orjson.OPT_SORT_KEYS) + b"\n")
+        # What earlier versions did not know is left out where it is not there: the digest says whether a run is the same.
+        known = {name: value for name, value in asdict(pair).items() if name != "group" or value is not None}
+        digest.update(orjson.dumps(known, option=orjson.OPT_SORT_KEYS) + b"\n")
     if not pairs:
         raise InputError("judge: no pairs")
+    without = [pair.pair_id for pair in pairs if not pair.group]
+    if 0 < len(without) < len(pairs):
+        raise InputError(
+            f'judge: {len(without):,} of {len(pairs):,} pairs have no group, the first "{without[0]}"; give each one, or none'
+        )
     return Dataset(pairs, skipped, digest.hexdigest(), "Python")
 
 

@@ -86,7 +86,7 @@ def _replaying(ratings: Path) -> Iterator[str]:
     from robin_cli.judges.replay_server import Replay
     from robin_cli.model.errors import InputError
 
-    replay = Replay(load_pools(str(ratings)), source=ratings.name, latency_s=_LATENCY_S)
+    replay = Replay(load_pools(str(ratings), grouped=False), source=ratings.name, latency_s=_LATENCY_S)
     ready: Future[tuple[str, Callable[[], object]]] = Future()
     thread = threading.Thread(target=_serve, args=(replay, ready), daemon=True)
     thread.start()

@@ -44,7 +44,7 @@ def serve(
     from robin_cli.judges.replay_server import Replay
     from robin_cli.model.records import MODEL_PREFIX
 
-    pools = load_pools(pool)
+    pools = load_pools(pool, grouped=False)
     source = Path(pool).name
     for each in pools.values():
         typer.echo(

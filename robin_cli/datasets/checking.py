@@ -26,6 +26,8 @@ _LEVELS = tuple(float(level) for level in range(101))
 _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
 
+_ABSENT = "null or empty"
+
 
 def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
     """The pair a row holds, and whether its id is made from its text. BadRow if it holds none."""
@@ -49,7 +51,8 @@ def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
         elif value is not MISSING and (rating := _rating(value, row, field)) is not None:
             human[field.name] = rating
     reference = _reference(row, fields.reference, fields) if fields.reference else None
-    return Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference), own_id is None
+    group = _group(row, fields.group, fields) if fields.group else None
+    return Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference, group), own_id is None
 
 
 def _texts(row: Row, fields: Fields) -> tuple[str, str]:
@@ -120,21 +123,46 @@ def _check_encodable(text: str, row: Row, field: Field) -> None:
 
 def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
     value = find(row, field)
+    if (name := _name(value, row, field)) is not None:
+        return name
+    if value is MISSING and field.mapped:
+        raise _absent(row, field, [field], fields)
+    what = _no_name(value)
+    if what == _ABSENT and not field.mapped:
+        return None
+    raise BadRow(
+        f"the id in {_called(row, field)} is {what}. Correct it, or make ids from the text with --columns id={NOT_READ}.",
+        "no id" if what == _ABSENT else "the id is no text",
+    )
+
+
+def _group(row: Row, field: Field, fields: Fields) -> str:
+    value = find(row, field)
+    if (name := _name(value, row, field)) is not None:
+        return name
+    if value is MISSING:
+        raise _absent(row, field, [field], fields)
+    what = _no_name(value)
+    raise BadRow(
+        f"the group in {_called(row, field)} is {what}. {_or_skip('Say which responses it belongs to')}",
+        "no group" if what == _ABSENT else "the group is no text",
+    )
+
+
+def _name(value: object, row: Row, field: Field) -> str | None:
+    """The text that a value is, or the whole number, as one; None for what is neither."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str) and value:
         _check_encodable(value, row, field)
         return value
-    if value is MISSING and field.mapped:
-        raise _absent(row, field, [field], fields)
-    absent = value is MISSING or value is None or value == "" or kind(value) == "NaN"
-    if absent and not field.mapped:
-        return None
-    what = "null or empty" if absent else f"{kind(value)}, not text or a whole number"
-    raise BadRow(
-        f"the id in {_called(row, field)} is {what}. Correct it, or make ids from the text with --columns id={NOT_READ}.",
-        "no id" if absent else "the id is no text",
-    )
+    return None
+
+
+def _no_name(value: object) -> str:
+    if value is MISSING or value is None or value == "" or kind(value) == "NaN":
+        return _ABSENT
+    return f"{kind(value)}, not text or a whole number"
 
 
 def pair_id_of(prompt: str, response: str) -> str:

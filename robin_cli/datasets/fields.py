@@ -8,10 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.rows import Row, is_index, leads_into
-from robin_cli.model.errors import shown
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.records import GROUP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 NOT_READ = "-"
 """What ``--columns id=-`` says: there is such a field in the data, and it is not wanted."""
@@ -82,11 +83,13 @@ class Fields(NamedTuple):
     ratings: tuple[Field, ...]
     chat: Field | None = None
     """A conversation, which stands for the prompt and the response that a row does not have."""
+    group: Field | None = None
+    """Which responses belong together, where --group names it."""
 
     @property
     def all(self) -> tuple[Field, ...]:
         """Every field, the required ones first."""
-        return (self.prompt, self.response, *filter(None, (self.id, self.reference)), *self.ratings)
+        return (self.prompt, self.response, *filter(None, (self.id, self.reference, self.group)), *self.ratings)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -98,18 +101,23 @@ class Fields(NamedTuple):
         """Without which a row, or a table with a header, cannot be used."""
         yield self.prompt
         yield self.response
-        yield from (each for each in (self.id, self.reference) if each and each.mapped)
+        yield from (each for each in (self.id, self.reference, self.group) if each and each.mapped)
 
 
-def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = ()) -> Fields:
+def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: str | None = None) -> Fields:
     """The fields under a mapping of our names to theirs; NOT_READ for theirs means: do not look for it.
 
-    ``ratings``: names of further attributes whose human ratings are taken where the data has them.
+    ``ratings``: names of further attributes whose human ratings are taken where the data has them. ``group``: their name of
+    what says which responses belong together. Raises InputError for a name that is not a rating's.
     """
+    if GROUP_COLUMN in columns or GROUP_COLUMN in ratings:
+        raise InputError(
+            f'human ratings of "{GROUP_COLUMN}": robin keeps the groups of pairs under this name. Give them another.'
+        )
     known = {**{name: (name,) for name in ratings}, **_KNOWN_PATHS, **_KNOWN_RATINGS}
     mapped = {("id" if name == "pair_id" else name): (path,) for name, path in columns.items()}
     fields = {
-        name: Field(name, paths[0], tuple((path, tuple(path.split("."))) for path in paths), name in mapped)
+        name: field_of(name, paths, mapped=name in mapped)
         for name, paths in {**known, **mapped}.items()
         if paths[0] != NOT_READ or name in ("prompt", "response")
     }
@@ -117,7 +125,13 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = ()) -> Fields
     own_id, reference = fields.pop("id", None), fields.pop("reference", None)
     both = prompt.mapped and response.mapped
     chat = None if both else Field("messages", CHATS[0], tuple((name, (name,)) for name in CHATS), mapped=False)
-    return Fields(prompt, response, own_id, reference, tuple(fields.values()), chat)
+    grouping = field_of("group", (group,), mapped=True) if group else None
+    return Fields(prompt, response, own_id, reference, tuple(fields.values()), chat, grouping)
+
+
+def field_of(name: str, paths: Sequence[str], *, mapped: bool = False) -> Field:
+    """What is ours of this name, which may stand at any of these paths."""
+    return Field(name, paths[0], tuple((path, tuple(path.split("."))) for path in paths), mapped)
 
 
 def only_among(fields: Fields, names: Collection[str]) -> Fields:
@@ -137,17 +151,23 @@ def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Field
     missing, found = list(missing), list(islice(names, 1000))
     taken = {path for field in fields.all if field not in missing for path, _ in field.paths}
     free = [name for name in found if name not in taken and _can_be_named(name)]
-    looked_for = " or ".join(f'"{shown(field.path)}"' + _whose(field) for field in missing)
+    looked_for = " or ".join(f'"{shown(field.path)}"' + _whose(field, fields) for field in missing)
     listed = ", ".join(shown(name) or '""' for name in found[:12]) + (", …" if len(found) > 12 else "")
-    flags, unsure = [], ""
+    columns, flags, unsure = [], [], ""
     for field in missing:
-        near = _nearest(field, free)
+        grouping = field is fields.group
+        near = _nearest(field, [name for name in found if _can_be_named(name)] if grouping else free)
         if near is None:
             unsure = ", NAME being the field that holds it"
-        else:
+        elif near in free:
             free.remove(near)
-        flags.append(f"{field.name}={shown(near or 'NAME', 200)}")
-    return f"no field {looked_for}; found {listed or 'none'}. Use --columns {shlex.quote(','.join(flags))}{unsure}."
+        if grouping:
+            flags.append(f"--group {shlex.quote(near or 'NAME')}")
+        else:
+            columns.append(f"{field.name}={shown(near or 'NAME', 200)}")
+    if columns:
+        flags.insert(0, f"--columns {shlex.quote(','.join(columns))}")
+    return f"no field {looked_for}; found {listed or 'none'}. Use {' and '.join(flags)}{unsure}."
 
 
 def _can_be_named(name: str) -> bool:
@@ -166,7 +186,9 @@ def names_in(row: Row, prefix: str = "", depth: int = 4) -> Iterator[str]:
             yield prefix + name
 
 
-def _whose(field: Field) -> str:
+def _whose(field: Field, fields: Fields) -> str:
+    if field is fields.group:
+        return f" (--group {shlex.quote(shown(field.path))})"
     return f" (--columns {shlex.quote(f'{field.name}={shown(field.path)}')})" if field.mapped else ""
 
 

@@ -54,6 +54,7 @@ def load_pairs(
     called: str = "",
     columns: Mapping[str, str] | None = None,
     ratings: Iterable[str] = (),
+    group: str | None = None,
     skip_bad_rows: bool = False,
     limit: int | None = None,
 ) -> Dataset:
@@ -75,13 +76,14 @@ def load_pairs(
     counts.
 
     ``ratings`` names further attributes whose human ratings are taken from fields of their names, where there are any.
+    ``group`` names the field, with dots as above, that says which responses belong together, by text or a whole number.
     ``skip_bad_rows`` leaves out rows that cannot be used and later rows with the id of an earlier one. ``limit`` is the
     number of (good) pairs to read at most, in all; the later files are not read then.
 
     Raises InputError for a file or a row that cannot be used, for a file of which no row can be used, and for a mapped
     field that no row has.
     """
-    gathering = _Gathering(fields_of(columns or {}, ratings), skip_bad_rows=skip_bad_rows, limit=limit)
+    gathering = _Gathering(fields_of(columns or {}, ratings, group), skip_bad_rows=skip_bad_rows, limit=limit)
     with no_collector():
         if isinstance(names, BytesIO):
             gathering.take(in_memory(names, called, gathering.wanted))
@@ -200,13 +202,20 @@ class _Gathering:
 
     def _merge(self, at: int, pair: Pair, row: Row, fields: Fields, *, made: bool) -> None:
         first = self._pairs[at]
-        if (first.prompt, first.response) == (pair.prompt, pair.response) and is_of_one_worker(row, fields):
+        merges = (first.prompt, first.response) == (pair.prompt, pair.response) and is_of_one_worker(row, fields)
+        if merges and first.group == pair.group:
             self._later.setdefault(at, []).append(pair.human)
             self._merged += 1
             return
         source = self._sources[bisect_right(self._starts, at) - 1]
         unit, number = source.table.unit, self._numbers[at]
         before = f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
+        if merges:
+            raise BadRow(
+                f'the same texts are of the group "{shown(first.group)}" by {before}, and of "{shown(pair.group)}" here. '
+                "Correct one of them, or leave the later ones out with --skip-bad-rows.",
+                "the same pair in another group",
+            )
         if made:
             raise BadRow(
                 f"the same prompt and response as {before}. Remove one of them, name a field with ids of their own "

@@ -1,5 +1,5 @@
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -11,14 +11,28 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.datasets.checking import as_number, pair_of
-from robin_cli.datasets.fields import MISSING, Fields, fields_of, found_at, is_in, names_in
+from robin_cli.datasets.fields import (
+    MISSING,
+    Field,
+    Fields,
+    field_of,
+    fields_of,
+    find,
+    found_at,
+    is_in,
+    names_in,
+    no_such_fields,
+)
 from robin_cli.datasets.lines import check_unpacked
 from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.datasets.rows import BadRow, Row, place
 from robin_cli.datasets.sources import Source, expanded, opened
 from robin_cli.files import remote
 from robin_cli.files.local import reading
+from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, shown
+from robin_cli.model.groups import numbered
+from robin_cli.model.records import GROUP_COLUMN
 
 _WANTED = (
     "A pool of people's ratings has prompt, response, and their ratings: a list of whole numbers, or a row a worker."
@@ -26,6 +40,7 @@ _WANTED = (
 
 _LARGEST = 2**31
 _COLUMNS = ("pair_id", "attribute", "rating")
+_GROUPING = ("group", "prompt")
 _Rating = tuple[str | None, str | None, int]
 
 
@@ -38,12 +53,14 @@ class Pool:
         pair_ids: K of them, in the order they first appear.
         ratings: for each pair its ratings, int64, shape (at least 1,).
         human: human ratings of the pairs, shape (K,), nan where there is none; None where the source has no such thing.
+        groups: which group each pair is of, shape (K,), numbered as they first appear; None where the source does not say it.
     """
 
     name: str
     pair_ids: tuple[str, ...]
     ratings: tuple[NDArray[np.int64], ...]
     human: NDArray[np.float64] | None = None
+    groups: IntArray | None = None
 
     @property
     def size(self) -> int:
@@ -56,7 +73,7 @@ class Pool:
         return sum(len(each) == 1 for each in self.ratings)
 
 
-def load_pools(name: str | Path) -> Mapping[str, Pool]:
+def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = True) -> Mapping[str, Pool]:
     """The pools of ``name``, by name, in order.
 
     A run directory; or files in any format that :func:`robin_cli.datasets.pairs.load_pairs` reads, also several by a glob: a
@@ -64,29 +81,43 @@ def load_pools(name: str | Path) -> Mapping[str, Pool]:
     pair, as HelpSteer2's disagreements or Summarize From Feedback's axis files, where each attribute is a pool. Rows without a
     rating are left out.
 
+    Args:
+        group: the column, or field, whose value says which pairs are of one group. Without it that is the column ``group`` or
+            ``prompt`` of a long table, where each pair has one value there, the prompt of a data set, or what is before the
+            last stroke, where every pair's id holds one. A run's pairs have the run's groups.
+        grouped: whether groups are looked for at all: the prompts of a run may be gigabytes.
+
     Raises:
-        InputError: no such file, an unknown format, a missing column, ratings that are not whole numbers, or none at all; or
-            a data set in which no pair has two ratings.
+        InputError: no such file, no such group, or a pair in several; an unknown format, a missing column, ratings that are
+            not whole numbers, or none at all; or a data set in which no pair has two ratings.
     """
     names = expanded([name])
     path = Path(names[0])
     if len(names) == 1 and not remote.scheme_of(names[0]) and path.is_dir():
+        if group:
+            raise InputError(
+                f"--group {group}: {path} is a run, whose pairs have the groups it was made with; leave it out"
+            )
         try:
-            return {pool: _with_human(each, path) for pool, each in _pools(_judgments(path), path).items()}
+            found = {pool: _with_human(each, path) for pool, each in _pools(_judgments(path), path).items()}
+            return _with_groups(found, _groups_of_run(path)) if grouped else found
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path}: cannot be read ({error})") from None
-    fields = fields_of({})
+    fields = fields_of({}, group=group)
     ratings: list[_Rating] = []
     of_people = False
+    groups = _Groups(asked=group is not None)
     for each in names:
-        with opened(each, fields.paths | {*_COLUMNS}) as source:
+        with opened(each, fields.paths | {*_COLUMNS, *_GROUPING}) as source:
             first = next(source.table.rows, None)
             columns = source.table.names or (_names_of(first[1]) if first else [])
             rows = chain([first] if first else [], source.table.rows)
             if _is_long(columns, fields, source.name):
-                ratings += _in_table(source, rows, None if "attribute" in columns else path.stem)
+                by = _grouping(columns, fields, source.name) if grouped else None
+                groups.of = groups.of if by else None
+                ratings += _in_table(source, rows, None if "attribute" in columns else path.stem, by, groups)
             else:
-                ratings += _of_people(source, rows, fields)
+                ratings += _of_people(source, rows, fields, groups)
                 of_people = True
     pools = _pools(pa.table([pa.array(each) for each in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS), path)
     if of_people and all(pool.constant == len(pool.pair_ids) for pool in pools.values()):
@@ -96,7 +127,7 @@ def load_pools(name: str | Path) -> Mapping[str, Pool]:
         )
     if not pools:
         raise InputError(f"{path}: holds no ratings")
-    return pools
+    return _with_groups(pools, groups.of) if grouped else pools
 
 
 def panel_pool(judge: str, attribute: str) -> str:
@@ -167,6 +198,29 @@ def _with_human(pool: Pool, run: Path) -> Pool:
     return replace(pool, human=np.array([np.nan if value is None else value for value in human], dtype=np.float64))
 
 
+def _groups_of_run(run: Path) -> dict[str, Hashable] | None:
+    path = run / "pairs.parquet"
+    for by in (GROUP_COLUMN, "prompt"):
+        with reading(path) as file:
+            pairs = read_table(file, str(path), ("pair_id", by))
+        if {"pair_id", by} <= set(pairs.column_names):
+            codes = pairs[by].combine_chunks().dictionary_encode().indices
+            return dict(zip(pairs["pair_id"].to_pylist(), codes.to_pylist(), strict=True))
+    return None
+
+
+def _with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable] | None) -> dict[str, Pool]:
+    """The pools with their pairs' groups, by id; by what is before the last stroke of each id, where there are none."""
+    found = {}
+    for name, pool in pools.items():
+        if of is not None:
+            names = [of.get(pair_id) for pair_id in pool.pair_ids]
+        else:
+            names = [pair_id.rpartition("/")[0] or None for pair_id in pool.pair_ids]
+        found[name] = pool if None in names else replace(pool, groups=numbered(names)[0])
+    return found
+
+
 def _names_of(row: Row | BadRow) -> list[str]:
     return [] if isinstance(row, BadRow) else [*row, *names_in(row)]
 
@@ -180,8 +234,48 @@ def _is_long(columns: Sequence[str], fields: Fields, source: str) -> bool:
     return not missing
 
 
-def _in_table(source: Source, rows: Iterable[tuple[int, Row | BadRow]], name: str | None) -> Iterator[_Rating]:
-    """The ratings of a long table; ``name`` stands for the attribute where the table has none."""
+class _Groups:
+    """Which group each pair is of, as rows say it one after the other.
+
+    Attributes:
+        of: by id; None where there is no telling: a pair of several groups, or of none. An error where they were ``asked`` for.
+    """
+
+    def __init__(self, *, asked: bool) -> None:
+        self._asked = asked
+        self.of: dict[str, Hashable] | None = {}
+
+    def add(self, pair_id: str | None, value: object, here: str) -> None:
+        """A row's group."""
+        if self.of is None or pair_id is None:
+            return
+        name = None if value is MISSING or value != value or value == "" else _text(value)
+        before = self.of.setdefault(pair_id, name)
+        if name is not None and before == name:
+            return
+        if self._asked and name is None:
+            raise InputError(
+                f'{here}: "{shown(pair_id)}" has no group there. Say which one it is of, or leave --group out'
+            )
+        if self._asked:
+            raise InputError(
+                f'{here}: "{shown(pair_id)}" is of the group "{shown(name)}" here, and of "{shown(before)}" before; name '
+                "another column with --group"
+            )
+        self.of = None
+
+
+def _grouping(columns: Sequence[str], fields: Fields, source: str) -> Field | None:
+    """Where a long table of these columns says the groups of its pairs. InputError where it is not what the user named."""
+    if fields.group is not None and not fields.group.is_among(columns):
+        raise InputError(f"{source}: {no_such_fields([fields.group], columns, fields)}")
+    return fields.group or next((field_of(name, (name,)) for name in _GROUPING if name in columns), None)
+
+
+def _in_table(
+    source: Source, rows: Iterable[tuple[int, Row | BadRow]], name: str | None, by: Field | None, groups: _Groups
+) -> Iterator[_Rating]:
+    """The ratings of a long table; ``name`` stands for the attribute where the table has none, ``by`` is where groups are."""
     for number, row in rows:
         here = place(source.name, source.table.unit, number)
         if isinstance(row, BadRow):
@@ -190,14 +284,19 @@ def _in_table(source: Source, rows: Iterable[tuple[int, Row | BadRow]], name: st
         if rating is not None:
             # Where some rows have an attribute, all need one.
             attribute = row.get("attribute", name) if ("attribute" in row) == (name is None) else None
-            yield _text(row.get("pair_id")), _text(attribute), rating
+            pair_id = _text(row.get("pair_id"))
+            if by is not None:
+                groups.add(pair_id, find(row, by), here)
+            yield pair_id, _text(attribute), rating
 
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _of_people(source: Source, rows: Iterable[tuple[int, Row | BadRow]], fields: Fields) -> Iterator[_Rating]:
+def _of_people(
+    source: Source, rows: Iterable[tuple[int, Row | BadRow]], fields: Fields, groups: _Groups
+) -> Iterator[_Rating]:
     """The ratings of a data set: a list is those of that many people, a number that of one; rows with the same id add theirs.
 
     Raises InputError for a row that cannot be used, and for ratings that are not whole numbers.
@@ -214,6 +313,7 @@ def _of_people(source: Source, rows: Iterable[tuple[int, Row | BadRow]], fields:
             pair, _ = pair_of(row, fields)
         except BadRow as bad:
             _raise_bad(here, bad)
+        groups.add(pair.pair_id, pair.group or pair.prompt, here)
         if texts.setdefault(pair.pair_id, (pair.prompt, pair.response)) != (pair.prompt, pair.response):
             raise InputError(
                 f'{here}: the id "{shown(pair.pair_id)}" is that of another text, too. Give each text an id of its own'

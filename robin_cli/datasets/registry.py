@@ -49,7 +49,8 @@ class Plugin(plugins.Plugin):
 def _plain_row(row: object) -> Row | BadRow:
     if isinstance(row, Pair):
         own: Row = {"pair_id": row.pair_id, "prompt": row.prompt, "response": row.response, **row.human}
-        return own if row.reference is None else {**own, "reference": row.reference}
+        more = {"reference": row.reference, "group": row.group}
+        return {**own, **{name: value for name, value in more.items() if value is not None}}
     if isinstance(row, dict):
         return row
     return BadRow(f"the row is {kind(row)}, not a dict or a Pair", "not an object")

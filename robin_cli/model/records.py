@@ -51,13 +51,17 @@ RETIRE_AFTER = 5
 MODEL_PREFIX = "replay:"
 """A judge that replays recorded ratings is called this and the name of its pool: whatever names the judge says what it is."""
 
+GROUP_COLUMN = "pair_group"
+"""The column of pairs.parquet that says which group each pair is of, where the data said it; no human rating is called so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A prompt and the response to be judged.
 
     ``human`` holds the human ratings that came with the data, by attribute; an attribute without one is not in it.
-    ``reference``: a model answer for the judge to compare with, where the data has one.
+    ``reference``: a model answer for the judge to compare with, where the data has one. ``group``: which responses belong
+    together, where a column of the data says it; of the pairs of one data set all have one, or none has.
     """
 
     pair_id: str
@@ -65,6 +69,7 @@ class Pair:
     response: str
     human: Mapping[str, float] = field(default_factory=dict)
     reference: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

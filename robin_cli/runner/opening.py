@@ -134,6 +134,7 @@ def pairs_of(
     dataset = (read or partial(load_pairs, settings.data))(
         columns=settings.columns or None,
         ratings=prompts.human_ratings,
+        group=settings.group,
         skip_bad_rows=settings.skip_bad_rows,
         limit=settings.limit,
     )

@@ -99,7 +99,7 @@ def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
 
     One pool alone serves for any.
     """
-    pools = load_pools(source)
+    pools = load_pools(source, grouped=False)
     found = []
     for arm in space.arms_of_pair(0):
         attribute, scale = space.attribute_of(arm), space.scale_of(arm)

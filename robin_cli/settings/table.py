@@ -175,6 +175,9 @@ class Settings:
     objective: Literal["worst-case", "mean-error"] = _spend(
         "What is made small: worst-case (the largest error) or mean-error (that of the average).",
         "worst-case", always=True, note="Mean-error is for those who report averages.")
+    group: str | None = _spend("Column of the data whose value says which pairs are of one group.",
+        metavar="COLUMN", default_said="the pairs of one prompt", example='"question_id"',
+        check=(bool, "the name of a column"))
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")
     max_cost: float | None = _spend("Stop before more US dollars are spent, over all sessions of the run.",

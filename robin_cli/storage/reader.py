@@ -20,7 +20,8 @@ from robin_cli.datasets.parquet_tables import check_table, table_batches
 from robin_cli.files.local import reading
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, StorageError
-from robin_cli.model.records import Pair, Status
+from robin_cli.model.groups import name_of
+from robin_cli.model.records import GROUP_COLUMN, Pair, Status
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import Fold, arms_of
 from robin_cli.storage.journal import JournalContent, read_journal
@@ -57,9 +58,9 @@ class StoredPairs(Sequence[Pair]):
             return [self[each] for each in range(*at.indices(len(self)))]
         row = {name: self.table[name][at].as_py() for name in self.table.column_names}
         pair_id, prompt, response = (row.pop(name) for name in _TEXTS)
-        reference = row.pop(REFERENCE, None)
+        reference, group = row.pop(REFERENCE, None), row.pop(GROUP_COLUMN, None)
         human = {name: value for name, value in row.items() if value is not None}
-        return Pair(pair_id, prompt, response, human, reference)
+        return Pair(pair_id, prompt, response, human, reference, group)
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,16 @@ class RunData:
     @cached_property
     def prompts(self) -> IntArray:
         """Which prompt each pair has, shape (pairs,): pairs of one number have the same one, to the letter."""
-        texts = _read_pairs(self.path / PAIRS, lambda name: name == "prompt")["prompt"].combine_chunks()
-        return np.asarray(texts.dictionary_encode().indices, dtype=np.int64)
+        return _numbered(_read_pairs(self.path / PAIRS, lambda name: name == "prompt")["prompt"])[0]
+
+    @cached_property
+    def groups(self) -> tuple[IntArray, list[str]]:
+        """Which group each pair is of, and the groups' names, as :func:`robin_cli.model.groups.groups_of` has them."""
+        named = _read_pairs(self.path / PAIRS, lambda name: name == GROUP_COLUMN)
+        if GROUP_COLUMN in named.column_names:
+            return _numbered(named[GROUP_COLUMN])
+        numbers, prompts = _numbered(_read_pairs(self.path / PAIRS, lambda name: name == "prompt")["prompt"])
+        return numbers, list(map(name_of, prompts))
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
@@ -133,7 +142,7 @@ def read_run(path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names)) -> Run
     """
     manifest = read_manifest(path)
     judgments = pa.concat_tables([_EMPTY.select(columns), *read_judgments(path, columns)])
-    table = _read_pairs(path / PAIRS, lambda name: name not in {"prompt", "response", REFERENCE})
+    table = _read_pairs(path / PAIRS, lambda name: name not in {"prompt", "response", REFERENCE, GROUP_COLUMN})
     human = {name: table[name].fill_null(np.nan).to_numpy() for name in table.column_names if name != "pair_id"}
     return RunData(path, manifest, judgments, table["pair_id"].to_pylist(), human)
 
@@ -282,13 +291,19 @@ def _read_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
     return table
 
 
+def _numbered(texts: pa.ChunkedArray) -> tuple[IntArray, list[str]]:
+    """The place of each text among the different ones, as they first appear, and these."""
+    encoded = texts.combine_chunks().dictionary_encode()
+    return np.asarray(encoded.indices, dtype=np.int64), encoded.dictionary.to_pylist()
+
+
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Pairs with columns of the types that they are written with. ValueError where they are of others."""
     wanted = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        is_text = name in _TEXTS or name == REFERENCE
+        is_text = name in {*_TEXTS, REFERENCE, GROUP_COLUMN}
         fits = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        if is_text != fits or (name in _TEXTS and column.null_count):
+        if is_text != fits or (is_text and name != REFERENCE and column.null_count):
             raise ValueError(f'the column "{name}" is not what belongs there')
         wanted.append(pa.field(name, pa.large_string() if is_text else pa.float64()))
     typed = batch.cast(pa.schema(wanted))

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, RunError, StorageError
-from robin_cli.model.records import Judgment, Pair
+from robin_cli.model.records import GROUP_COLUMN, Judgment, Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
@@ -355,14 +356,17 @@ def _rescued_to(place: Path | None, error: StorageError) -> StorageError:
 def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
     """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be a million."""
     attributes = sorted({attribute for pair in pairs for attribute in pair.human})
-    texts = [pa.field(name, pa.large_string()) for name in ("pair_id", "prompt", "response")]
+    texts = {name: attrgetter(name) for name in ("pair_id", "prompt", "response")}
     if any(pair.reference is not None for pair in pairs):
-        texts.append(pa.field(REFERENCE, pa.large_string()))
-    schema = pa.schema([*texts, *(pa.field(name, pa.float64()) for name in attributes)])
+        texts[REFERENCE] = attrgetter("reference")
+    if any(pair.group is not None for pair in pairs):
+        texts[GROUP_COLUMN] = attrgetter("group")
+    fields = [pa.field(name, pa.large_string()) for name in texts]
+    schema = pa.schema([*fields, *(pa.field(name, pa.float64()) for name in attributes)])
     with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
         for start in range(0, len(pairs), PAIRS_AT_A_TIME):
             batch = pairs[start : start + PAIRS_AT_A_TIME]
-            columns: list[list[Any]] = [[getattr(pair, field.name) for pair in batch] for field in texts]
+            columns: list[list[Any]] = [list(map(text, batch)) for text in texts.values()]
             columns += [[pair.human.get(name) for pair in batch] for name in attributes]
             writer.write_table(pa.table(columns, schema=schema))
 

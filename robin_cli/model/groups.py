@@ -1,0 +1,60 @@
+"""Groups of pairs: the responses of which one is best."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from robin_cli.model.arms import IntArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Pair
+
+_Name = TypeVar("_Name", bound=Hashable)
+
+
+def groups_of(pairs: Sequence[Pair]) -> tuple[IntArray, list[str]]:
+    """Which group each pair is of, shape (pairs,), numbered as they first appear, and the groups' names.
+
+    Pairs that name no group are grouped by their prompts; :func:`name_of` says what such a group is called.
+    """
+    if pairs and pairs[0].group is None:  # all name one, or none does
+        numbers, prompts = numbered(pair.prompt for pair in pairs)
+        return numbers, [name_of(prompt) for prompt in prompts]
+    return numbered(pair.group or "" for pair in pairs)
+
+
+def numbered(names: Iterable[_Name]) -> tuple[IntArray, list[_Name]]:
+    """The place of each name among the different ones, as they first appear, and these."""
+    places: dict[_Name, int] = {}
+    numbers = [places.setdefault(name, len(places)) for name in names]
+    return np.array(numbers, dtype=np.int64), list(places)
+
+
+def name_of(prompt: str) -> str:
+    """What the group of a prompt is called on every machine: the first 16 hex digits of its SHA-256."""
+    return hashlib.sha256(prompt.encode("utf-8")).hexdigest()[:16]
+
+
+def check_groups(groups: IntArray, column: str | None) -> str:
+    """What a user should know of groups of which the best response is looked for; "" for nothing.
+
+    Args:
+        groups: the group of each pair, numbered from 0.
+        column: of the data that named them; None for groups by prompt.
+
+    Raises:
+        InputError: no group has two responses.
+    """
+    sizes = np.bincount(groups)
+    alone = int((sizes == 1).sum())
+    if alone < len(sizes):
+        return f"{alone:,} of {len(sizes):,} groups have one response only and nothing to choose" if alone else ""
+    of = "prompts" if column is None else f"groups by {column}"
+    step = "name the column" if column is None else "name another column"
+    raise InputError(
+        f"--decide best: {alone:,} of {len(sizes):,} {of} have one response only, so there is nothing to choose; {step} that "
+        "says which responses belong together with --group"
+    )

@@ -1,0 +1,281 @@
+"""Groups of pairs: which responses belong together, by a column of the data or by their prompts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import robin_cli
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.datasets.pools import load_pools
+from robin_cli.model.errors import InputError, RobinError
+from robin_cli.model.groups import check_groups, groups_of
+from robin_cli.model.records import Pair
+from robin_cli.storage.reader import read_run
+from tests.conftest import judging, robin
+from tests.datasets.writing import WRITERS, as_lines, written
+
+ROWS = [
+    {"id": "a", "prompt": "p", "response": "r", "set": "x"},
+    {"id": "b", "prompt": "q", "response": "r", "set": "y"},
+    {"id": "c", "prompt": "p", "response": "s", "set": "y"},
+    {"id": "d", "prompt": "p", "response": "r", "set": "x"},
+]
+
+
+def groups(pairs: list[Pair]) -> list[str | None]:
+    return [pair.group for pair in pairs]
+
+
+def sha(prompt: str) -> str:
+    return hashlib.sha256(prompt.encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".tsv", ".parquet", ".csv.gz"])
+def test_reads_groups_from_any_format(tmp_path: Path, suffix: str) -> None:
+    file = written(tmp_path, f"p{suffix}", WRITERS[suffix](ROWS))
+    assert groups(load_pairs(file, group="set").pairs) == ["x", "y", "y", "x"]
+    assert groups(load_pairs(file).pairs) == [None] * 4
+    numbered = [{**row, "set": number} for number, row in enumerate(ROWS)]
+    assert groups(load_pairs(written(tmp_path, f"n{suffix}", WRITERS[suffix](numbered)), group="set").pairs) == list(
+        "0123"
+    )
+
+
+def test_reads_groups_inside_objects_and_of_conversations(tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "p"}, {"role": "assistant", "content": "r"}]
+    rows = [{"messages": chat, "meta": {"set": 7}}, {"prompt": "p", "response": "s", "meta": {"set": "7"}, "other": 1}]
+    assert groups(load_pairs(written(tmp_path, "p.jsonl", as_lines(rows)), group="meta.set").pairs) == ["7", "7"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, r'p.jsonl:2: the group in field "set" is null or empty\. Say which responses it belongs to, or leave'),
+        ("", "is null or empty"),
+        (1.5, "is a number with a fraction, not text or a whole number|not text or a whole number"),
+        ([1], "is a list, not text or a whole number"),
+        (
+            "missing",
+            r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.',
+        ),
+    ],
+)
+def test_says_where_a_group_is_none(tmp_path: Path, value: object, said: str) -> None:
+    bad = {**ROWS[1], "set": value} if value != "missing" else {**ROWS[1], "sets": 1}
+    if value == "missing":
+        del bad["set"]
+    file = written(tmp_path, "p.jsonl", as_lines([ROWS[0], bad, *ROWS[2:]]))
+    with pytest.raises(InputError, match=said):
+        load_pairs(file, group="set")
+    left = load_pairs(file, group="set", skip_bad_rows=True)
+    assert groups(left.pairs) == ["x", "y", "x"]
+    assert left.skipped == 1
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_names_the_column_that_may_be_meant(tmp_path: Path, suffix: str) -> None:
+    file = written(tmp_path, f"p{suffix}", WRITERS[suffix](ROWS))
+    with pytest.raises(InputError, match=r'no field "sett" \(--group sett\); found .*\. Use --group set\.'):
+        load_pairs(file, group="sett")
+    with pytest.raises(InputError, match=r"Use --columns response=response and --group set\."):
+        load_pairs(file, group="sett", columns={"response": "respnse"})
+    with pytest.raises(InputError, match=r"Use --group NAME, NAME being the field that holds it"):
+        load_pairs(file, group="zzzz")
+
+
+def test_takes_a_column_that_means_something_else_too(tmp_path: Path) -> None:
+    rows = [{**row, "helpfulness": 3, "group": 2} for row in ROWS]
+    file = written(tmp_path, "p.jsonl", as_lines(rows))
+    assert groups(load_pairs(file, group="prompt").pairs) == ["p", "q", "p", "p"]
+    by_rating = load_pairs(file, group="helpfulness", columns={"group": "group"}).pairs
+    assert groups(by_rating) == ["3"] * 4
+    assert by_rating[0].human == {"helpfulness": 3.0, "group": 2.0}
+    with pytest.raises(InputError, match='"pair_group": robin keeps the groups'):
+        load_pairs(file, columns={"pair_group": "group"})
+
+
+def test_merges_workers_of_one_group_and_refuses_two(tmp_path: Path) -> None:
+    def row(worker: int, group: str) -> dict[str, Any]:
+        return {
+            "info": {"post": "p", "id": group},
+            "summary": {"text": "s", "axes": {"overall": worker}},
+            "worker": worker,
+        }
+
+    file = written(tmp_path, "p.jsonl", as_lines([row(1, "g"), row(3, "g")]))
+    merged = load_pairs(file, group="info.id")
+    assert [(pair.group, pair.human) for pair in merged.pairs] == [("g", {"overall": 2.0})]
+    file = written(tmp_path, "q.jsonl", as_lines([row(1, "g"), row(3, "h")]))
+    with pytest.raises(InputError, match=r'q\.jsonl:2: the same texts are of the group "g" by line 1, and of "h" here'):
+        load_pairs(file, group="info.id")
+    assert load_pairs(file, group="info.id", skip_bad_rows=True).left_out == {"the same pair in another group": 1}
+
+
+def test_reads_groups_of_several_files_up_to_a_limit(tmp_path: Path) -> None:
+    files = [written(tmp_path, f"{k}.jsonl", as_lines(ROWS[2 * k : 2 * k + 2])) for k in range(2)]
+    assert groups(load_pairs(files, group="set", limit=3).pairs) == ["x", "y", "y"]
+    other = written(tmp_path, "o.csv", b"id,prompt,response\ne,p,r\n")
+    with pytest.raises(InputError, match=r'o.csv: no field "set" \(--group set\)'):
+        load_pairs([*files, other], group="set")
+
+
+def test_numbers_groups_as_they_first_appear() -> None:
+    by_prompt = [Pair(row["id"], row["prompt"], row["response"]) for row in ROWS]
+    numbers, names = groups_of(by_prompt)
+    assert (numbers.tolist(), names) == ([0, 1, 0, 0], [sha("p"), sha("q")])
+    numbers, names = groups_of([Pair(row["id"], row["prompt"], row["response"], group=row["set"]) for row in ROWS])
+    assert (numbers.tolist(), names) == ([0, 1, 1, 0], ["x", "y"])
+    assert groups_of([])[0].tolist() == []
+
+
+def test_says_what_of_the_groups_is_nothing_to_choose_from() -> None:
+    assert check_groups(np.array([0, 0, 1, 1, 1]), None) == ""
+    said = "1 of 3 groups have one response only and nothing to choose"
+    assert check_groups(np.array([0, 0, 1, 2, 1]), "set") == said
+    with pytest.raises(
+        InputError, match=r"--decide best: 60 of 60 prompts have one response only, .*; name the column .* with --group"
+    ):
+        check_groups(np.arange(60), None)
+    with pytest.raises(InputError, match=r"3 of 3 groups by set have one response only, .*; name another column"):
+        check_groups(np.arange(3), "set")
+
+
+@pytest.mark.parametrize("group", [None, "set"])
+def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
+    file = written(tmp_path, "p.jsonl", as_lines(ROWS))
+    run = robin_cli.judge(
+        file,
+        attribute="helpfulness",
+        judge=lambda _: "Rating: 3",
+        budget=8,
+        group=group,
+        run=tmp_path / "r",
+        quiet=True,
+    )
+    data = read_run(run.path)
+    numbers, names = data.groups
+    expected = groups_of(load_pairs(file, group=group).pairs)
+    assert (numbers.tolist(), names) == (expected[0].tolist(), expected[1])
+    assert list(data.pairs) == load_pairs(file, group=group).pairs
+    assert data.human == {}
+    assert ("group" in data.manifest.settings) == (group is not None)
+    assert ("pair_group" in pd.read_parquet(run.path / "pairs.parquet")) == (group is not None)
+    pool = load_pools(run.path)["helpfulness"]
+    assert pool.groups is not None
+    assert pool.groups.tolist() == numbers.tolist()
+    assert load_pools(run.path, grouped=False)["helpfulness"].groups is None
+    with pytest.raises(InputError, match=r"--group set: .* is a run, whose pairs have the groups it was made with"):
+        load_pools(run.path, "set")
+
+
+def test_goes_on_with_the_groups_a_run_was_made_with(tmp_path: Path, replay_url: str) -> None:
+    written(tmp_path, "p.jsonl", as_lines(ROWS))
+    asked = judging(replay_url, "p.jsonl", 4, "--run", "r", "--group", "set", "-q")
+    assert robin(*asked, cwd=tmp_path).returncode == 0
+    assert robin("resume", "r", "--budget", "8", "-q", cwd=tmp_path).returncode == 0
+    other = robin(*asked, "--group", "id", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "group: the run has set, now id" in other.stderr
+    assert read_run(tmp_path / "r").groups[1] == ["x", "y"]
+    empty = robin(*asked, "--group", "", cwd=tmp_path)
+    assert "--group" in empty.stderr
+    assert "the name of a column" in empty.stderr
+
+
+def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:
+    frame = pd.DataFrame(ROWS)
+    asked: dict[str, Any] = {"attribute": "helpfulness", "judge": lambda _: "Rating: 3", "budget": 8, "quiet": True}
+    pairs = robin_cli.load_pairs(frame, group="set")
+    assert groups(pairs) == ["x", "y", "y", "x"]
+    for name, run in {
+        "pairs": robin_cli.judge(pairs, run=tmp_path / "pairs", **asked),
+        "frame": robin_cli.judge(frame, group="set", run=tmp_path / "frame", **asked),
+    }.items():
+        assert read_run(run.path).groups[1] == ["x", "y"], name
+    with pytest.raises(RobinError, match="group: pairs have their own"):
+        robin_cli.judge(pairs, group="set", run=tmp_path / "no", **asked)
+    with pytest.raises(RobinError, match='1 of 4 pairs have no group, the first "z"; give each one, or none'):
+        robin_cli.judge([*pairs[:3], Pair("z", "p", "r")], run=tmp_path / "no", **asked)
+
+
+LONG = [("b", 1, "v"), ("a", 2, "w"), ("c", 3, "v"), ("b", 4, "v")]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("column", ["group", "prompt", "set"])
+def test_finds_the_groups_of_a_long_table(tmp_path: Path, suffix: str, column: str) -> None:
+    rows = [{"pair_id": pair, "rating": rating, column: group} for pair, rating, group in LONG]
+    file = written(tmp_path, f"p.{suffix}", WRITERS[f".{suffix}"](rows))
+    found = load_pools(file)["p"].groups
+    if column == "set":
+        assert found is None
+        found = load_pools(file, "set")["p"].groups
+    assert found is not None
+    assert found.tolist() == [0, 1, 0]
+
+
+def test_numbers_the_groups_of_each_set_of_ratings_for_itself(tmp_path: Path) -> None:
+    of_set = [("x1", "s"), ("y1", "t"), ("y2", "t"), ("x1", "t"), ("x2", "t")]
+    rows = [{"pair_id": pair, "rating": 1, "group": pair[0], "attribute": name} for pair, name in of_set]
+    pools = load_pools(written(tmp_path, "p.jsonl", as_lines(rows)))
+    assert [np.asarray(pools[name].groups).tolist() for name in "st"] == [[0], [0, 0, 1, 1]]
+
+
+def test_finds_groups_in_ids_with_strokes_only_where_all_have_one(tmp_path: Path) -> None:
+    def found(*ids: str, **more: list[object]) -> list[int] | None:
+        frame = pd.DataFrame({"pair_id": ids, "rating": 1, **more})
+        frame.to_parquet(tmp_path / "p.parquet")
+        groups = load_pools(tmp_path / "p.parquet")["p"].groups
+        return None if groups is None else groups.tolist()
+
+    assert found("s/1/a", "s/2/a", "s/1/b", "t/1/a") == [0, 1, 0, 2]
+    assert found("s/1/a", "s2") is None
+    # A column that says two things of one pair, or nothing, says no groups.
+    assert found("s/a", "s/a", "t/b", group=["1", "2", "2"]) == [0, 1]
+    assert found("s/a", "t/b", prompt=["x", None]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("a", "x"), ("a", "y")], 'p.jsonl:2: "a" is of the group "y" here, and of "x" before; name another column'),
+        ([("a", "x"), ("b", None)], 'p.jsonl:2: "b" has no group there'),
+    ],
+)
+def test_refuses_named_groups_that_are_none(tmp_path: Path, rows: list[tuple[str, str | None]], said: str) -> None:
+    lines = [{"pair_id": pair, "rating": 1, "sets": group} for pair, group in rows]
+    file = written(tmp_path, "p.jsonl", as_lines(lines))
+    with pytest.raises(InputError, match=said):
+        load_pools(file, "sets")
+    with pytest.raises(InputError, match=r'p.jsonl: no field "set" \(--group set\); found .* Use --group sets'):
+        load_pools(file, "set")
+
+
+def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": prompt, "response": response, "set": group, "helpfulness": [1, 2]}
+        for prompt, response, group in [("p", "a", 1), ("q", "b", 1), ("p", "c", 2)]
+    ]
+    file = written(tmp_path, "p.jsonl", as_lines(rows))
+    for group, expected in ((None, [0, 1, 0]), ("set", [0, 0, 1])):
+        found = load_pools(file, group)["helpfulness"].groups
+        assert found is not None
+        assert found.tolist() == expected
+
+
+def test_keeps_runs_of_pairs_without_groups_the_same_data(tmp_path: Path) -> None:
+    """What tells a run's pairs from others is what it was before pairs had groups."""
+    pairs = [Pair("a", "p", "r", {"helpfulness": 2.0})]
+    run = robin_cli.judge(
+        pairs, attribute="helpfulness", judge=lambda _: "Rating: 3", budget=1, run=tmp_path / "r", quiet=True
+    )
+    before = {"human": {"helpfulness": 2.0}, "pair_id": "a", "prompt": "p", "reference": None, "response": "r"}
+    text = json.dumps(before, separators=(",", ":")) + "\n"
+    assert read_run(run.path).manifest.data["sha256"] == hashlib.sha256(text.encode()).hexdigest()
