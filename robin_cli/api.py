@@ -40,7 +40,7 @@ from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import agreement_of, calibration_of, scores_table
 from robin_cli.views.messages import Messages, messages_for
-from robin_cli.views.progress import conclusion, shown
+from robin_cli.views.progress import aim_line, conclusion, shown
 from robin_cli.views.status import status_of
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Run:
             judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
                 object needs one of its own, its attribute ``name``.
             settings: how the judge is reached, where that is to differ: ``base_url``, ``api_key_env``, ``concurrency``,
-                ``max_cost``, ``no_fuse``, ``price_in``, ``price_out``, ``rpm``, ``tpm``, ``timeout``, ``max_retries``,
+                ``target_error``, ``guaranteed``, ``max_cost``, ``no_fuse``, ``price_in``, ``price_out``, ``rpm``, ``tpm``, ``timeout``, ``max_retries``,
                 ``max_reply``, ``samples_per_request``, ``quiet``.
 
         Raises:
@@ -310,7 +310,7 @@ class _Stopper:
             with self._lock:
                 self._loop = None
 
-    def wait_for(self, future: Future[Outcome | None], messages: Messages) -> tuple[Outcome | None, bool]:
+    def wait_for(self, future: Future[Outcome], messages: Messages) -> tuple[Outcome, bool]:
         """What the work came to, and whether it was interrupted."""
         interrupted = False
         while True:
@@ -366,11 +366,13 @@ def _spend(store: RunStore, settings: Settings, messages: Messages, function: Fu
     working = work(store, settings, notify=messages.note, around=around, function=function)
     with ThreadPoolExecutor(1, thread_name_prefix="robin") as pool:
         outcome, interrupted = stopper.wait_for(pool.submit(asyncio.run, working), messages)
-    if outcome is not None:
+    if outcome.worked:
         for line in conclusion(outcome):
             messages.note(line)
     if interrupted:
         messages.note(f"everything received is kept; to go on: open_run({str(store.path)!r}).resume()")
         raise KeyboardInterrupt
-    if outcome is not None:
+    if outcome.worked:
         check_rated(outcome, store.path)
+    if aimed := aim_line(outcome, store.path, in_python=True):
+        messages.note(aimed)

@@ -112,14 +112,34 @@ def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alp
     below, above = 0.0, high - low
     for _ in range(_BISECTIONS):
         middle = 0.5 * (below + above)
-        exceeding = np.zeros(len(distinct), dtype=np.bool_)
-        for side in (distinct, distinct[:, ::-1]):
-            exceeding |= _stands(side, levels, side @ levels / side.sum(axis=1) - middle, alpha / len(counts))
+        exceeding = _reaches_beyond(distinct, levels, middle, alpha / len(counts))
         if exceeding.any():
             below, distinct = middle, distinct[exceeding]
         else:
             above = middle
     return above
+
+
+def reaches_beyond(counts: FloatArray, low: float, high: float, distance: float, *, alpha: float) -> NDArray[np.bool_]:
+    """Which of K arms may have a mean further than ``distance`` from that of their ratings, shape (K,).
+
+    Args:
+        counts, low, high: as for :func:`largest_reach`.
+        alpha: of each arm for itself.
+    """
+    rated = np.asarray(counts.any(axis=1))
+    exceeding = ~rated
+    levels = np.linspace(0.0, high - low, counts.shape[1])
+    exceeding[rated] = _reaches_beyond(counts[rated], levels, distance, alpha)
+    return exceeding
+
+
+def _reaches_beyond(counts: FloatArray, levels: FloatArray, distance: float, alpha: float) -> NDArray[np.bool_]:
+    """Which intervals of arms with ratings have an end further than ``distance`` from the mean rating; shape (K,)."""
+    exceeding = np.zeros(len(counts), dtype=np.bool_)
+    for side in (counts, counts[:, ::-1]):
+        exceeding |= _stands(side, levels, side @ levels / side.sum(axis=1) - distance, alpha)
+    return exceeding
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
 
 _BISECTIONS = 24
+_MOST_TELLING = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,6 @@ def likely_worst_error(
     """
     if not is_kept.any() or not n[is_kept].all():
         return math.nan
-    from scipy.special import stdtr
-
     found = moderated(space, n, totals, totals_sq)
     error = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept]
     # Integer ratings leave few different arms: one number says n and the error.
@@ -107,10 +106,34 @@ def likely_worst_error(
     below, above = 0.0, float(((high - low) / space.units).max())
     for _ in range(_BISECTIONS):
         middle = 0.5 * (below + above)
-        # ln P(no error is larger): Σ ln (1 − 2 T(−x))
-        inside = (count * np.log1p(-2.0 * stdtr(freedom, -middle / error))).sum()
+        inside = (count * _log_chance_within(freedom, error, middle)).sum()
         below, above = (middle, above) if inside < math.log(0.5) else (below, middle)
     return above
+
+
+def is_likely_beyond(
+    space: ArmSpace, is_kept: NDArray[np.bool_], n: IntArray, totals: FloatArray, totals_sq: FloatArray, error: float
+) -> bool:
+    """Whether :func:`likely_worst_error` is above ``error``, or not known; told in a small part of its time.
+
+    Where this is not so, it is at most ``error`` but for the last step of its search.
+    """
+    if not is_kept.any() or not n[is_kept].all():
+        return True
+    found = moderated(space, n, totals, totals_sq)
+    each, freedom = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept], found.freedom[is_kept]
+    if len(each) > _MOST_TELLING:  # no chance is above 1: a part of them may be too small already
+        most = np.argpartition(each, -_MOST_TELLING)[-_MOST_TELLING:]
+        if _log_chance_within(freedom[most], each[most], error).sum() < math.log(0.5):
+            return True
+    return bool(_log_chance_within(freedom, each, error).sum() < math.log(0.5))
+
+
+def _log_chance_within(freedom: FloatArray, error: FloatArray, x: float) -> FloatArray:
+    """ln P(|t| < x / error) = ln (1 − 2 T(−x / error)) of each."""
+    from scipy.special import stdtr
+
+    return np.asarray(np.log1p(-2.0 * stdtr(freedom, -x / error)))
 
 
 def likely_intervals(

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.intervals import ALPHA, Part, largest_reach, mean_intervals, sum_intervals
+from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, likely_intervals, moderated
 from robin_cli.analysis.panel import panel_score
+from robin_cli.analysis.worst_error import error_bound
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.storage.fold import counts_by_scale
@@ -127,16 +128,11 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
     """
     space = run.space
     arms = run.fold.arms
-    is_score = (arms.counts > 0) | ~arms.retired_mask  # an arm that was given up unrated has none to be off
-    is_score |= not is_score.any()  # then nothing is known
-    low, high, bound = np.empty(len(space)), np.empty(len(space)), 0.0
-    for scale, mine, counts in counts_by_scale(space, run.arm, run.judgments):
+    low, high = np.empty(len(space)), np.empty(len(space))
+    by_scale = list(counts_by_scale(space, run.arm, run.judgments))
+    for scale, mine, counts in by_scale:
         low[mine], high[mine] = mean_intervals(counts, scale.low, scale.high, alpha=alpha)
-        # Of all arms at once: each scale's share of them has that share of what may fail.
-        there = is_score[mine]
-        if there.any():
-            reach = largest_reach(counts[there], scale.low, scale.high, alpha=ALPHA * there.sum() / is_score.sum())
-            bound = max(bound, float(reach / space.units[mine[0]]))
+    bound = error_bound(space, arms, by_scale)
     n = arms.counts.copy()
     means = mean(n, arms.totals)
     variance = sample_variance(n, arms.totals, arms.totals_sq)

@@ -19,7 +19,7 @@ from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import count_answers
 from robin_cli.storage.store import RunStore
 from robin_cli.views.messages import Messages
-from robin_cli.views.progress import conclusion, shown
+from robin_cli.views.progress import aim_line, conclusion, shown
 
 INTERRUPTED = 130
 
@@ -63,12 +63,13 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
         interrupted = outcome is not None and outcome.interrupted  # then one more must not disturb what is put away
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
-    if outcome is None and pilot:
+    if not outcome.worked and pilot:
         messages.note(f"the pilot {store.path} is made already: nothing was sent")
         return
-    if outcome is None:
+    if not outcome.worked:
         all_of_it = number_of(store.manifest.budget, "call")
-        messages.note(f"the budget of {all_of_it} is spent already; for more: robin resume {store.path} --budget N")
+        spent = f"the budget of {all_of_it} is spent already; for more: robin resume {store.path} --budget N"
+        messages.note(aim_line(outcome, store.path) or spent)
         return
     _conclude(store, outcome, settings, messages)
 
@@ -123,4 +124,6 @@ def _conclude(store: RunStore, outcome: Outcome, settings: Settings, messages: M
         )
         raise typer.Exit(INTERRUPTED)
     check_rated(outcome, store.path)
+    if aimed := aim_line(outcome, store.path):
+        messages.note(aimed)
     messages.note(f"run: {store.path}")

@@ -46,6 +46,7 @@ class Setup:
         variances: known ones, shape (K,), 1/n; None where nothing is known.
         evidence: see :class:`TwoPriors`.
         task: what is to be decided; None where nothing is.
+        to_target: the run stops once the largest error of all is small enough, as estimated or bounded.
     """
 
     arms: int
@@ -57,6 +58,7 @@ class Setup:
     variances: FloatArray | None = None
     evidence: float = 0.0
     task: Task | None = None
+    to_target: bool = False
 
 
 class Choice(NamedTuple):
@@ -74,6 +76,7 @@ class Policy:
         refits: it learns from all arms together, see :meth:`fitted`.
         needs_variances: it takes variances that are known beforehand (``setup.variances``) for the true ones.
         takes_prior: variances of an earlier run may be its prior, see :mod:`robin_cli.policies.prior`.
+        starves: it may never ask an arm again whose first ratings agreed, so that its error comes down no further.
         among: names of the policies that it chooses among, where it is none itself, see :meth:`stands_for`.
         whole: it knows the arms of all scales at once (of ``setup.task``), so that there is one policy for them.
         contests: arms whose priorities hang together, see :meth:`priorities`.
@@ -83,6 +86,7 @@ class Policy:
     evenly: ClassVar[bool] = False
     needs_variances: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
+    starves: ClassVar[bool] = False
     among: ClassVar[tuple[str, ...]] = ()
     whole: ClassVar[bool] = False
 

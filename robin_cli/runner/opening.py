@@ -21,11 +21,11 @@ from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
-from robin_cli.model.records import things_rated
+from robin_cli.model.records import Scale, shared_scale, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.registry import chosen, policy_named
+from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.scheduling.eligibility import ratings_a_request
@@ -59,6 +59,7 @@ def open_run(
     dataset = dataset or pairs_of(settings, prompts, notify)
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
+    check_target(settings, prompts.scales)
     _check_human(dataset, prompts, notify)
     choice = chosen(settings.scheduler, _setup_of(settings, dataset, prompts, meant or settings.budget))
     asked, settings = settings.scheduler, settings if choice is None else replace(settings, scheduler=choice.name)
@@ -91,6 +92,7 @@ def _setup_of(settings: Settings, dataset: Dataset, prompts: PromptSet, budget: 
         delta=settings.delta,
         mode=settings.mode,
         objective=settings.objective,
+        to_target=settings.target_error is not None,
     )
 
 
@@ -197,7 +199,7 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     stays where it was. Variables and prices for each judge go by the order in which ``given`` names them, never by chance.
 
     Raises:
-        InputError: other judges than the run's; variables or prices that cannot be told apart.
+        InputError: other judges than the run's; variables or prices that cannot be told apart; as :func:`check_target`.
         RunError: no run, or one whose last session recorded what is no address and no variable.
     """
     manifest = read_manifest(run)
@@ -238,7 +240,9 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
                     "in the same order"
                 )
             settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
-    return Settings(**settings, source=Source(str(run), "run", named_in(given), in_python=in_python))
+    found = Settings(**settings, source=Source(str(run), "run", named_in(given), in_python=in_python))
+    check_target(found, manifest.scales)
+    return found
 
 
 def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet) -> Manifest:
@@ -288,6 +292,27 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet) -> Man
     )
 
 
+def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
+    """InputError where the error to stop at is none that there can be on ``scales``, or there is none to be guaranteed."""
+    if settings.target_error is not None:
+        check_error("--target-error", settings.target_error, scales)
+    elif settings.guaranteed:
+        raise InputError("--guaranteed: says how --target-error is meant, and there is none; give one, or leave it out")
+
+
+def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
+    """InputError, naming ``flag``, for an ``error`` that no score on these scales could be off by, or that all are within."""
+    scale = shared_scale(scales)
+    width = 1 if scale is None else scale.high - scale.low
+    if not 0 < error < width:
+        unit = (
+            "a share of each attribute's scale, for there are several"
+            if scale is None
+            else f"in points of the scale {scale}"
+        )
+        raise InputError(f"{flag} {error:g}: is {unit}, so above 0 and below {width}")
+
+
 def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int) -> None:
     """InputError if ``budget`` does not reach every arm once."""
     arms_per_pair = len(attributes) * judges
@@ -324,11 +349,18 @@ def ratings_together(policy: Policy | None, calls: float, samples: int) -> float
 
 
 def cautions(
-    manifest: Manifest, space: ArmSpace, variances: FloatArray | None, samples: int, keyed_urls: Iterable[str]
+    manifest: Manifest,
+    space: ArmSpace,
+    variances: FloatArray | None,
+    samples: int,
+    keyed_urls: Iterable[str],
+    *,
+    to_target: bool = False,
 ) -> Iterable[str]:
     """What a user should know before money is spent on this run.
 
     Args:
+        to_target: it stops at an error.
         samples: ratings wanted of a request.
         keyed_urls: where a key goes.
     """
@@ -347,6 +379,12 @@ def cautions(
         yield (
             f"--samples-per-request {samples}: --scheduler {scheduler} looks at ratings before it asks on, so a request "
             f"will ask for about {together:.1f}, and each pays the prompt; --scheduler uniform would ask for {evenly:.1f}"
+        )
+    if to_target and traits_of(manifest.settings["scheduler"]).starves:
+        yield (
+            f"--target-error: --scheduler {manifest.settings['scheduler']}, which this run has, may never ask a pair again whose "
+            "first ratings agreed, so the worst error may stay above the target until the whole budget is spent; a new run "
+            "with --scheduler two-priors comes down to it"
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"

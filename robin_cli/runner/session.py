@@ -10,6 +10,9 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from robin_cli.analysis.level_counts import COUNTED as LEVELS_READ
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.worst_error import Aim, Target
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
@@ -28,12 +31,14 @@ from robin_cli.runner.opening import cautions, policy_of, recorded_prompts
 from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.scheduling.eligibility import give_another_chance
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
+from robin_cli.scheduling.stopping import reached
 from robin_cli.settings.addresses import api_keys, judges_of, keyless, sendings
 from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import Settings, recorded
+from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.settings.trust import remember
 from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import FILE
+from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
 
 _CLOSING_S = 10.0
@@ -48,8 +53,10 @@ class Outcome:
         spent, budget: units of the budget, over all sessions.
         total: tokens and money over all sessions.
         retired: arms that are asked no more because they cannot be rated, counted by reason.
-        interrupted: it was asked to stop before the budget was spent.
+        interrupted: it was asked to stop before the run was finished.
         stats: of this session.
+        aim: the error that the run was to stop at, and where it stands; None for none.
+        worked: False where there was nothing to do, and nothing was sent.
     """
 
     spent: int
@@ -58,6 +65,13 @@ class Outcome:
     retired: Mapping[str, int]
     interrupted: bool
     stats: Stats
+    aim: Aim | None = None
+    worked: bool = True
+
+    @property
+    def finished(self) -> bool:
+        """Whether the budget is spent, or what the run was to stop at is reached."""
+        return self.spent >= self.budget or (self.aim is not None and self.aim.reached)
 
 
 class Session:
@@ -89,7 +103,14 @@ class Session:
         self._before = fold.spending()
         self.money = MoneyBudget(settings.max_cost, spent_before(fold, prices).cost_usd or 0.0)
         policy = _fitted(policy_of(manifest, self.space, store.variances), fold)
-        self.scheduler = HeapScheduler(self.arms, policy, budget=manifest.budget, judge=self.space.judge)
+        self.level_counts = LevelCounts.of(read_run(store.path, LEVELS_READ)) if settings.guaranteed else None
+        self.target = None
+        if settings.target_error is not None:
+            self.target = Target(self.space, settings.target_error, self.level_counts)
+        stop_rule = None if self.target is None else reached(self.target.is_reached)
+        self.scheduler = HeapScheduler(
+            self.arms, policy, budget=manifest.budget, judge=self.space.judge, stop=stop_rule
+        )
         self.budget = self.scheduler.budget
         judges = self.space.judges
         said = [f"{name}: " if len(judges) > 1 else "" for name in judges]
@@ -146,13 +167,20 @@ class Session:
             await self._engine.run()
         finally:
             await _close(self._judges.values(), self._notify)
+        outcome = self.outcome()
+        return replace(outcome, interrupted=self._stop.requested.is_set() and not outcome.finished)
+
+    def outcome(self, *, worked: bool = True) -> Outcome:
+        """How it stands now."""
         return Outcome(
             spent=self.budget.spent,
             budget=self.budget.total,
             total=self.total,
             retired=self._retired(),
-            interrupted=self._stop.requested.is_set() and not self.budget.exhausted,
+            interrupted=False,
             stats=self.stats,
+            aim=None if self.target is None else self.target.aim(self.arms),
+            worked=worked,
         )
 
     def _retired(self) -> Mapping[str, int]:
@@ -178,6 +206,8 @@ class Session:
     def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk; EndpointError where a judge never gives a rating."""
         judge = self.space.judge.item(arm)
+        if self.level_counts is not None:
+            self.level_counts.add(arm, (each.value for each in judgments if each.value is not None))
         if (reason := judgments[-1].reason) is not None:
             self._reasons[arm] = reason
         for judgment in judgments:
@@ -198,8 +228,8 @@ async def work(
     around: Around,
     cautious: bool = True,
     function: Function | None = None,
-) -> Outcome | None:
-    """Spend what is left of the budget of an open run; None if nothing is.
+) -> Outcome:
+    """Spend what is left of the budget of an open run, until it is finished; how that ended, or that it was so before.
 
     Args:
         notify: is told, a line each, what a user should know while it goes on.
@@ -219,15 +249,18 @@ async def work(
     stop, keys = Stop(), api_keys(settings)
     endpoints, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
     session = Session(store, endpoints, stop, settings, prices=prices, notify=note)
-    if session.budget.exhausted:
+    already = session.outcome(worked=False)
+    if already.finished:
         await _close(endpoints, note)
-        return None
+        _record_target(store, settings)
+        return already
     judges = judges_of(settings)
     if cautious:
         for name in keyless(judges, keys, settings.api_key_env):
             note(f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)")
         keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
-        for caution in cautions(store.manifest, session.space, store.variances, settings.samples_per_request, keyed):
+        samples, to_target = settings.samples_per_request, settings.target_error is not None
+        for caution in cautions(store.manifest, session.space, store.variances, samples, keyed, to_target=to_target):
             note(caution)
     remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
     store.set_manifest(store.manifest.with_session(**recorded(settings, Scope.SESSION)))
@@ -242,6 +275,13 @@ async def work(
     return outcome
 
 
+def _record_target(store: RunStore, settings: Settings) -> None:
+    """Have the run say what it is finished by, where that is not what its last session was to stop at."""
+    target = {"target_error": settings.target_error, "guaranteed": settings.guaranteed}
+    if any(store.manifest.last_session.get(name, TABLE[name].default) != value for name, value in target.items()):
+        store.set_manifest(store.manifest.with_last_session(**target))
+
+
 async def _close(judges: Iterable[Dispatched], notify: Callable[[str], None]) -> None:
     """Close all ``judges``; what fails is no more than a line, for the answers are here."""
     for closing in [asyncio.create_task(judge.aclose()) for judge in judges]:
@@ -254,8 +294,8 @@ async def _close(judges: Iterable[Dispatched], notify: Callable[[str], None]) ->
 
 
 def check_rated(outcome: Outcome, run: Path) -> None:
-    """EndpointError if a session ended before its budget without a single rating."""
-    if outcome.spent < outcome.budget and not outcome.stats.ratings:
+    """EndpointError if a session ended before its run was finished, without a single rating."""
+    if not outcome.finished and not outcome.stats.ratings:
         reason = (
             outcome.stats.last_failure or counted(outcome.stats.unparsed) or f"given up: {counted(outcome.retired)}"
         )

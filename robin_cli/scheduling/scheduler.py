@@ -21,6 +21,8 @@ from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys, is_warm
 from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left
 from robin_cli.scheduling.verdicts import Verdicts, next_look
 
+_is_over = budget_spent | nothing_left
+
 
 class Idle(Enum):
     """Why ask() gives no ticket: nothing until some call under way is told, or nothing ever again."""
@@ -81,7 +83,7 @@ class HeapScheduler:
         policy: fitted already, if it is a pooled one and there are ratings.
         budget: calls there are for all arms together; None: no end of them.
         judge: which judge each arm is asked of, shape (K,); None where there is one.
-        stop: ends the run beside a spent budget and nothing left to ask; looked at in every ask().
+        stop: as long as it says so nothing is asked, and with nothing under way the run is over; looked at in every ask().
         verdicts: what is decided by the ratings so far; None where nothing is to be decided.
     """
 
@@ -108,8 +110,7 @@ class HeapScheduler:
             self._looks_at = next_look(self.budget.spent, len(arms))
         self._warm_up = WarmUp(arms, policy.warm_up, self.budget)
         self._fairness = Fairness(judge) if judge is not None and judge.any() else None
-        self._stop = budget_spent | nothing_left if stop is None else budget_spent | nothing_left | stop
-        self._always_look = stop is not None
+        self._stop = stop
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
         self._refit_at = next_refit(self._rated, len(arms)) if policy.refits else NEVER
@@ -123,12 +124,10 @@ class HeapScheduler:
             the run is over.
         """
         arms, budget = self.arms, self.budget
-        arm = self._next() if budget.available and not self._is_decided() else None
+        arm = self._next() if budget.available and not self._is_enough() else None
         self.idle = arm is None
-        if (arm is None or self._always_look) and self._stop(self):
-            return Idle.EXHAUSTED
         if arm is None:
-            return Idle.WAIT
+            return Idle.EXHAUSTED if _is_over(self) else Idle.WAIT
         calls = 1 if at_most == 1 else min(at_most, self._at_once(arm), budget.available)
         if self.warming_up:
             self._warm_up.owed -= calls
@@ -248,8 +247,11 @@ class HeapScheduler:
                 if each != arm and each not in self._deferred:
                     self._place(each)
 
-    def _is_decided(self) -> bool:
-        return self._verdicts is not None and self._verdicts.all_decided
+    def _is_enough(self) -> bool:
+        """Whether nothing more is to be asked as things stand, which calls under way may yet change."""
+        if self._verdicts is not None and self._verdicts.all_decided:
+            return True
+        return self._stop is not None and self._stop(self)
 
     def _is_settled(self, arm: int, n: float) -> bool:
         """Whether nothing open hangs on ``arm``; within its warm-up, every arm is asked."""

@@ -1,4 +1,4 @@
-"""When a run is over: small rules that compose, as in ``budget_spent | error_below(0.3, worst_error)``."""
+"""When a run is over: small rules that compose, as in ``budget_spent | nothing_left``."""
 
 from __future__ import annotations
 
@@ -55,15 +55,19 @@ def nothing_left(at: Standing) -> bool:
     return at.idle and not at.budget.reserved
 
 
-def error_below(target: float, error: Callable[[Arms], float]) -> StoppingRule:
-    """The error of the scores is at most ``target``; nan is not. Looked at whenever the spent calls have grown by 1 %."""
-    looks_at, reached = 0.0, False
+def reached(goal: Callable[[Arms], bool]) -> StoppingRule:
+    """What a run is for is reached. Looked at whenever the spent calls have grown by 1 %.
+
+    Where calls are under way then, it is looked at again when all are in: what they bring may undo it.
+    """
+    looks_at, holds, is_settled = 0.0, False, True
 
     def is_over(at: Standing) -> bool:
-        nonlocal looks_at, reached
-        if at.budget.spent >= looks_at:
+        nonlocal looks_at, holds, is_settled
+        under_way = at.budget.reserved > 0
+        if at.budget.spent >= looks_at or (holds and not is_settled and not under_way):
             looks_at = max(at.budget.spent + 1.0, at.budget.spent * _LOOKS_AGAIN_AFTER)
-            reached = error(at.arms) <= target
-        return reached
+            holds, is_settled = goal(at.arms), not under_way
+        return holds
 
     return StoppingRule(is_over)

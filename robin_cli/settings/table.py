@@ -166,7 +166,7 @@ class Settings:
         scope=INPUT, short="-b", example="50000",
         check=_within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
     scheduler: str = _spend("Who chooses the next pair: {known}.",
-        "auto", always=True, note="Auto: robin-hood, or two-priors where the budget is below 1.5 times its warm-up.")
+        "auto", always=True, note="Auto: robin-hood, or two-priors where the budget is below 1.5 times its warm-up, or with --target-error.")
     delta: float = _spend("ROBIN-HOOD's failure probability.",
         0.007, always=True, check=_above_0(1, "a failure probability above 0 and at most 1, for example 0.007"),
         note="Smaller: a longer warm-up.")
@@ -180,6 +180,11 @@ class Settings:
         check=(bool, "the name of a column"))
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")
+    target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",
+        scope=SESSION, metavar="E", example="0.3", check=_above_0(None, "an error above 0, in points of the scale"),
+        note="A share of each attribute's scale, where there are several scales.")
+    guaranteed: bool = _spend("Hold --target-error against the bound for all scores at once, not the estimate.",
+        default=False, scope=SESSION, example="true")
     max_cost: float | None = _spend("Stop before more US dollars are spent, over all sessions of the run.",
         scope=SESSION, metavar="USD", example="5.0", check=_above_0(None, "US dollars, above 0"))
     no_fuse: bool = _spend("Go on although the first 50 answers of a judge hold no rating.",

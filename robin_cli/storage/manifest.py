@@ -152,6 +152,10 @@ class Manifest:
         *earlier, last = self.sessions
         return replace(self, sessions=(*earlier, {**last, "ended_at": now(), **end}))
 
+    def with_last_session(self, **changed: Any) -> Manifest:
+        """The same with other settings of the last session, where there was one."""
+        return replace(self, sessions=(*self.sessions[:-1], *({**each, **changed} for each in self.sessions[-1:])))
+
     def with_data(self, **facts: Any) -> Manifest:
         """The same with more said of its data; among it what robin 0.1.0, which goes on with such runs, does not know."""
         return replace(self, data={**self.data, **facts})

@@ -23,7 +23,7 @@ from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.runner.session import Session
 from robin_cli.views.fitting import told_apart
-from robin_cli.views.text import WORST, cost, dollars, duration, error_text, one_line
+from robin_cli.views.text import WORST, cost, dollars, duration, error_text, one_line, target_text
 
 REFRESH_HZ = 2
 """Each refresh takes about 4 ms of one core."""
@@ -155,7 +155,9 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
     elif math.isnan(standing.worst_error):
         worst = "–"
     else:
-        worst = f"about {error_text(standing.worst_error, as_share=session.space.has_several_scales)}"
+        worst = (
+            f"about {error_text(standing.worst_error, as_share=session.space.has_several_scales)}{aimed_at(session)}"
+        )
     return [
         ("spent", number_of(budget.spent, "call")),
         ("phase", phase(session)),
@@ -168,6 +170,14 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("failed calls", counted(failed) or "none"),
         ("given up", f"{int(session.arms.retired_mask.sum()):,}"),
     ]
+
+
+def aimed_at(session: Session) -> str:
+    """The error that the run stops at, behind the worst one as it is; nothing where there is none."""
+    if (target := session.target) is None:
+        return ""
+    error = target_text(target.error, as_share=session.space.has_several_scales)
+    return f" (target {error}{', guaranteed' * target.guaranteed})"
 
 
 def phase(session: Session) -> str:

@@ -6,18 +6,20 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.constrain import Constrain
 from rich.live import Live
 from rich.progress import Progress
 
+from robin_cli.analysis.worst_error import Aim
 from robin_cli.model.records import counted, number_of
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
-from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, phase, standing_of
+from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, phase, standing_of
 from robin_cli.views.messages import Messages, lines_now_and_then
-from robin_cli.views.text import WORST, cost, dollars, duration, error_text
+from robin_cli.views.text import WORST, cost, dollars, duration, error_text, target_text
 
 _NARROWEST = 20
 _ECHO = 5
@@ -80,7 +82,9 @@ def progress_line(session: Session, pace: Pace) -> str:
         parts.append(cost(total.cost_usd, complete=total.complete) + of)
     worst = standing_of(session).worst_error
     if not math.isnan(worst):
-        parts.append(f"{WORST}: about {error_text(worst, as_share=session.space.has_several_scales)}")
+        parts.append(
+            f"{WORST}: about {error_text(worst, as_share=session.space.has_several_scales)}{aimed_at(session)}"
+        )
     troubles = {"without a rating": unparsed, "failed": failed}
     return " · ".join([*parts, *(f"{kind}: {counted(listed)}" for kind, listed in troubles.items() if listed)])
 
@@ -101,6 +105,41 @@ def conclusion(outcome: Outcome) -> list[str]:
         *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
         spent_line(stats, outcome.total),
     ]
+
+
+def aim_line(outcome: Outcome, run: Path, *, in_python: bool = False) -> str | None:
+    """How a run that was to stop at an error stands to it, what that took, and how to go on; None for one that was not."""
+    aim = outcome.aim
+    if aim is None:
+        return None
+
+    def again(**settings: str) -> str:
+        if in_python:
+            given = ", ".join(f"{name}={value}" for name, value in settings.items())
+            return f"open_run({str(run)!r}).resume({given})"
+        return " ".join(["robin resume", str(run), *(f"--{k.replace('_', '-')} {v}" for k, v in settings.items())])
+
+    wanted = f"the target error of {target_text(aim.error, as_share=aim.as_share)}"
+    already, unsent = ("", "") if outcome.worked else (" already", ", so nothing was sent")
+    budget, left = number_of(outcome.budget, "call"), outcome.budget - outcome.spent
+    if aim.reached:
+        smaller = {"target_error": "SMALLER"} | ({} if left else {"budget": "MORE"})
+        return (
+            f"{wanted} is reached{already} ({now_text(aim)}){unsent}: {outcome.spent:,} of {budget} spent, {left:,} left over; "
+            f"for a smaller error: {again(**smaller)}"
+        )
+    ended = f"the budget of {budget} is spent{already}" if not left else "no pair is left to ask"
+    plan = f" (robin plan DATA … --variances {run} --for-error {aim.error:g} says about how much)"
+    says = "" if aim.guaranteed or left else plan
+    return f"{wanted} is not reached ({now_text(aim)}): {ended}{unsent}; to go on: {again(budget='MORE')}{says}"
+
+
+def now_text(aim: Aim) -> str:
+    """What the worst error is, of what is held against a target, in words."""
+    if math.isnan(aim.now):
+        return "not known: some scores have no rating"
+    error = target_text(aim.now, as_share=aim.as_share)
+    return f"at most {error}, for all scores at once" if aim.guaranteed else f"about {error}"
 
 
 def spent_line(stats: Stats, total: Spending) -> str:

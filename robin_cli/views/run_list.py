@@ -9,11 +9,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from robin_cli.analysis.worst_error import Aim
 from robin_cli.model.errors import RunError, StorageError
+from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.locking import is_locked
-from robin_cli.storage.manifest import FILE, read_manifest
-from robin_cli.storage.reader import count_answers
+from robin_cli.storage.manifest import FILE, Manifest, read_manifest
+from robin_cli.storage.reader import count_answers, read_run
 from robin_cli.views.messages import print_json
+from robin_cli.views.standing import aim_of, state_of
 from robin_cli.views.text import one_line
 
 _UNREADABLE = "damaged"
@@ -55,12 +58,12 @@ def _facts(path: Path) -> dict[str, Any]:
         working = is_locked(path)
         manifest = read_manifest(path)
         spent, ratings = count_answers(path)
-        finished = spent >= manifest.budget
+        state = state_of(manifest, spent, _aim(path, manifest, spent), working=working)
     except (RunError, StorageError, TypeError, KeyError, ValueError) as error:
         return {"run": str(path), "state": _UNREADABLE, "error": str(error)}
     return {
         "run": str(path),
-        "state": "working" if working else "finished" if finished else "stopped",
+        "state": state,
         "spent": spent,
         "budget": manifest.budget,
         "ratings": ratings,
@@ -71,3 +74,10 @@ def _facts(path: Path) -> dict[str, Any]:
         "data": manifest.data["source"],
         "created_at": manifest.created_at,
     }
+
+
+def _aim(path: Path, manifest: Manifest, spent: int) -> Aim | None:
+    """How the run stands to the error that it was to stop at, where that decides whether it is finished."""
+    if manifest.last_session.get("target_error") is None or spent >= manifest.budget:
+        return None
+    return aim_of(read_run(path, COUNTED))

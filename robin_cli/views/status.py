@@ -18,10 +18,10 @@ from robin_cli.analysis.agreement import CORRELATIONS, Agreement
 from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.calibration import Level
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.moderated import likely_worst_error
 from robin_cli.analysis.panel import spread_between
 from robin_cli.analysis.run_agreement import agreements, calibrations, reliabilities
 from robin_cli.analysis.scores import Scores, judge_scores, score
+from robin_cli.analysis.worst_error import estimated_error
 from robin_cli.model.arms import Arms
 from robin_cli.model.records import counted, number_of
 from robin_cli.policies.base import empirical_variance
@@ -36,8 +36,9 @@ from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData, count_empty_responses, read_run
 from robin_cli.storage.rescue import tally
 from robin_cli.views.messages import print_json
+from robin_cli.views.standing import aim_of, state_of
 from robin_cli.views.table import judged_by, print_facts
-from robin_cli.views.text import WORST, cost, dollars, error_text
+from robin_cli.views.text import WORST, cost, dollars, error_text, target_text
 
 
 def status_of(path: Path) -> dict[str, Any]:
@@ -59,9 +60,10 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
     each = judge_scores(run) if several else scores
     tables = (scores, each) if several else (scores,)
     last = manifest.sessions[-1] if manifest.sessions else {}
+    aim = aim_of(run, scores.error_bound)
     return {
         "run": str(run.path),
-        "state": "working" if working else "finished" if arms.spent >= manifest.budget else "stopped",
+        "state": state_of(manifest, arms.spent, aim, working=working),
         "budget": manifest.budget,
         "spent": arms.spent,
         "ratings": int(arms.counts.sum()),
@@ -82,10 +84,11 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "arms_without_rating": int((arms.counts == 0).sum()),
         "arms_retired": int(arms.retired_mask.sum()),
         "retired_reasons": dict(sorted(Counter(filter(None, each.columns["given_up"])).items())),
-        "worst_error_estimate": finite(
-            likely_worst_error(run.space, ~arms.retired_mask, arms.counts, arms.totals, arms.totals_sq)
-        ),
+        "worst_error_estimate": finite(estimated_error(run.space, arms)),
         "error_bound": scores.error_bound,
+        "target_error": None if aim is None else aim.error,
+        "target_guaranteed": aim is not None and aim.guaranteed,
+        "target_reached": None if aim is None else aim.reached,
         "errors_are": "shares of the scale" if run.space.has_several_scales else "points",
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
@@ -223,6 +226,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         WORST: ": ".join(worst_of(facts)),
         "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
         f"({scale_note})",
+        **_target_line(facts),
         "paper's bound": _paper_line(facts),
         **_human_lines(facts),
         **{f"reliability of {name}": reliability_line(found) for name, found in facts["reliability"].items()},
@@ -243,6 +247,14 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         more = " --max-cost MORE" if limit and known and known > 0.9 * limit else ""
         lines["to go on"] = f"robin resume {facts['run']}{more}"
     return lines
+
+
+def _target_line(facts: dict[str, Any]) -> dict[str, str]:
+    if facts["target_error"] is None:
+        return {}
+    error = target_text(facts["target_error"], as_share=facts["errors_are"] != "points")
+    of = "error bound" if facts["target_guaranteed"] else "likely worst error"
+    return {"target error": f"{error}, {'reached' if facts['target_reached'] else 'not reached'} (by the {of})"}
 
 
 def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:

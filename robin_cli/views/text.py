@@ -51,6 +51,11 @@ def error_text(error: float, *, as_share: bool) -> str:
     return f"{100 * error:.1f} % of the scale" if as_share else f"{error:.2f}"
 
 
+def target_text(error: float, *, as_share: bool) -> str:
+    """An error that somebody named, as they did, or what is held against it: with three digits, which tell the two apart."""
+    return f"{100 * error:.3g} % of the scale" if as_share else f"{error:.3g}"
+
+
 def duration(seconds: float) -> str:
     """``seconds`` as people say it: 42 s, 3 min, 2 h 05 min."""
     if seconds < 90:

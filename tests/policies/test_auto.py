@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from robin_cli.model.errors import InputError
@@ -44,6 +46,13 @@ def test_says_what_it_became_and_why() -> None:
     assert least is not None
     assert least.why.startswith("the budget is 1 call a score,")
     assert chosen("uniform", setup(500)) is None
+
+
+def test_is_two_priors_where_the_run_is_to_stop_at_an_error() -> None:
+    choice = chosen("auto", replace(setup(3000), to_target=True))
+    assert choice is not None
+    assert choice.name == "two-priors"
+    assert isinstance(make_policy("auto", replace(setup(10**6, mode="theory"), to_target=True)), RobinHood)
 
 
 def test_is_robin_hood_in_theory_mode_and_refuses_what_that_refuses() -> None:

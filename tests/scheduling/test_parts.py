@@ -30,7 +30,7 @@ from robin_cli.scheduling.fairness import Fairness
 from robin_cli.scheduling.heap import LazyHeap
 from robin_cli.scheduling.keys import NEVER, adaptive_key, is_warm_up, warm_up_key
 from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
-from robin_cli.scheduling.stopping import StoppingRule, budget_spent, error_below, nothing_left
+from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left, reached
 
 
 def arms_of(*each: tuple[int, int, int]) -> Arms:
@@ -282,15 +282,15 @@ def test_is_over_when_the_budget_is_spent_or_nothing_is_left() -> None:
     assert not both(At(left, idle=True))
 
 
-def test_is_over_when_the_error_is_small_and_looks_whenever_the_calls_have_grown_by_a_hundredth() -> None:
+def test_is_over_when_its_goal_is_reached_and_looks_whenever_the_calls_have_grown_by_a_hundredth() -> None:
     looked: list[int] = []
     budget = CallBudget(2000)
 
-    def error(_: Arms) -> float:
+    def goal(_: Arms) -> bool:
         looked.append(budget.spent)
-        return math.nan if budget.spent < 100 else 100.0 / budget.spent
+        return budget.spent >= 1000
 
-    rule = error_below(0.1, error)
+    rule = reached(goal)
     over = []
     for _ in range(1500):
         over.append(rule(At(budget)))
@@ -304,7 +304,28 @@ def test_is_over_when_the_error_is_small_and_looks_whenever_the_calls_have_grown
     assert looked == expected
     assert over.index(True) == next(k for k in looked if k >= 1000)
     assert all(over[over.index(True) :])
-    assert error_below(0.1, lambda _: 0.1)(At(budget))
+    assert reached(lambda _: True)(At(budget))
+
+
+def test_looks_again_when_the_calls_under_way_are_in() -> None:
+    budget, holds = CallBudget(2000, 1000), True
+    looks: list[int] = []
+
+    def goal(_: Arms) -> bool:
+        looks.append(budget.reserved)
+        return holds
+
+    rule = reached(goal)
+    budget.reserve(3)
+    assert rule(At(budget))
+    budget.settle(1, 1)
+    assert rule(At(budget))  # two are under way, and the calls have not grown by a hundredth
+    holds = False
+    budget.settle(2, 0)  # the last two failed, which may tell of their arm
+    assert not rule(At(budget))
+    assert looks == [3, 0]
+    assert not rule(At(budget))
+    assert looks == [3, 0]  # it goes on, and is looked at when the calls have grown
 
 
 def test_stops_a_run_by_a_rule_of_its_own() -> None:
@@ -313,6 +334,22 @@ def test_stops_a_run_by_a_rule_of_its_own() -> None:
         ticket = scheduler.ask()
         assert isinstance(ticket, Ticket)
         scheduler.tell(ticket, (3.0,))
+    assert scheduler.ask() is Idle.EXHAUSTED
+
+
+def test_asks_nothing_and_is_not_over_while_calls_under_way_may_undo_what_is_reached() -> None:
+    scheduler = HeapScheduler(Arms(4), Robin(np.ones(4)), budget=50, stop=reached(lambda each: sum(each.total) == 6.0))
+    tickets = [scheduler.ask() for _ in range(4)]
+    first, second, third, fourth = (ticket for ticket in tickets if isinstance(ticket, Ticket))
+    scheduler.tell(first, (3.0,))
+    scheduler.tell(second, (3.0,))
+    assert scheduler.ask() is Idle.WAIT
+    scheduler.tell(third, Unanswered.TRANSIENT)
+    assert scheduler.ask() is Idle.WAIT
+    scheduler.tell(fourth, (1.0,))
+    again = scheduler.ask()
+    assert isinstance(again, Ticket)  # 7 is not 6: it goes on
+    scheduler.tell(again, (-1.0,))
     assert scheduler.ask() is Idle.EXHAUSTED
 
 

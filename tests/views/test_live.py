@@ -131,6 +131,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
             cost_usd=1_234.56, complete=False, prompt_tokens=123_456_789, completion_tokens=98_765_432
         ),
         scheduler=SimpleNamespace(warming_up=False),
+        target=SimpleNamespace(error=0.125, guaranteed=True),
     )
     out = io.StringIO()
     Console(file=out, width=width).print(LiveView(session).render())
@@ -138,9 +139,9 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
     lines = out.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
     words = " ".join(line.strip("│ ") for line in lines).split()
-    numbers = "12 9,876,543 1,234,567 256 123,456,789 98,765,432 $1,234.56 $2,000.00 4,321 503 1,008 0.00"
+    numbers = "12 9,876,543 1,234,567 256 123,456,789 98,765,432 $1,234.56 $2,000.00 4,321 503 1,008 0.00 0.125"
     for number in numbers.split():
-        assert any(word.strip(",") == number for word in words), number
+        assert any(word.strip(",)") == number for word in words), number
 
 
 def test_says_a_line_now_and_then_where_there_is_no_terminal() -> None:

@@ -18,6 +18,7 @@ class Robin(Policy):
     """
 
     needs_variances: ClassVar[bool] = True
+    starves: ClassVar[bool] = True
 
     variances: FloatArray
     objective: str = "worst-case"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from robin_cli.model.errors import InputError
 from robin_cli.policies.base import MODES, Estimating, Number, Setup, empirical_variance, root
@@ -18,6 +18,8 @@ class RobinHood(Estimating):
     of its Theorem 2. Calls under way enlarge only the n_i that V̄_i is divided by: a call whose
     answer is not known yet makes the mean better, not the variance estimate.
     """
+
+    starves: ClassVar[bool] = True
 
     c: float
     warm_up: int

@@ -17,12 +17,12 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import shipped
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Scale, shared_scale
+from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import BASELINE, chosen, make_policy, policy_named
-from robin_cli.runner.opening import check_reach, prompts_of, ratings_together
+from robin_cli.runner.opening import check_error, check_reach, check_target, prompts_of, ratings_together
 from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
@@ -75,6 +75,7 @@ class _Prospect:
             delta=config.delta,
             mode=config.mode,
             objective=config.objective,
+            to_target=config.target_error is not None,
         )
 
     def scheduler_at(self, budget: int) -> str:
@@ -132,7 +133,7 @@ def plan_of(
         notify: is told what to know of ``--variances``.
         pilot: a run on the same pairs by the same judge; its answers also tell tokens, money and time.
         for_error: find the budget that brings the error to this: the largest, or the average with ``--objective mean-error``.
-            It is the budget where none is given.
+            It is the budget where none is given. None: the largest error at which ``config`` would stop, if there is one.
 
     Raises:
         InputError: bad settings, as ``robin judge`` would say; a budget that the pilot has spent already.
@@ -156,7 +157,7 @@ def plan_of(
     if kept := _kept(config, pilot):
         prospect = replace(prospect, config=replace(config, scheduler=kept))
     least = max(len(space), spent)
-    target = None if for_error is None else _target(prospect, for_error, least)
+    target = _target(prospect, for_error, least)
     if config.budget is None and target is not None:
         prospect = replace(prospect, config=replace(prospect.config, budget=max(least, target["calls"])))
     scheduler = prospect.config.scheduler
@@ -181,6 +182,8 @@ def plan_of(
         "simulated_runs": RUNS,
         "by_text": config.scoring == "text" and (run is None or run.manifest.scoring == "text"),
         "for_error": target,
+        "target_error": config.target_error,
+        "target_guaranteed": config.guaranteed,
         **_outlook(prospect, calls, least),
     }
 
@@ -196,19 +199,13 @@ def _kept(config: Settings, pilot: Path | None) -> str | None:
 
 def check_asked(config: Settings, for_error: float | None, scales: Sequence[Scale]) -> None:
     """InputError unless there is a budget, or an error to find one for."""
-    if for_error is None and config.budget is None:
+    check_target(config, scales)
+    if for_error is None and config.target_error is None and config.budget is None:
         raise InputError(
             "--budget is missing: say what budget to plan for, for example --budget 50000, or --for-error 0.2 to find one"
         )
-    scale = shared_scale(scales)
-    width = 1 if scale is None else scale.high - scale.low
-    if for_error is not None and not 0 < for_error < width:
-        unit = (
-            "a share of each attribute's scale, for there are several"
-            if scale is None
-            else f"in points of the scale {scale}"
-        )
-        raise InputError(f"--for-error {for_error:g}: is {unit}, so above 0 and below {width}")
+    if for_error is not None:
+        check_error("--for-error", for_error, scales)
 
 
 def _spent_by(pilot: RunData | None, config: Settings) -> int:
@@ -259,9 +256,13 @@ def _within(budget: int, bought: tuple[int | None, int | None], config: Settings
     return None if most is None or budget <= most else False
 
 
-def _target(prospect: _Prospect, error: float, least: int) -> dict[str, Any]:
-    """The budget for ``error``, and that of an even spread."""
-    measure: Measure = "mean" if prospect.config.objective == "mean-error" else "worst"
+def _target(prospect: _Prospect, for_error: float | None, least: int) -> dict[str, Any] | None:
+    """The budget for an error, and that of an even spread; of the largest error where the run would stop at it."""
+    error = prospect.config.target_error if for_error is None else for_error
+    if error is None:
+        return None
+    average = for_error is not None and prospect.config.objective == "mean-error"
+    measure: Measure = "mean" if average else "worst"
     unsaid = replace(prospect, config=replace(prospect.config, budget=None))
     found = {}
     for name in dict.fromkeys((prospect.config.scheduler, BASELINE)):

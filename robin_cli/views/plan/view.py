@@ -106,6 +106,7 @@ def _tail(plan: dict[str, Any]) -> list[str]:
         lines.append(f"--for-error {beyond[0]['worst_error']:g} looks for it beyond the largest budget here.")
     lines += [
         *_max_cost(plan),
+        *_stop(plan),
         "",
         "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
         f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
@@ -174,6 +175,17 @@ def _target(plan: dict[str, Any], target: dict[str, Any]) -> str:
     return f"For {error} you need {target['calls_are']} {number_of(target['calls'], 'call')}" + (
         f" ({'; '.join(about)})." if about else "."
     )
+
+
+def _stop(plan: dict[str, Any]) -> list[str]:
+    """What ``--target-error`` does to the run, and what of it is forecast."""
+    if plan["target_error"] is None:
+        return []
+    stops = (
+        f"--target-error {plan['target_error']:g}: robin judge stops there, and what is left of the budget is not spent"
+    )
+    bound = "; these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls"
+    return [f"{stops}{bound * plan['target_guaranteed']}."]
 
 
 def _max_cost(plan: dict[str, Any]) -> list[str]:

@@ -1,0 +1,33 @@
+"""Whether a run is finished: for its status, and for the list of all runs."""
+
+from __future__ import annotations
+
+from robin_cli.analysis.worst_error import Aim, error_bound, estimated_error
+from robin_cli.storage.fold import counts_by_scale
+from robin_cli.storage.manifest import Manifest
+from robin_cli.storage.reader import RunData
+
+
+def state_of(manifest: Manifest, spent: int, aim: Aim | None, *, working: bool) -> str:
+    """The state of a run in a word; ``working``: a process is at work on it."""
+    if working:
+        return "working"
+    return "finished" if spent >= manifest.budget or (aim is not None and aim.reached) else "stopped"
+
+
+def aim_of(run: RunData, bound: float | None = None) -> Aim | None:
+    """The error that the last session of ``run`` was to stop at, and how its scores stand to it; None for none.
+
+    Args:
+        bound: the error bound of its scores, where it is known already.
+    """
+    last, space, arms = run.manifest.last_session, run.space, run.fold.arms
+    if (error := last.get("target_error")) is None:
+        return None
+    if not (guaranteed := last.get("guaranteed", False)):
+        now = estimated_error(space, arms)
+    elif bound is not None:
+        now = bound
+    else:
+        now = error_bound(space, arms, counts_by_scale(space, run.arm, run.judgments))
+    return Aim(error, guaranteed, now, space.has_several_scales)
