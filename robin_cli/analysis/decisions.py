@@ -13,7 +13,7 @@ from robin_cli.analysis.evidence import certified, log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import moderated
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import Arms, FloatArray, IntArray, mean
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
 from robin_cli.model.task import Task
 
@@ -181,6 +181,11 @@ class RunVerdicts:
         self.settled = settled_arms(self.evidence, before[None, :])[0]
         return np.flatnonzero(self.settled != before)
 
+    def decided(self, arms: Arms) -> Decided:
+        """What the ratings so far come to."""
+        means = self._task.space.by_judge(mean(arms.counts, arms.totals)).mean(axis=1)
+        return decide(self._task, means, self._counts, arms)
+
 
 def contest_of(task: Task) -> IntArray:
     """Which contest each arm is in, shape (K,)."""
@@ -238,6 +243,11 @@ class Decided:
     certified: NDArray[np.bool_]
     number: IntArray
     decisions: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything is decided."""
+        return bool(self.certified[self.number >= 0].all())
 
     def tally(self, column: NDArray[np.object_]) -> dict[str, int]:
         """How many decisions came to what: pairs, of groups those that have a best."""

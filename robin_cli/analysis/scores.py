@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.analysis.decisions import Decided, decide
 from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
+from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, likely_intervals, moderated
 from robin_cli.analysis.panel import panel_score
 from robin_cli.analysis.worst_error import error_bound
@@ -33,9 +35,10 @@ COLUMNS = (
     "given_up",
 )
 PANEL_COLUMNS = (*COLUMNS, "judges", "judge_spread")
+DECISION_COLUMNS = ("decision", "leaning", "certified")
 JUDGE_COLUMNS = ("pair_id", "attribute", "judge", *COLUMNS[2:])
 
-Columns = Mapping[str, list[str] | FloatArray | IntArray]
+Columns = Mapping[str, list[str] | FloatArray | IntArray | NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class Scores:
     """Rows pair by pair, in the order of the data: one an attribute, or one an attribute and judge.
 
     Attributes:
-        columns: by name, those of COLUMNS (PANEL_COLUMNS for several judges together, JUDGE_COLUMNS for each by itself);
+        columns: by name, those of COLUMNS (PANEL_COLUMNS for several judges together, JUDGE_COLUMNS for each by itself), and
+            where something was to be decided DECISION_COLUMNS, with ``group`` where it was the best of each;
             ``score``, ``variance``, ``std_error``, ``judge_spread`` and ``human`` are nan where there is none: too few
             ratings, no human rating in the data. ``given_up``: why an arm is asked no more (``context_length``, ``truncated``,
             …), '' for those that are.
@@ -56,6 +60,7 @@ class Scores:
             ratings make look small.
         between: variance between the judges beyond noise, shape (rows,), see :mod:`robin_cli.analysis.panel`, in the same
             unit, squared; None for one judge.
+        decided: what was to be decided; None where nothing was, or for the scores of each judge.
     """
 
     columns: Columns
@@ -64,6 +69,7 @@ class Scores:
     retired: NDArray[np.bool_]
     error_bound: float
     between: FloatArray | None = None
+    decided: Decided | None = None
 
     def __len__(self) -> int:
         return len(self.columns["pair_id"])
@@ -79,7 +85,8 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
     judges = len(space.judges)
     each = judge_scores(run, alpha=alpha)
     if judges == 1:
-        return replace(each, columns={name: each.columns[name] for name in COLUMNS}, facets=space.attributes)
+        alone = replace(each, columns={name: each.columns[name] for name in COLUMNS}, facets=space.attributes)
+        return _with_decisions(alone, run)
     means, variance, n, unparsed = (
         space.by_judge(each.columns[name]) for name in ("score", "variance", "n", "n_unparsed")
     )
@@ -117,7 +124,24 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
         "judge_spread": np.sqrt(np.maximum(panel.between, 0.0)),
     }
     between = panel.between / space.units[first] ** 2
-    return Scores(columns, first, space.attributes, retired, each.error_bound, between)
+    return _with_decisions(Scores(columns, first, space.attributes, retired, each.error_bound, between), run)
+
+
+def _with_decisions(scores: Scores, run: RunData) -> Scores:
+    """The scores with what was decided of them, where something was to be."""
+    if (task := run.task) is None:
+        return scores
+    means = np.asarray(scores.columns["score"], dtype=np.float64)
+    decided = decide(task, means, LevelCounts.of(run), run.fold.arms)
+    columns: dict[str, list[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
+        **scores.columns,
+        "decision": decided.decision.tolist(),
+        "leaning": decided.leaning.tolist(),
+        "certified": decided.certified,
+    }
+    if task.group is not None:
+        columns["group"] = np.array(run.groups[1], dtype=object)[task.group[run.space.pair[scores.arm]]].tolist()
+    return replace(scores, columns=columns, decided=decided)
 
 
 def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:

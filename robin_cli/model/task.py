@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +15,15 @@ from robin_cli.model.space import ArmSpace
 
 MOST_IN_A_GROUP = 1_000
 """Responses of one group that can be compared."""
+
+
+def task_of(decision: Decision | None, space: ArmSpace, group: Callable[[], IntArray]) -> Task | None:
+    """What is to be decided over the arms of ``space``; None where nothing is.
+
+    Args:
+        group: has the group of each pair, where the best of each is looked for.
+    """
+    return None if decision is None else Task(decision, space, group() if decision.is_best else None)
 
 
 @dataclass(frozen=True)
@@ -35,11 +44,19 @@ class Task:
 
         One a group and attribute where the best of a group is looked for; those of groups with one response come last, and are
         no decisions. Else one a pair and attribute.
+
+        Raises:
+            InputError: a group of more responses than can be compared.
         """
         space, judges = self.space, np.arange(len(self.space.judges))
         if self.group is None:
             return space.by_judge(np.arange(len(space)))[:, None, :]
         sizes = np.bincount(self.group)
+        if sizes.max(initial=0) > MOST_IN_A_GROUP:
+            raise InputError(
+                f"--decide best: a group has {sizes.max():,} responses, and at most {MOST_IN_A_GROUP:,} can be compared; name "
+                "a column of smaller groups with --group"
+            )
         by_group = np.argsort(self.group, kind="stable")
         pairs = np.full((len(sizes), sizes.max(initial=1)), -1, dtype=np.int64)
         pairs[np.arange(pairs.shape[1]) < sizes[:, None]] = by_group
@@ -71,14 +88,3 @@ class Task:
     def kind(self) -> IntArray:
         """Which attribute and judge each arm is of, as one number, shape (K,)."""
         return self.space.attribute.astype(np.int64) * len(self.space.judges) + self.space.judge
-
-
-def check_groups(group: IntArray, names: Sequence[str]) -> None:
-    """InputError where a group has more responses than can be compared."""
-    sizes = np.bincount(group)
-    if sizes.max(initial=0) > MOST_IN_A_GROUP:
-        largest = int(sizes.argmax())
-        raise InputError(
-            f'--decide best: the group "{names[largest]}" has {sizes[largest]:,} responses, and at most {MOST_IN_A_GROUP:,} '
-            "can be compared; name a column of smaller groups with --group"
-        )

@@ -20,9 +20,12 @@ from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.arms import FloatArray
+from robin_cli.model.decision import decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
-from robin_cli.model.records import Scale, shared_scale, things_rated
+from robin_cli.model.groups import check_groups, groups_of
+from robin_cli.model.records import Pair, Scale, shared_scale, things_rated
 from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task, task_of
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
@@ -61,7 +64,10 @@ def open_run(
     dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
     check_target(settings, prompts.scales)
     _check_human(dataset, prompts, notify)
-    choice = chosen(settings.scheduler, _setup_of(settings, dataset, prompts, meant or settings.budget))
+    judges = tuple(judge.name for judge in judges_of(settings))
+    space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
+    task = wanted_task(settings, space, dataset.pairs, notify)
+    choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or settings.budget))
     asked, settings = settings.scheduler, settings if choice is None else replace(settings, scheduler=choice.name)
     wanted = manifest_of(settings, dataset, prompts)
     if settings.run and scheme_of(settings.run):
@@ -73,25 +79,49 @@ def open_run(
         if choice is not None:
             notify(f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it")
         return store  # with the variances that it began with: the earlier run may be gone
-    space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, wanted.judges, prompts.scales)
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
-    policy_of(wanted, space, variances)  # refuses settings that cannot work, before anything is written
+    policy_of(wanted, space, variances, task)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
     return RunStore.create(path, wanted, dataset.pairs, variances)
 
 
-def _setup_of(settings: Settings, dataset: Dataset, prompts: PromptSet, budget: int) -> Setup:
+def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Task | None:
+    """What ``settings`` want decided of ``pairs``; None where nothing is.
+
+    Args:
+        notify: is told of groups in which there is nothing to choose.
+
+    Raises:
+        InputError: what cannot be decided.
+    """
+    if settings.decide is None:
+        return None
+    decision = decision_of(
+        settings.decide, space.attributes, space.scales, margin=settings.margin, error_rate=settings.error_rate
+    )
+    if settings.group is not None and not decision.is_best:
+        raise InputError("--group: is for --decide best; thresholds are for each pair by itself")
+    task = task_of(decision, space, lambda: groups_of(pairs)[0])
+    if task is not None and task.group is not None:
+        if said := check_groups(task.group, settings.group):
+            notify(said)
+        _ = task.contests  # refuses groups that are too large
+    return task
+
+
+def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: int) -> Setup:
     """What a policy that chooses among others is told of a run."""
     return Setup(
-        arms=len(dataset.pairs) * len(prompts.attributes) * len(judges_of(settings)),
+        arms=len(space),
         budget=budget,
-        scale=prompts.scales[0],
+        scale=space.scales[0],
         delta=settings.delta,
         mode=settings.mode,
         objective=settings.objective,
+        task=task,
         to_target=settings.target_error is not None,
     )
 
@@ -325,7 +355,7 @@ def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int)
         )
 
 
-def policy_of(manifest: Manifest, space: ArmSpace, variances: FloatArray | None) -> Policy:
+def policy_of(manifest: Manifest, space: ArmSpace, variances: FloatArray | None, task: Task | None) -> Policy:
     """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
     settings = manifest.settings
     setup = Setup(
@@ -336,6 +366,7 @@ def policy_of(manifest: Manifest, space: ArmSpace, variances: FloatArray | None)
         mode=settings["mode"],
         objective=settings["objective"],
         variances=variances,
+        task=task,
     )
     return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())
 
@@ -356,6 +387,7 @@ def cautions(
     keyed_urls: Iterable[str],
     *,
     to_target: bool = False,
+    task: Task | None = None,
 ) -> Iterable[str]:
     """What a user should know before money is spent on this run.
 
@@ -363,15 +395,18 @@ def cautions(
         to_target: it stops at an error.
         samples: ratings wanted of a request.
         keyed_urls: where a key goes.
+        task: what is to be decided.
     """
-    policy, arms = policy_of(manifest, space, variances), len(space)
+    policy, arms = policy_of(manifest, space, variances, task), len(space)
     if not policy.evenly and manifest.budget < arms * policy.warm_up:
         what = things_rated(arms, len(manifest.attributes), len(manifest.judges))
         scheduler = manifest.settings["scheduler"].upper()
         yield (
             f"the budget of {manifest.budget:,} is below {scheduler}'s warm-up of {policy.warm_up} calls for each of "
             f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
-            "up; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
+            "up"
+            + "; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
+            * (task is None)
         )
     together, evenly = (ratings_together(each, manifest.budget / arms, samples) for each in (policy, None))
     if together <= evenly / 2:
@@ -382,9 +417,9 @@ def cautions(
         )
     if to_target and traits_of(manifest.settings["scheduler"]).starves:
         yield (
-            f"--target-error: --scheduler {manifest.settings['scheduler']}, which this run has, may never ask a pair again whose "
-            "first ratings agreed, so the worst error may stay above the target until the whole budget is spent; a new run "
-            "with --scheduler two-priors comes down to it"
+            f"--target-error: --scheduler {manifest.settings['scheduler']}, which this run has, may never ask a pair again "
+            "whose first ratings agreed, so the worst error may stay above the target until the whole budget is spent; a new "
+            "run with --scheduler two-priors comes down to it"
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"

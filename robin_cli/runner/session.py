@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from robin_cli.analysis.decisions import Decided, RunVerdicts
 from robin_cli.analysis.level_counts import COUNTED as LEVELS_READ
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.worst_error import Aim, Target
@@ -56,6 +57,7 @@ class Outcome:
         interrupted: it was asked to stop before the run was finished.
         stats: of this session.
         aim: the error that the run was to stop at, and where it stands; None for none.
+        decided: what was to be decided, and where it stands; None where nothing was.
         worked: False where there was nothing to do, and nothing was sent.
     """
 
@@ -66,12 +68,14 @@ class Outcome:
     interrupted: bool
     stats: Stats
     aim: Aim | None = None
+    decided: Decided | None = None
     worked: bool = True
 
     @property
     def finished(self) -> bool:
         """Whether the budget is spent, or what the run was to stop at is reached."""
-        return self.spent >= self.budget or (self.aim is not None and self.aim.reached)
+        reached = (self.aim is not None and self.aim.reached) or (self.decided is not None and self.decided.is_over)
+        return self.spent >= self.budget or reached
 
 
 class Session:
@@ -102,14 +106,22 @@ class Session:
         give_another_chance(self.arms, self.space.judge)
         self._before = fold.spending()
         self.money = MoneyBudget(settings.max_cost, spent_before(fold, prices).cost_usd or 0.0)
-        policy = _fitted(policy_of(manifest, self.space, store.variances), fold)
+        policy = _fitted(policy_of(manifest, self.space, store.variances, store.task), fold)
+        self.verdicts = None
+        if store.task is not None:
+            self.verdicts = RunVerdicts(store.task, LevelCounts.of(read_run(store.path, LEVELS_READ)))
         self.level_counts = LevelCounts.of(read_run(store.path, LEVELS_READ)) if settings.guaranteed else None
         self.target = None
         if settings.target_error is not None:
             self.target = Target(self.space, settings.target_error, self.level_counts)
         stop_rule = None if self.target is None else reached(self.target.is_reached)
         self.scheduler = HeapScheduler(
-            self.arms, policy, budget=manifest.budget, judge=self.space.judge, stop=stop_rule
+            self.arms,
+            policy,
+            budget=manifest.budget,
+            judge=self.space.judge,
+            stop=stop_rule,
+            verdicts=self.verdicts,
         )
         self.budget = self.scheduler.budget
         judges = self.space.judges
@@ -180,6 +192,7 @@ class Session:
             interrupted=False,
             stats=self.stats,
             aim=None if self.target is None else self.target.aim(self.arms),
+            decided=None if self.verdicts is None else self.verdicts.decided(self.arms),
             worked=worked,
         )
 
@@ -260,7 +273,8 @@ async def work(
             note(f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)")
         keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
         samples, to_target = settings.samples_per_request, settings.target_error is not None
-        for caution in cautions(store.manifest, session.space, store.variances, samples, keyed, to_target=to_target):
+        started = (store.manifest, session.space, store.variances, samples, keyed)
+        for caution in cautions(*started, to_target=to_target, task=store.task):
             note(caution)
     remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
     store.set_manifest(store.manifest.with_session(**recorded(settings, Scope.SESSION)))

@@ -26,6 +26,12 @@ from robin_cli.settings.table import SIMULATE, SIMULATION, TABLE, Settings, Simu
 from robin_cli.settings.trust import Source, check_found_file, named_in
 
 DEFAULT_FILE = "robin.toml"
+_NOT_TOGETHER = (
+    ("decide", "objective", "calls go where a decision is open, whatever the errors of the scores are"),
+    ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
+)
+_ONLY_WITH = {"margin": "decide", "error_rate": "decide"}
+"""Settings that mean nothing without another."""
 _EXCERPT = 200
 _FEW = 3
 _REPR = reprlib.Repr()
@@ -50,13 +56,24 @@ def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
     flags = checked(given)
     if file is not None:
         path = find_config(file)
-        return Settings(**{**read_toml(path), **flags}, source=Source(str(path)))
+        return Settings(**together({**read_toml(path), **flags}), source=Source(str(path)))
     path = Path(DEFAULT_FILE)
     if not path.is_file():
-        return Settings(**flags)
+        return Settings(**together(flags))
     found = read_toml(path)
     check_found_file(path, found, flags, {name: each.file for name, each in TABLE.items() if each.file})
-    return Settings(**{**found, **flags}, source=Source(str(path), "folder", named_in(flags)))
+    return Settings(**together({**found, **flags}), source=Source(str(path), "folder", named_in(flags)))
+
+
+def together(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given for a new run, by name; InputError for two that do not go together."""
+    for name, other, why in _NOT_TOGETHER:
+        if name in given and other in given:
+            raise InputError(f"{TABLE[name].flag} and {TABLE[other].flag}: {why}; leave one of the two out")
+    for name, needed in _ONLY_WITH.items():
+        if name in given and needed not in given:
+            raise InputError(f"{TABLE[name].flag}: is for {TABLE[needed].flag}, which is not given")
+    return given
 
 
 def load_simulation(given: Mapping[str, Any], file: str | None) -> SimulationSettings:

@@ -166,7 +166,9 @@ class Settings:
         scope=INPUT, short="-b", example="50000",
         check=_within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
     scheduler: str = _spend("Who chooses the next pair: {known}.",
-        "auto", always=True, note="Auto: robin-hood, or two-priors where the budget is below 1.5 times its warm-up, or with --target-error.")
+        "auto", always=True,
+        note="Auto: what --decide wants; else robin-hood, or two-priors where the budget is below 1.5 times its warm-up, or "
+        "with --target-error.")
     delta: float = _spend("ROBIN-HOOD's failure probability.",
         0.007, always=True, check=_above_0(1, "a failure probability above 0 and at most 1, for example 0.007"),
         note="Smaller: a longer warm-up.")
@@ -175,9 +177,18 @@ class Settings:
     objective: Literal["worst-case", "mean-error"] = _spend(
         "What is made small: worst-case (the largest error) or mean-error (that of the average).",
         "worst-case", always=True, note="Mean-error is for those who report averages.")
+    decide: str | None = _spend(
+        "Ask where a decision is open, and stop when all is decided: thresholds, 'score>=3' or 'helpfulness>=3,verbosity<=2', "
+        "or best, the best response of each group.",
+        metavar="WHAT", example='"score>=3"')
     group: str | None = _spend("Column of the data whose value says which pairs are of one group.",
         metavar="COLUMN", default_said="the pairs of one prompt", example='"question_id"',
         check=(bool, "the name of a column"))
+    margin: float | None = _spend("With --decide: differences below E points do not matter.",
+        metavar="E", default_said="a fortieth of the scale", example="0.1",
+        check=_above_0(None, "points of the scale, above 0"))
+    error_rate: float = _spend("With --decide: at most this share of what is certified is wrong, on average.",
+        0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")
     target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",

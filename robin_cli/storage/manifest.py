@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
 from robin_cli.files.local import read_at_most, whole_file
+from robin_cli.model.decision import Decision, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
 from robin_cli.model.records import Scale, shared_scale
 from robin_cli.prompts.rubric_files import MOST_LEVELS, Rubric
@@ -116,6 +117,16 @@ class Manifest:
     def judges(self) -> tuple[str, ...]:
         """The names of the judges."""
         return tuple(map(judge_name, self.models))
+
+    @property
+    def decision(self) -> Decision | None:
+        """What is to be decided; None where nothing is."""
+        own = self.own_settings
+        if own["decide"] is None:
+            return None
+        return decision_of(
+            own["decide"], self.attributes, self.scales, margin=own["margin"], error_rate=own["error_rate"]
+        )
 
     @property
     def own_settings(self) -> dict[str, Any]:

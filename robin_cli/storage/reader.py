@@ -23,6 +23,7 @@ from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import GROUP_COLUMN, Pair, Status
 from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import Fold, arms_of
 from robin_cli.storage.journal import JournalContent, read_journal
 from robin_cli.storage.layout import JOURNAL, PAIRS, SEGMENTS, segment_count, segment_path
@@ -85,6 +86,11 @@ class RunData:
         return space_of(self.manifest, self.pair_ids)
 
     @cached_property
+    def task(self) -> Task | None:
+        """What is to be decided of its pairs; None where nothing is."""
+        return task_of(self.manifest.decision, self.space, lambda: self.groups[0])
+
+    @cached_property
     def arm(self) -> IntArray:
         """The arm of each judgment, shape (rows,). StorageError where there is no such arm."""
         return arms_of(self.space, self.judgments)
@@ -109,11 +115,16 @@ class RunData:
     @cached_property
     def groups(self) -> tuple[IntArray, list[str]]:
         """Which group each pair is of, and the groups' names, as :func:`robin_cli.model.groups.groups_of` has them."""
-        named = _read_pairs(self.path / PAIRS, lambda name: name == GROUP_COLUMN)
-        if GROUP_COLUMN in named.column_names:
-            return _numbered(named[GROUP_COLUMN])
-        numbers, prompts = _numbered(_read_pairs(self.path / PAIRS, lambda name: name == "prompt")["prompt"])
-        return numbers, list(map(name_of, prompts))
+        return read_groups(self.path)
+
+
+def read_groups(path: Path) -> tuple[IntArray, list[str]]:
+    """Which group each pair of the run at ``path`` is of, and the groups' names. StorageError where they cannot be read."""
+    named = _read_pairs(path / PAIRS, lambda name: name == GROUP_COLUMN)
+    if GROUP_COLUMN in named.column_names:
+        return _numbered(named[GROUP_COLUMN])
+    numbers, prompts = _numbered(_read_pairs(path / PAIRS, lambda name: name == "prompt")["prompt"])
+    return numbers, list(map(name_of, prompts))
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:

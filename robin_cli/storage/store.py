@@ -20,10 +20,12 @@ import pyarrow.parquet as pq
 
 from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError
+from robin_cli.model.groups import groups_of
 from robin_cli.model.records import GROUP_COLUMN, Judgment, Pair
 from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
@@ -44,6 +46,7 @@ from robin_cli.storage.reader import (
     PAIRS_AT_A_TIME,
     REFERENCE,
     journal_table,
+    read_groups,
     read_pair_ids,
     read_pairs,
     read_run,
@@ -219,6 +222,15 @@ class RunStore:
         """Which arm is which pair, attribute and judge. StorageError where the pairs cannot be read."""
         ids = read_pair_ids(self.path) if self._pairs is None else [pair.pair_id for pair in self._pairs]
         return space_of(self.manifest, ids)
+
+    @cached_property
+    def task(self) -> Task | None:
+        """What is to be decided of the pairs; None where nothing is."""
+
+        def group() -> IntArray:
+            return (read_groups(self.path) if self._pairs is None else groups_of(self._pairs))[0]
+
+        return task_of(self.manifest.decision, self.space, group)
 
     def fold(self) -> Fold:
         """The numbers after all judgments that were synced. StorageError where they cannot be read."""

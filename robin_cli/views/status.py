@@ -272,7 +272,7 @@ def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
     if theorem is None or not measured.all():
         return {"value": None, "delta": delta, "assumes": None}
     estimated = empirical_variance(arms.counts.astype(np.float64), arms.totals, arms.totals_sq) / run.space.units**2
-    warm_up = 0 if theorem == 1 else policy_of(run.manifest, run.space, None).warm_up
+    warm_up = 0 if theorem == 1 else policy_of(run.manifest, run.space, None, run.task).warm_up
     value, assumes = theorem_bound(theorem, estimated, arms.spent, delta, warm_up)
     return {"value": value, "delta": delta, "assumes": assumes}
 
