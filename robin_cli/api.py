@@ -40,6 +40,7 @@ from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import agreement_of, calibration_of, scores_table
 from robin_cli.views.messages import Messages, messages_for
+from robin_cli.views.preferences import preferences_of
 from robin_cli.views.progress import aim_line, conclusion, shown
 from robin_cli.views.status import status_of
 
@@ -176,6 +177,18 @@ class Run:
             InputError: as :meth:`agreement`.
         """
         return _frame(calibration_of(read_run(self.path, COUNTED)))
+
+    def preferences(self, *, messages: bool = False) -> pd.DataFrame:
+        """Which response of each group is better than which: a row for each that can be told apart from the group's best.
+
+        Columns as in ``robin export --what preferences``: prompt, chosen, rejected, margin, certified, and of several
+        attributes which. With ``messages`` chosen and rejected are conversations that begin with the prompt, for trainers of
+        chat models.
+
+        Raises:
+            InputError: no group has two responses, or no two can be told apart.
+        """
+        return _frame(preferences_of(read_run(self.path, COUNTED), messages=messages))
 
     def status(self) -> dict[str, Any]:
         """Where it stands: the object that ``robin status --json`` prints."""

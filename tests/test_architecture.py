@@ -114,6 +114,7 @@ ONLY = {
         "storage/fold.py",
         "storage/snapshot.py",
         "views/export.py",
+        "views/preferences.py",
         "views/workbook.py",
         "views/status.py",
         "views/report/rows.py",

@@ -38,7 +38,7 @@ def _log_wealth_at(counts: FloatArray, width: float, m: float) -> FloatArray:
     return log_wealth(counts, np.linspace(0.0, width, counts.shape[1]), np.full(len(counts), m))
 
 
-def certified(log_values: FloatArray, error_rate: float) -> NDArray[np.bool_]:
+def certified(log_values: FloatArray, error_rate: float, among: int | None = None) -> NDArray[np.bool_]:
     """Which decisions hold together: of all of them, at any time, at most ``error_rate`` are wrong on average.
 
     The e-BH procedure: the k largest, for the largest k with e_(k) ≥ K/(δ k) (Wang and Ramdas, "False discovery rate control
@@ -47,9 +47,10 @@ def certified(log_values: FloatArray, error_rate: float) -> NDArray[np.bool_]:
     Args:
         log_values: logarithms of the evidence for each decision, shape (…, K); each row a family of its own.
         error_rate: δ, in (0, 1).
+        among: of how many decisions these are some, where the ratings said which are looked at; the others have no evidence.
     """
     falling = -np.sort(-log_values, axis=-1)
     count = falling.shape[-1]
-    enough = falling >= np.log(count) - np.log(error_rate) - np.log(np.arange(1, count + 1))
+    enough = falling >= np.log(among or count) - np.log(error_rate) - np.log(np.arange(1, count + 1))
     least = np.where(enough, falling, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
     return np.asarray((log_values >= least) & (least < np.inf))

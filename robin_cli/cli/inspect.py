@@ -21,6 +21,7 @@ class What(StrEnum):
     JUDGMENTS = "judgments"
     AGREEMENT = "agreement"
     CALIBRATION = "calibration"
+    PREFERENCES = "preferences"
 
 
 def register(app: typer.Typer) -> None:
@@ -69,15 +70,21 @@ def export(
     what: Annotated[
         What,
         typer.Option(
-            help="Scores, those of each judge of a panel, every judgment, agreement with humans, or human ratings by score."
+            help="Scores, those of each judge of a panel, every judgment, agreement with humans, human ratings by score, or "
+            "preferences between responses."
         ),
     ] = What.SCORES,
     excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
+    messages: Annotated[
+        bool,
+        typer.Option("--messages", help="Preferences as conversations, for trainers of chat models: jsonl or parquet."),
+    ] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
 
     from robin_cli.analysis.scores import judge_scores, score
+    from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
     from robin_cli.storage.fold import COUNTED
@@ -86,10 +93,13 @@ def export(
     from robin_cli.views.export import Results, agreement_of, calibration_of, check_output, judgments_of, scores_table
     from robin_cli.views.export import export as write_file
     from robin_cli.views.messages import Messages
+    from robin_cli.views.preferences import preferences_of
     from robin_cli.views.table import View, print_scores
 
     given = Settings(**checked(ctx.obj))
     check_output(given.format, given.output)
+    if messages and what is not What.PREFERENCES:
+        raise InputError("--messages: is for --what preferences; leave it out")
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
     write = partial(write_file, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify)
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
@@ -99,6 +109,9 @@ def export(
     if what in {What.AGREEMENT, What.CALIBRATION}:
         table_of = agreement_of if what is What.AGREEMENT else calibration_of
         write(Results.of(table_of(data, notify)), settings_of(run))
+        return
+    if what is What.PREFERENCES:
+        write(Results.of(preferences_of(data, notify, messages=messages)), settings_of(run))
         return
     found = (score if what is What.SCORES else judge_scores)(data)
     if given.format == "table":

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,29}")
+_NAMED = re.compile(r"(?:\A|\n\n)(System|User|Assistant): ")
+_MARK = "<extra_id_1>"
 _STEP = 'Write it as {"role": …, "content": text}, or leave such rows out with --skip-bad-rows.'
 _BAD = "a conversation that cannot be used"
 
@@ -53,6 +55,29 @@ def prompt_of(turns: Turns) -> str:
 def named_turns(turns: Iterable[tuple[str, str]]) -> str:
     """The turns, each behind its speaker's name, blank lines between."""
     return "\n\n".join(f"{speaker}: {said}" for speaker, said in turns)
+
+
+def marked_turns(prompt: str) -> Turns:
+    """The turns of one of HelpSteer2's prompts: the user's, then one at each line ``<extra_id_1>Assistant`` or ``…User``."""
+    first, *others = prompt.split(f"\n{_MARK}")
+    split = (turn.partition("\n") for turn in others)
+    return [("User", first), *((speaker.strip(), said) for speaker, _, said in split)]
+
+
+def turns_in(prompt: str) -> Turns:
+    """The turns that a prompt is made of: marked ones, or :func:`named_turns`; else it is one turn of the user's.
+
+    It is split at names only where these make a conversation: user and assistant in turn, perhaps behind the system, the user
+    last.
+    """
+    turns = marked_turns(prompt)
+    begin, *named = _NAMED.split(prompt)
+    speakers, said = named[::2], named[1::2]
+    talk = speakers[1:] if speakers[:1] == ["System"] else speakers
+    in_turn = len(talk) % 2 == 1 and all(each == ("User", "Assistant")[at % 2] for at, each in enumerate(talk))
+    if len(turns) == 1 and not begin and in_turn:
+        return list(zip(speakers, said, strict=True))
+    return turns
 
 
 def _turn(message: object, called: str) -> tuple[str, str]:

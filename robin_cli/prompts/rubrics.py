@@ -13,7 +13,7 @@ import msgspec
 from jinja2 import DictLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from robin_cli.datasets.chats import named_turns
+from robin_cli.datasets.chats import marked_turns, named_turns
 from robin_cli.files.local import read_small_file, shipped
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.exchange import Message
@@ -22,7 +22,6 @@ from robin_cli.parsing.structured import JSON_REQUEST
 from robin_cli.prompts.rubric_files import Rubric, read_rubric
 
 DEFAULT_TEMPLATE = "absolute-judge"
-_TURN = "<extra_id_1>"
 _VALUES = ("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference")
 _SUFFIX = ".jinja"
 _RENDERING = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
@@ -233,18 +232,9 @@ class PromptSet:
 
 
 def readable_turns(prompt: str) -> str:
-    """HelpSteer2's multi-turn prompts with named turns, blank lines between; single-turn prompts as they are.
-
-    There a line ``<extra_id_1>Assistant`` or ``<extra_id_1>User`` begins a turn, and the first turn is the user's.
-    """
-    turns = prompt.split(f"\n{_TURN}")
-    if len(turns) == 1:
-        return prompt
-    named = [("User", turns[0])]
-    for turn in turns[1:]:
-        speaker, _, said = turn.partition("\n")
-        named.append((speaker.strip(), said))
-    return named_turns(named)
+    """HelpSteer2's multi-turn prompts with named turns, blank lines between; single-turn prompts as they are."""
+    turns = marked_turns(prompt)
+    return prompt if len(turns) == 1 else named_turns(turns)
 
 
 def _environment() -> ImmutableSandboxedEnvironment:

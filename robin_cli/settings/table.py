@@ -181,8 +181,8 @@ class Settings:
         "Ask where a decision is open, and stop when all is decided: thresholds, 'score>=3' or 'helpfulness>=3,verbosity<=2', "
         "or best, the best response of each group.",
         metavar="WHAT", example='"score>=3"')
-    group: str | None = _spend("Column of the data whose value says which pairs are of one group.",
-        metavar="COLUMN", default_said="the pairs of one prompt", example='"question_id"',
+    group: str | None = _spend("Column that says which pairs are of one group.",
+        metavar="COLUMN", default_said="those of one prompt", example='"question_id"',
         check=(bool, "the name of a column"))
     margin: float | None = _spend("With --decide: differences below E points do not matter.",
         metavar="E", default_said="a fortieth of the scale", example="0.1",

@@ -113,6 +113,11 @@ class RunData:
         return _numbered(_read_pairs(self.path / PAIRS, lambda name: name == "prompt")["prompt"])[0]
 
     @cached_property
+    def responses(self) -> IntArray:
+        """Which response each pair has, shape (pairs,), as :attr:`prompts`."""
+        return _numbered(_read_pairs(self.path / PAIRS, lambda name: name == "response")["response"])[0]
+
+    @cached_property
     def groups(self) -> tuple[IntArray, list[str]]:
         """Which group each pair is of, and the groups' names, as :func:`robin_cli.model.groups.groups_of` has them."""
         return read_groups(self.path)

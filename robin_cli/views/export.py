@@ -40,7 +40,7 @@ from robin_cli.analysis.scores import Scores
 from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError, is_remote, public_name
-from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.errors import InputError, StorageError, shown
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import RunData, read_judgments
 from robin_cli.storage.schema import JUDGMENTS
@@ -49,8 +49,11 @@ from robin_cli.views.workbook import write_workbook
 _FORMULA_LEAD = r"^[=+\-@\t\r]"
 _BINARY = frozenset({"parquet", "xlsx"})
 _SPREADSHEET_TEXT = frozenset({"csv", "tsv"})
-_KEYS = frozenset({"pair_id", "attribute", "judge", "model"})
-"""Columns by which tables are joined."""
+_TO_THE_LETTER = {
+    **dict.fromkeys(("pair_id", "attribute", "judge", "model"), "join by"),
+    **dict.fromkeys(("chosen", "rejected"), "train on"),
+}
+"""Columns that are of no use when they are changed, and for what."""
 _BATCH = 20_000
 
 
@@ -167,6 +170,10 @@ def export(
     if excel and name not in _SPREADSHEET_TEXT:
         raise InputError(
             "--excel: is for csv and tsv, which Excel would else read in another encoding; xlsx needs nothing"
+        )
+    if name in {*_SPREADSHEET_TEXT, "xlsx"} and any(map(pa.types.is_nested, results.schema.types)):
+        raise InputError(
+            f"--messages: conversations do not go into the cells of {name}; write .jsonl or .parquet (--format jsonl)"
         )
     if name in _SPREADSHEET_TEXT and not raw:
         results = _defused(results, notify)
@@ -289,12 +296,12 @@ def _defused(results: Results, notify: Callable[[str], None]) -> Results:
 
 
 def _say_changed(table: pa.Table, notify: Callable[[str], None]) -> bool:
-    for name in sorted(_KEYS & set(table.column_names)):
+    for name in sorted(_TO_THE_LETTER.keys() & set(table.column_names)):
         column = table.column(name)
         if acting := column.filter(_acts(column)).slice(0, 1).to_pylist():
             notify(
-                f'{name} "{acting[0]}" and others like it get an apostrophe in front, or a spreadsheet would run them as '
-                "formulas. To join by them, write them as they are: --raw, .jsonl or .parquet"
+                f'{name} "{shown(acting[0])}" and others like it get an apostrophe in front, or a spreadsheet would run them '
+                f"as formulas. To {_TO_THE_LETTER[name]} them, write them as they are: --raw, .jsonl or .parquet"
             )
             return True
     return False

@@ -1,0 +1,83 @@
+"""Preferences in the columns that preference training reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robin_cli.analysis.preferences import Preferences, preferences
+from robin_cli.datasets.chats import turns_in
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import number_of
+from robin_cli.storage.reader import RunData
+
+_MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_string())]))
+
+
+def preferences_of(
+    run: RunData, notify: Callable[[str], None] = lambda _line: None, *, messages: bool = False
+) -> pa.Table:
+    """A row for each response that can be told apart from the best of its group: prompt, chosen, rejected, margin, certified.
+
+    With several attributes each has rows of its own, and a column says which.
+
+    Args:
+        notify: is told what is left out.
+        messages: chosen and rejected are conversations that begin with the prompt, which then has no column: open-instruct
+            reads nothing else, and TRL no prompt that is a text beside them.
+
+    Raises:
+        InputError: no group has two responses, or no two can be told apart.
+    """
+    found = preferences(run)
+    if found.alone == found.groups:
+        raise InputError(
+            f"{run.path}: {number_of(found.groups, 'group')}, and one response in each, so there is none to prefer; judge "
+            "several responses to a prompt, or say with --group which of them belong together"
+        )
+    if not len(found.chosen):
+        unrated = f", {number_of(found.unrated, 'response')} without a rating" if found.unrated else ""
+        raise InputError(
+            f"{run.path}: no two responses of a group can be told apart ({number_of(found.alike, 'pair')}{unrated}); more "
+            f"calls tell more of them apart: robin resume {run.path} --budget N"
+        )
+    texts = run.pairs.table
+    prompts, chosen, rejected = (
+        texts[name].take(rows)
+        for name, rows in (("prompt", found.chosen), ("response", found.chosen), ("response", found.rejected))
+    )
+    _say(found, notify)
+    if others := pc.sum(pc.not_equal(prompts, texts["prompt"].take(found.rejected))).as_py():
+        notify(f"{number_of(others, 'pair')} of responses to different prompts: the prompt is that of the chosen one")
+    columns = {
+        "prompt": prompts,
+        "chosen": chosen,
+        "rejected": rejected,
+        "margin": pa.array(found.margin),
+        "certified": pa.array(found.certified),
+    }
+    if messages:
+        asked = [[_message(*turn) for turn in turns_in(prompt)] for prompt in columns.pop("prompt").to_pylist()]
+        for name in ("chosen", "rejected"):
+            answers = columns[name].to_pylist()
+            whole = [[*before, _message("Assistant", said)] for before, said in zip(asked, answers, strict=True)]
+            columns[name] = pa.array(whole, _MESSAGES)
+    if len(run.space.attributes) > 1:
+        columns["attribute"] = pa.array(run.space.attributes).take(pa.array(found.attribute))
+    return pa.table(columns)
+
+
+def _say(found: Preferences, notify: Callable[[str], None]) -> None:
+    said = [number_of(len(found.chosen), "pair")]
+    said.append(f"{found.alike:,} that cannot be told apart {'is' if found.alike == 1 else 'are'} left out")
+    if found.unrated:
+        said.append(f"{number_of(found.unrated, 'response')} {'has' if found.unrated == 1 else 'have'} no rating")
+    if found.alone:
+        said.append(f"{number_of(found.alone, 'group')} {'has' if found.alone == 1 else 'have'} one response only")
+    notify("; ".join(said))
+
+
+def _message(speaker: str, said: str) -> dict[str, str]:
+    return {"role": speaker.lower(), "content": said}
