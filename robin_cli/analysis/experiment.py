@@ -16,12 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import CORRELATIONS, correlations
+from robin_cli.analysis.court import Verdict
 from robin_cli.analysis.simulation import Ratings, Snapshot, simulate
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import BEST, decision_of
 from robin_cli.model.errors import InputError
+from robin_cli.model.groups import check_groups
 from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
-from robin_cli.policies.registry import BASELINE, chosen, make_policy
+from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,9 @@ class Design:
     mode: str = "practice"
     objective: str = "worst-case"
     reference: tuple[int, ...] = ()
+    decide: str | None = None
+    margin: float | None = None
+    error_rate: float = 0.05
 
     def budgets_of(self, scheduler: str) -> tuple[int, ...]:
         """The budgets that ``scheduler`` is simulated at."""
@@ -52,12 +60,49 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an experiment is made on: ratings of K pairs, and human ratings of them where the data has any (nan: none)."""
+    """What an experiment is made on: ratings of K pairs, and human ratings of them where the data has any (nan: none).
+
+    ``group``: which group each pair is of, where there are groups.
+    """
 
     attribute: str
     ratings: tuple[NDArray[np.int64], ...]
     scale: Scale
     human: FloatArray | None = None
+    group: IntArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    """What one scheduler at one budget decided, over all runs; shares of all decisions.
+
+    Attributes:
+        wrong_mean, wrong_sem: wrong by the mean ratings alone, and the standard error over the runs.
+        certified_mean: held to be true at the error rate.
+        certified_wrong_mean: of these, wrong all the same.
+        calls_mean: spent until everything was decided, or the budget was.
+        wrongs: of each run.
+    """
+
+    wrong_mean: float
+    wrong_sem: float
+    certified_mean: float
+    certified_wrong_mean: float
+    calls_mean: float
+    wrongs: tuple[float, ...]
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> DecisionRow:
+        """The means over the runs of ``verdict``."""
+        runs = len(verdict.wrong)
+        return cls(
+            wrong_mean=float(verdict.wrong.mean()),
+            wrong_sem=float(verdict.wrong.std(ddof=1)) / np.sqrt(runs) if runs > 1 else np.nan,
+            certified_mean=float(verdict.certified.mean()),
+            certified_wrong_mean=float(verdict.certified_wrong.mean()),
+            calls_mean=float(verdict.calls.mean()),
+            wrongs=tuple(verdict.wrong.tolist()),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +111,7 @@ class Row:
 
     ``wces`` has each run's, the same run at the same place at every budget.
     ``wce_std`` is over runs, 1/(runs − 1), nan for one run; ``wce_sem`` that over √runs. ``correlations`` has the mean over
-    runs of each coefficient with the human ratings, nan where there are none.
+    runs of each coefficient with the human ratings, nan where there are none. ``decided``: where something was to be.
     """
 
     attribute: str
@@ -78,6 +123,7 @@ class Row:
     runs: int
     correlations: Mapping[str, float]
     wces: tuple[float, ...]
+    decided: DecisionRow | None = None
 
 
 _Job = tuple[Subject, str, Design]
@@ -108,6 +154,13 @@ def check(subjects: Sequence[Subject], design: Design) -> None:
             )
         for name in design.schedulers:
             make_policy(name, _setup(subject, design, np.zeros(pairs), max(design.budgets)))
+
+
+def deciding_policy(subject: Subject, design: Design) -> str:
+    """The policy that a run gets for the decision of ``design`` if it is not told one. InputError where that cannot be."""
+    setup = _setup(subject, design, np.zeros(len(subject.ratings)), max(design.budgets))
+    choice = chosen(DEFAULT, setup)
+    return DEFAULT if choice is None else choice.name
 
 
 def conduct(subjects: Sequence[Subject], design: Design, progress: Callable[[int, int], None]) -> list[Row]:
@@ -212,6 +265,7 @@ def _one(job: _Job) -> list[Row]:
                 runs=len(wce),
                 correlations=_correlations(snapshot.estimates, subject.human),
                 wces=tuple(wce.tolist()),
+                decided=None if snapshot.verdict is None else DecisionRow.of(snapshot.verdict),
             )
         )
     return rows
@@ -226,8 +280,8 @@ def _snapshots(
         choice = chosen(name, _setup(subject, design, ratings.variances, budget))
         budgets.setdefault(name if choice is None else choice.name, []).append(budget)
     for policy, mine in budgets.items():
-        made = make_policy(policy, _setup(subject, design, ratings.variances, max(design.budgets)))
-        yield from simulate(ratings, made, mine, design.runs, rng)
+        setup = _setup(subject, design, ratings.variances, max(design.budgets))
+        yield from simulate(ratings, make_policy(policy, setup), mine, design.runs, rng, task=setup.task)
 
 
 def _setup(subject: Subject, design: Design, variances: FloatArray, budget: int) -> Setup:
@@ -239,7 +293,28 @@ def _setup(subject: Subject, design: Design, variances: FloatArray, budget: int)
         mode=design.mode,
         objective=design.objective,
         variances=variances,
+        task=_task(subject, design),
     )
+
+
+def _task(subject: Subject, design: Design) -> Task | None:
+    """What is to be decided of ``subject``. InputError where that cannot be."""
+    if design.decide is None:
+        return None
+    short = subject.attribute.rpartition("/")[2]
+    decision = decision_of(design.decide, [short], [subject.scale], margin=design.margin, error_rate=design.error_rate)
+    if not decision.is_best:
+        group = None
+    elif subject.group is None:
+        raise InputError(
+            f"--decide {BEST}: {subject.attribute} does not say which pairs belong together; name the column that does with "
+            "--group"
+        )
+    else:
+        group = subject.group
+        check_groups(group, None)
+    space = ArmSpace([str(number) for number in range(len(subject.ratings))], [short], ["judge"], [subject.scale])
+    return Task(decision, space, group)
 
 
 def _correlations(estimates: FloatArray, human: FloatArray | None) -> dict[str, float]:

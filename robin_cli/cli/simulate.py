@@ -26,16 +26,24 @@ def simulate(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")] = False,
 ) -> None:
-    """Simulate schedulers on recorded ratings, and print their worst-case errors as CSV.
+    """Simulate schedulers on recorded ratings, and print their worst-case errors, or wrong decisions, as CSV.
 
-    A simulated judge draws from a pair's recorded ratings; the error is the largest over all pairs.
+    A simulated judge draws from a pair's recorded ratings; the error is the largest over all pairs. With --decide it is the
+    share of decisions that the mean ratings get wrong.
     """
     from rich.console import Console
 
     from robin_cli.settings.reading import load_simulation
     from robin_cli.views.messages import Messages
     from robin_cli.views.progress import simulation_shown
-    from robin_cli.views.simulated import draw_curves, experiment, print_csv, say_constant, say_savings
+    from robin_cli.views.simulated import (
+        draw_curves,
+        experiment,
+        print_csv,
+        say_constant,
+        say_decisions,
+        say_savings,
+    )
 
     settings = load_simulation(ctx.obj, config)
     messages = Messages(Console(stderr=True, highlight=False), quiet=quiet)
@@ -44,5 +52,6 @@ def simulate(
     print_csv(rows, settings, sys.stdout)
     say_constant(subjects, messages.note)
     say_savings(rows, settings, messages.note)
+    say_decisions(rows, settings, messages.note)
     if settings.plot:
         draw_curves(rows, subjects, Path(settings.plot))

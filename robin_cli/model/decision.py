@@ -139,6 +139,11 @@ def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -
     return tuple(found)
 
 
+def named_in(text: str) -> list[str]:
+    """The attributes that thresholds name, as they stand there; of what is not understood nothing."""
+    return [match["name"] for part in text.split(",") if (match := _CRITERION.match(part))]
+
+
 def attribute_named(name: str, attributes: Sequence[str], where: str) -> str:
     """The attribute that a requirement names, ``score`` standing for the only one; InputError, beginning with ``where``."""
     if name == SCORE and SCORE not in attributes:

@@ -19,6 +19,9 @@ GROUP = "robin.policies"
 BASELINE = "uniform"
 """The policy that others are compared with: an even spread."""
 
+DEFAULT = "auto"
+"""The policy of a run that is not told one."""
+
 _OWN = {each.name.replace("_", "-"): f"{own.__name__}.{each.name}" for each in iter_modules(own.__path__)}
 POLICIES = tuple(_OWN)
 """Robin's own."""

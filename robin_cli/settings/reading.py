@@ -30,7 +30,7 @@ _NOT_TOGETHER = (
     ("decide", "objective", "calls go where a decision is open, whatever the errors of the scores are"),
     ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
 )
-_ONLY_WITH = {"margin": "decide", "error_rate": "decide"}
+_ONLY_WITH = {"margin": "decide", "error_rate": "decide"}  # --group names groups for preferences, too
 """Settings that mean nothing without another."""
 _EXCERPT = 200
 _FEW = 3
@@ -89,7 +89,7 @@ def load_simulation(given: Mapping[str, Any], file: str | None) -> SimulationSet
     if unknown := sorted(table.keys() - SIMULATION.keys()):
         raise InputError(f'{path}: [{SIMULATE}] has no setting "{unknown[0]}"')
     found = {} if path is None else _from_folder_of(path, checked(table, str(path), SIMULATION), SIMULATION)
-    settings = SimulationSettings(**{**found, **checked(given, table=SIMULATION)})
+    settings = SimulationSettings(**together({**found, **checked(given, table=SIMULATION)}))
     for name, example in (("pool", "ratings.parquet"), ("budget", "--budget 50000,100000")):
         if not getattr(settings, name):
             raise InputError(f"no {name}: give one, for example robin simulate {example}")

@@ -311,7 +311,15 @@ class SimulationSettings:
         check=(lambda value: min(value, default=0) > 0, "a whole number, at least 1, or several by commas"),
         tidy=_rising)
     schedulers: tuple[str, ...] = _simulated("By commas.",
-        ("uniform", "robin-hood", "robin"), by_commas=True, default_said="uniform,robin-hood,robin")
+        (), by_commas=True, default_said="uniform,robin-hood,robin; with --decide uniform and what auto becomes")
+    decide: str | None = _simulated("Simulate decisions in place of errors: a threshold, as 'score>=3', or best.",
+        metavar="WHAT")
+    group: str | None = _simulated("Column of the pool that says which pairs are of one group, for --decide best.",
+        metavar="COLUMN", default_said="group, prompt, or the ids up to their last /")
+    margin: float | None = _simulated("With --decide: differences below E points do not matter.",
+        metavar="E", default_said="a fortieth of the scale", check=_above_0(None, "points of the scale, above 0"))
+    error_rate: float = _simulated("With --decide: at most this share of what is certified is wrong, on average.",
+        0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     runs: int = _simulated("Repetitions.", 50, check=_COUNT)
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
     attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",

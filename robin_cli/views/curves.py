@@ -6,7 +6,7 @@ import base64
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,6 +67,8 @@ def _drawn(figure: Figure, suffix: str) -> bytes:
 def _figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figure:
     from matplotlib.figure import Figure
 
+    if rows[0].decided is not None:
+        return _decisions_figure(rows, subjects)
     agreeing = any(subject.human is not None for subject in subjects)
     columns = 4 if agreeing else 3
     figure = Figure(figsize=(4.4 * columns, 3.3 * len(subjects)), layout="constrained")
@@ -80,6 +82,42 @@ def _figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figure:
         _histogram(line[2], ratings.means, "mean rating of a pair")
         if agreeing:
             _agreement(line[3], mine)
+    return figure
+
+
+def _decisions_figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figure:
+    """A line of pictures a subject: what is wrong and what is certified against budget, and where the pairs lie."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.4 * 3, 3.3 * len(subjects)), layout="constrained")
+    axes = figure.subplots(len(subjects), 3, squeeze=False)
+    runs = rows[0].runs
+    for subject, line in zip(subjects, axes, strict=True):
+        mine = [row for row in rows if row.attribute == subject.attribute]
+        for number, name in enumerate(dict.fromkeys(row.scheduler for row in mine)):
+            of_one = [row for row in mine if row.scheduler == name]
+            told = [row.decided for row in of_one if row.decided is not None]
+            look: dict[str, Any] = {
+                "label": name,
+                "color": _COLOURS[number % len(_COLOURS)],
+                "marker": _MARKS[number % len(_MARKS)],
+                "markersize": 3,
+                "linewidth": 1.2,
+            }
+            budgets = [row.budget for row in of_one]
+            wrong, error = ([100 * getattr(each, part) for each in told] for part in ("wrong_mean", "wrong_sem"))
+            line[0].errorbar(budgets, wrong, error, capsize=2, **look)
+            line[1].plot(budgets, [100 * each.certified_mean for each in told], **look)
+        for place, label in enumerate(("wrong by the mean ratings", "certified")):
+            line[place].set(
+                xscale="log", xlabel="judge calls", ylabel=f"decisions {label}, %\n(mean of {runs} simulated runs)"
+            )
+            line[place].set_ylim(0, None if place == 0 else 103)
+            log_axis(line[place].xaxis)
+            line[place].grid(visible=True, which="both", alpha=0.25)
+            line[place].legend(frameon=False, fontsize=8)
+        line[0].set_title(title_of(subject.attribute), loc="left", fontweight="bold")
+        _histogram(line[2], Ratings.of(subject.ratings).means, "mean rating of a pair")
     return figure
 
 
@@ -127,7 +165,7 @@ def _html(svg: bytes) -> bytes:
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>robin simulate</title>'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
-        '<body style="margin:1rem;background:#fff"><img style="max-width:100%" alt="Simulated worst-case error against budget" '
+        '<body style="margin:1rem;background:#fff"><img style="max-width:100%" alt="Simulated runs against their budgets" '
         f'src="data:image/svg+xml;base64,{data}"></body></html>\n'
     )
     return page.encode()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-from robin_cli.analysis.experiment import Design, Row, Subject, conduct
+from robin_cli.analysis.experiment import DecisionRow, Design, Row, Subject, conduct, deciding_policy
 from robin_cli.analysis.savings import Saving, saved
 from robin_cli.datasets.pools import Pool, load_pools
+from robin_cli.model.decision import BEST, SCORE, named_in
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.registry import BASELINE
@@ -19,6 +21,21 @@ from robin_cli.settings.table import SimulationSettings
 from robin_cli.views.curves import check_picture, draw
 from robin_cli.views.parsing import read_scale
 
+_SCORING = (BASELINE, "robin-hood", "robin")
+_ERROR_COLUMNS = ("attribute", "scheduler", "budget", "wce_mean", "wce_std", "wce_sem", "runs")
+_DECISION_COLUMNS = (
+    *(
+        "attribute",
+        "scheduler",
+        "budget",
+        "wrong_mean",
+        "wrong_sem",
+        "certified_mean",
+        "certified_wrong_mean",
+        "calls_mean",
+    ),
+    "runs",
+)
 _CURVE_POINTS = 14
 _REFERENCE = 4
 """How far uniform's curve goes beyond the largest budget, to read off the calls it needs for the others' errors."""
@@ -32,15 +49,19 @@ def experiment(settings: SimulationSettings, progress: Callable[[int, int], None
     """
     if settings.plot:
         check_picture(Path(settings.plot))
-    subjects = [_subject(pool, settings) for pool in _chosen(load_pools(settings.pool or ""), settings)]
+    if settings.group is not None and not (settings.decide or "").strip() == BEST:
+        raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
+    is_best = settings.decide is not None and settings.decide.strip() == BEST
+    pools = load_pools(settings.pool or "", settings.group, grouped=is_best)
+    subjects = [_subject(pool, settings) for pool in _chosen(pools, settings)]
     budgets = settings.budget
     reference: tuple[int, ...] = ()
     if settings.plot:
         pairs, last = max(len(subject.ratings) for subject in subjects), max(budgets)
         budgets = tuple(sorted({*budgets, *_between(max(pairs, min(3 * pairs, last)), last)}))
-        reference = _between(last, _REFERENCE * last)
+        reference = () if settings.decide else _between(last, _REFERENCE * last)
     design = Design(
-        schedulers=settings.schedulers,
+        schedulers=settings.schedulers or _SCORING,
         budgets=budgets,
         runs=settings.runs,
         seed=settings.seed,
@@ -48,7 +69,12 @@ def experiment(settings: SimulationSettings, progress: Callable[[int, int], None
         mode=settings.mode,
         objective=settings.objective,
         reference=reference,
+        decide=settings.decide,
+        margin=settings.margin,
+        error_rate=settings.error_rate,
     )
+    if settings.decide and not settings.schedulers:
+        design = replace(design, schedulers=(BASELINE, deciding_policy(subjects[0], design)))
     return subjects, conduct(subjects, design, progress)
 
 
@@ -59,11 +85,12 @@ def _between(first: int, last: int) -> tuple[int, ...]:
 def print_csv(rows: Sequence[Row], settings: SimulationSettings, out: TextIO) -> None:
     """Write the columns of the contract for the budgets that were asked for."""
     writer = csv.writer(out, lineterminator="\n")
-    columns = ("attribute", "scheduler", "budget", "wce_mean", "wce_std", "wce_sem", "runs")
+    columns = _DECISION_COLUMNS if settings.decide else _ERROR_COLUMNS
     writer.writerow(columns)
     for row in rows:
         if row.budget in settings.budget:
-            values = (getattr(row, name) for name in columns)
+            found = {**asdict(row), **({} if row.decided is None else asdict(row.decided))}
+            values = (found[name] for name in columns)
             writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
 
 
@@ -76,13 +103,35 @@ def say_constant(subjects: Sequence[Subject], notify: Callable[[str], None]) -> 
 
 def say_savings(rows: Sequence[Row], settings: SimulationSettings, notify: Callable[[str], None]) -> None:
     """Say how many of uniform's calls each other scheduler saves at equal error, where the curves were drawn to tell."""
-    if BASELINE not in settings.schedulers or not settings.plot:
+    if BASELINE not in (settings.schedulers or _SCORING) or not settings.plot or settings.decide:
         return
     notify("simulated: calls saved at equal worst-case error, against uniform")
     for row in rows:
         if row.scheduler != BASELINE and row.budget in settings.budget:
             said = _said(saved(rows, row.attribute, row.scheduler, row.budget), row.runs)
             notify(f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {said}")
+
+
+def say_decisions(rows: Sequence[Row], settings: SimulationSettings, notify: Callable[[str], None]) -> None:
+    """Say of each other scheduler how many decisions are wrong beside uniform's, at the budgets that were asked for."""
+    if settings.decide is None:
+        return
+    evenly = {(row.attribute, row.budget): row.decided for row in rows if row.scheduler == BASELINE}
+    notify("simulated: decisions that are wrong by the mean ratings, and what is certified, against uniform")
+    for row in rows:
+        mine, other = row.decided, evenly.get((row.attribute, row.budget))
+        if row.scheduler == BASELINE or row.budget not in settings.budget or mine is None or other is None:
+            continue
+        ended = f", all decided after {mine.calls_mean:,.0f} calls" if mine.calls_mean < row.budget else ""
+        notify(
+            f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {_percent(mine)} wrong against {_percent(other)}, "
+            f"{mine.certified_mean:.0%} certified against {other.certified_mean:.0%}{ended}"
+        )
+
+
+def _percent(row: DecisionRow) -> str:
+    error = "" if np.isnan(row.wrong_sem) else f" ± {100 * row.wrong_sem:.2g}"
+    return f"{100 * row.wrong_mean:.2g}{error} %"
 
 
 def _said(saving: Saving, runs: int) -> str:
@@ -94,16 +143,30 @@ def _said(saving: Saving, runs: int) -> str:
 
 
 def draw_curves(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
-    """Draw the picture, see :func:`robin_cli.views.curves.draw`, without what only the savings were read off."""
+    """Draw the picture, see :mod:`robin_cli.views.curves`, without what only the savings were read off."""
     last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
     draw([row for row in rows if row.budget <= last], subjects, path)
 
 
 def _chosen(pools: Mapping[str, Pool], settings: SimulationSettings) -> list[Pool]:
-    for name in settings.attribute:
+    names = settings.attribute
+    for name in names:
         if name not in pools:
             raise InputError(f'--attribute "{name}": not in {settings.pool}; it has {", ".join(pools)}')
-    return [pool for name, pool in pools.items() if not settings.attribute or name in settings.attribute]
+    chosen = [pool for name, pool in pools.items() if not names or name in names]
+    if settings.decide is None or settings.decide.strip() == BEST:
+        return chosen
+    wanted = set(named_in(settings.decide)) - {SCORE}
+    if len(wanted) > 1:
+        raise InputError(
+            f'--decide "{settings.decide}": one attribute at a time is simulated; name it score, and the sets with --attribute'
+        )
+    if not wanted:
+        return chosen
+    named = [pool for pool in chosen if pool.name.rpartition("/")[2] in wanted]
+    if not named:
+        raise InputError(f'--decide "{settings.decide}": {settings.pool} has no {wanted.pop()}, but {", ".join(pools)}')
+    return named
 
 
 def _subject(pool: Pool, settings: SimulationSettings) -> Subject:
@@ -112,4 +175,5 @@ def _subject(pool: Pool, settings: SimulationSettings) -> Subject:
     high = max(int(each.max()) for each in ratings)
     scale = read_scale(settings.scale) if settings.scale else Scale(low, max(high, low + 1))
     human = None if pool.human is None else pool.human[: settings.limit]
-    return Subject(pool.name, ratings, scale, human)
+    group = None if pool.groups is None else pool.groups[: settings.limit]
+    return Subject(pool.name, ratings, scale, human, group)
