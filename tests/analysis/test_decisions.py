@@ -1,0 +1,259 @@
+"""robin decides what its ratings show, and asks no more about what is settled."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robin_cli.analysis.court import Court
+from robin_cli.analysis.decisions import RunVerdicts, decide, leanings
+from robin_cli.analysis.evidence import log_evidence
+from robin_cli.analysis.intervals import Part, log_sum_evidence
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.model.arms import Arms, mean
+from robin_cli.model.decision import decision_of
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import make_policy
+
+SHORT, LONG = Scale(0, 4), Scale(1, 10)
+MARGIN = 0.2
+
+
+def made(
+    text: str,
+    ratings: list[list[int]],
+    *,
+    judges: int = 1,
+    scales: tuple[Scale, ...] = (SHORT,),
+    group: list[int] | None = None,
+    error_rate: float = 0.05,
+) -> tuple[Task, RunVerdicts, Arms]:
+    """The task, and its verdicts after these ratings of each arm."""
+    names = ("a", "b")[: len(scales)]
+    pairs = len(ratings) // (judges * len(scales))
+    space = ArmSpace([f"p{each}" for each in range(pairs)], names, [f"j{each}" for each in range(judges)], scales)
+    decision = decision_of(text, names, scales, margin=MARGIN, error_rate=error_rate)
+    task = Task(decision, space, None if group is None else np.array(group))
+    arms, verdicts = Arms(len(space)), RunVerdicts(task, LevelCounts(space))
+    for arm, each in enumerate(ratings):
+        tell(verdicts, arms, arm, each)
+    return task, verdicts, arms
+
+
+def tell(verdicts: RunVerdicts, arms: Arms, arm: int, ratings: list[int]) -> None:
+    verdicts.add(arm, ratings)
+    for rating in ratings:
+        arms.add_rating(arm, rating)
+
+
+def counted(ratings: list[int], scale: Scale = SHORT) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return np.bincount(np.array(ratings, dtype=np.int64) - scale.low, minlength=scale.levels)[None, :]
+
+
+RATINGS = st.lists(st.integers(1, 4), min_size=0, max_size=6)
+
+
+@given(st.lists(RATINGS, min_size=4, max_size=4))
+def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_one_is_shown_not_to(
+    ratings: list[list[int]],
+) -> None:
+    _, verdicts, arms = made("a>=3,b<=2", ratings, scales=(SHORT, LONG))
+
+    verdicts.look(arms)
+
+    for pair in range(2):
+        above, below = (each[0] for each in log_evidence(counted(ratings[2 * pair]), 0, 4, 3, MARGIN))
+        over, under = (each[0] for each in log_evidence(counted(ratings[2 * pair + 1], LONG), 1, 10, 2, MARGIN))
+        keep, drop = min(above, under), math.log((math.exp(below) + math.exp(over)) / 2)
+        assert verdicts.evidence.log[0, pair] == pytest.approx(max(keep, drop))
+        assert verdicts.evidence.side[0, pair] == (keep >= drop)
+
+
+@given(st.lists(RATINGS, min_size=4, max_size=4))
+@settings(deadline=None)
+def test_bets_on_the_mean_of_a_panel(ratings: list[list[int]]) -> None:
+    _, verdicts, arms = made("a<3", ratings, judges=2)
+
+    verdicts.look(arms)
+
+    for pair in range(2):
+        first, second = counted(ratings[2 * pair]), counted(ratings[2 * pair + 1])
+        above, below = (
+            log_sum_evidence([Part(each, 0, 4, weight) for each in (first, second)], at)[0]
+            for weight, at in ((0.5, 3 - MARGIN), (-0.5, -(3 + MARGIN)))
+        )
+        assert verdicts.evidence.log[0, pair] == pytest.approx(max(above, below))
+        assert verdicts.evidence.side[0, pair] == (below >= above)
+
+
+def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a_bet_that_pays_for_all_of_them() -> (
+    None
+):
+    clear, close = [4] * 12, [4, 3] * 6
+    task, verdicts, arms = made("best", [clear, [0] * 12, close, [1] * 12, [1] * 9, close], group=[0, 0, 1, 1, 1, 1])
+
+    verdicts.look(arms)
+
+    (one,) = log_sum_evidence([Part(counted(clear), 0, 4, 1.0), Part(counted([0] * 12), 0, 4, -1.0)], -MARGIN)
+    assert verdicts.evidence.log[0, 0] == pytest.approx(one - math.log(1))
+    assert verdicts.evidence.side[0].tolist() == [0, 0]
+    assert verdicts.evidence.log[0, 1] == -math.inf, "two responses of one group are alike"
+    decided = decide(task, mean(arms.counts, arms.totals), LevelCounts(task.space), arms)
+    assert decided.number.tolist() == [0, 0, 1, 1, 1, 1]
+
+
+def test_tells_of_three_rivals_the_hardest_to_beat() -> None:
+    rivals = [[0] * 20, [1] * 14, [0, 1] * 8]
+    leader = [4] * 16
+    _, verdicts, arms = made("best", [rivals[0], leader, *rivals[1:]], group=[0, 0, 0, 0])
+
+    verdicts.look(arms)
+
+    each = [
+        log_sum_evidence([Part(counted(leader), 0, 4, 1.0), Part(counted(rival), 0, 4, -1.0)], -MARGIN)[0]
+        for rival in rivals
+    ]
+    assert verdicts.evidence.side[0, 0] == 1
+    assert verdicts.evidence.log[0, 0] == pytest.approx(min(each) - math.log(3))
+
+
+@pytest.mark.parametrize(("text", "group"), [("a>=2", None), ("best", [0, 0, 1, 1])])
+def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_again_below_that(
+    text: str, group: list[int] | None
+) -> None:
+    _, verdicts, arms = made(text, [[4], [0], [4], [0]], group=group)
+    verdicts.look(arms)
+    assert not verdicts.settled.any()
+    needed, mine = math.log(1 / 0.05), [0] if group is None else [0, 1]
+
+    while verdicts.evidence.log[0, 0] < needed + math.log(1.25):
+        assert not verdicts.settled[0]
+        for arm, rating in ((0, 4), (1, 0))[: len(mine)]:
+            tell(verdicts, arms, arm, [rating])
+        changed = verdicts.look(arms)
+    assert changed.tolist() == mine
+    assert np.flatnonzero(verdicts.settled).tolist() == mine
+    assert not verdicts.all_decided
+
+    while verdicts.evidence.log[0, 0] >= needed:
+        assert verdicts.settled[0], "a little less is enough to stay"
+        tell(verdicts, arms, 0, [0])
+        changed = verdicts.look(arms)
+    assert changed.tolist() == mine
+    assert not verdicts.settled.any()
+
+
+def test_is_over_once_every_decision_has_the_evidence_that_it_needs() -> None:
+    _, verdicts, arms = made("a>=2", [[4] * 6, [0] * 3])
+    verdicts.look(arms)
+    assert not verdicts.all_decided
+
+    while not verdicts.all_decided:
+        tell(verdicts, arms, 1, [0])
+        verdicts.look(arms)
+
+    assert verdicts.evidence.log.min() >= math.log(1 / 0.05)
+    assert verdicts.decided(arms).decision.tolist() == ["keep", "drop"]
+    assert verdicts.decided(arms).is_over
+
+
+def test_leaves_undecided_what_is_not_certified_and_says_which_way_it_leans() -> None:
+    task, verdicts, arms = made("a>=2", [[4] * 30, [2, 3], [2, 1], []])
+
+    decided = verdicts.decided(arms)
+
+    assert decided.decision.tolist() == ["keep", "undecided", "undecided", "undecided"]
+    assert decided.leaning.tolist() == ["keep", "keep", "drop", "undecided"]
+    assert decided.certified.tolist() == [True, False, False, False]
+    assert decided.tally(decided.decision) == {"keep": 1, "drop": 0, "undecided": 3}
+    assert task.decisions == 4
+
+
+@pytest.mark.parametrize(("text", "leaning"), [("a>=3", "keep"), ("a>3", "drop"), ("a<=3", "keep"), ("a<3", "drop")])
+def test_leans_at_the_threshold_itself_as_the_relation_says(text: str, leaning: str) -> None:
+    task, _, _ = made(text, [[3]])
+
+    assert leanings(task, np.array([3.0])).tolist() == [leaning]
+
+
+def test_leans_in_a_group_to_the_highest_mean_and_the_first_of_equals() -> None:
+    task, _, _ = made("best", [[]] * 6, group=[0, 0, 0, 1, 1, 2])
+
+    found = leanings(task, np.array([2.0, 3.0, 3.0, math.nan, 1.0, 4.0]))
+
+    assert found.tolist() == ["rejected", "best", "rejected", "undecided", "best", "undecided"]
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "scheduler"),
+    [("a>=2", None, "apt"), ("a<2", None, "uniform"), ("best", [0, 0, 1, 1, 1, 2], "lucb")],
+)
+def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
+    text: str, group: list[int] | None, scheduler: str
+) -> None:
+    rng = np.random.default_rng(3)
+    rows = [rng.integers(0, 5, 7) for _ in range(6)]
+    task, _, _ = made(text, [[]] * 6, group=group, error_rate=0.5)
+    policy = make_policy(scheduler, Setup(6, 60, SHORT, task=task))
+
+    (early, late) = simulate(Ratings.of(rows), policy, [12, 60], 9, rng, task=task)
+
+    truth = [float(row.mean()) for row in rows]
+    for snapshot in (early, late):
+        assert snapshot.verdict is not None
+        for run in range(9):
+            estimates = snapshot.estimates[run]
+            if group is None:
+                sign = 1 if text == "a>=2" else -1
+                kept = [(each >= 2) if sign > 0 else (each < 2) for each in estimates]
+                wrong = [
+                    (keep and sign * (mu - 2) < -MARGIN) or (not keep and sign * (mu - 2) > MARGIN)
+                    for keep, mu in zip(kept, truth, strict=True)
+                ]
+            else:
+                best = [max((0, 1), key=lambda i: estimates[i]), max((2, 3, 4), key=lambda i: estimates[i])]
+                wrong = [truth[best[0]] < max(truth[:2]) - MARGIN, truth[best[1]] < max(truth[2:5]) - MARGIN]
+            assert snapshot.verdict.wrong[run] == pytest.approx(np.mean(wrong))
+            assert snapshot.verdict.calls[run] == snapshot.n[run].sum() <= snapshot.budget
+
+
+def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None:
+    task, _, _ = made("a>=2", [[]] * 5, error_rate=0.2)
+    ratings = Ratings.of([np.array([4]), np.array([0]), np.array([4, 4, 3]), np.array([0, 1]), np.array([4])])
+    policy = make_policy("apt", Setup(5, 1000, SHORT, task=task))
+
+    (snapshot,) = simulate(ratings, policy, [1000], 6, np.random.default_rng(0), task=task)
+
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.calls.max() < 100
+    assert snapshot.verdict.certified.tolist() == [1.0] * 6
+    assert snapshot.budget == 1000
+
+
+def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
+    rng = np.random.default_rng(4)
+    ratings = [rng.integers(0, 5, rng.integers(2, 9)).tolist() for _ in range(12)]
+    for text, group in (("a>=2,b<=5", None), ("best", [0, 0, 1])):
+        task, verdicts, arms = made(text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group)
+        verdicts.look(arms)
+        court = Court(task, 2)
+        for arm, each in enumerate(ratings):
+            for rating in each:
+                court.add(np.array([1]), np.array([arm]), np.array([float(rating)]))
+        sums = tuple(
+            np.stack([np.zeros(12), each.astype(float)]) for each in (arms.counts, arms.totals, arms.totals_sq)
+        )
+        court.look(sums)  # type: ignore[arg-type]
+
+        assert court.settled[1].tolist() == verdicts.settled.tolist()
+        evidence = court._evidence
+        assert evidence.log[1].tolist() == pytest.approx(verdicts.evidence.log[0].tolist())
+        assert evidence.side[1].tolist() == verdicts.evidence.side[0].tolist()

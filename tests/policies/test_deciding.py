@@ -1,0 +1,196 @@
+"""robin asks where a decision is open, as the formulas of its policies have it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.decision import decision_of
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.registry import chosen, make_policy
+
+SHORT, LONG = Scale(0, 4), Scale(1, 10)
+
+
+def task_for(
+    text: str, pairs: int, judges: int = 1, group: list[int] | None = None, *, scales: tuple[Scale, ...] = (SHORT,)
+) -> Task:
+    names = ("a", "b")[: len(scales)]
+    space = ArmSpace([str(each) for each in range(pairs)], names, [f"j{each}" for each in range(judges)], scales)
+    return Task(
+        decision_of(text, names, scales, margin=0.2, error_rate=0.05), space, None if group is None else np.array(group)
+    )
+
+
+def policy_for(task: Task) -> Policy:
+    setup = Setup(len(task.space), 10**4, SHORT, task=task)
+    choice = chosen("auto", setup)
+    assert choice is not None
+    return policy_by_scale(choice.name, setup, None, task.space.by_scale())
+
+
+def variance(ratings: list[int], pooled: float, scale: Scale = SHORT) -> float:
+    """V = √(flat · (SS + 4 g)/(n + 3)), flat the posterior mean under a Dirichlet prior of weight 2, by its direct sum."""
+    n, levels = len(ratings), scale.levels
+    masses = [(2 / levels + ratings.count(x)) for x in range(scale.low, scale.high + 1)]
+    weight = n + 2
+    center = sum(mass * x for mass, x in zip(masses, range(scale.low, scale.high + 1), strict=True)) / weight
+    flat = sum(mass * (x - center) ** 2 for mass, x in zip(masses, range(scale.low, scale.high + 1), strict=True)) / (
+        weight + 1
+    )
+    squares = sum((x - sum(ratings) / n) ** 2 for x in ratings)
+    return math.sqrt(flat * (squares + 4 * pooled) / (n + 3))
+
+
+def sums(arms: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    n, total, total_sq = (np.array([sum(x**k for x in each) for each in arms], dtype=float) for k in (0, 1, 2))
+    return n, total, total_sq
+
+
+FEW = st.lists(st.integers(0, 4), min_size=2, max_size=8)
+
+
+@given(st.lists(FEW, min_size=2, max_size=5))
+def test_asks_next_where_the_threshold_is_the_nearest_in_standard_errors(arms: list[list[int]]) -> None:
+    task = task_for("a>=3", len(arms))
+    n, total, total_sq = sums(arms)
+    policy = policy_for(task).fitted(n, total, total_sq)
+    even, squares = 2.0, [sum((x - sum(each) / len(each)) ** 2 for x in each) for each in arms]
+    pooled = (sum(squares) + even) / (sum(len(each) - 1 for each in arms) + 1)
+
+    for arm, ratings in enumerate(arms):
+        mean, count = sum(ratings) / len(ratings), len(ratings)
+        index = math.sqrt(count) * (abs(mean - 3) + 0.2) / math.sqrt(variance(ratings, pooled))
+        found = policy.priority(float(count), 0.0, float(total[arm]), float(total_sq[arm]), arm)
+        assert found == pytest.approx(1 / index**2)
+        later = policy.priority(float(count), 2.0, float(total[arm]), float(total_sq[arm]), arm)
+        assert later == pytest.approx(found * count / (count + 2))
+    together = policy.priority(n, np.zeros_like(n), total, total_sq, np.arange(len(arms)))
+    assert together.argmax() == min(
+        range(len(arms)),
+        key=lambda arm: (abs(total[arm] / n[arm] - 3) + 0.2) / math.sqrt(variance(arms[arm], pooled) / n[arm]),
+    ) or len(set(together)) < len(arms)
+
+
+@given(st.lists(FEW, min_size=4, max_size=4))
+def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(arms: list[list[int]]) -> None:
+    task = task_for("a>=3", 2, judges=2)
+    n, total, total_sq = sums(arms)
+    policy = policy_for(task)
+    assert policy.contests is not None
+    members = policy.contests
+    given_ = [each[members] for each in (n, np.zeros_like(n), total, total_sq)]
+
+    found = policy.priorities(*given_, members)
+
+    v = np.array([variance(each, 2.0) for each in arms]).reshape(2, 2)
+    counts = n.reshape(2, 2)
+    mean = (total / n).reshape(2, 2).mean(axis=1)
+    index = ((v / counts).sum(axis=1) / 4) / (np.abs(mean - 3) + 0.2) ** 2
+    gain = v / (counts * (counts + 1))
+    assert found[:, 0, :] == pytest.approx(index[:, None] * gain / gain.max(axis=1, keepdims=True))
+
+
+def nearest_rival(arms: list[list[int]], group: list[int]) -> tuple[float, int, int]:
+    """z of a group's closest rival, the leader and that rival, by the definition."""
+    mean = {arm: sum(arms[arm]) / len(arms[arm]) for arm in group}
+    lead = max(group, key=lambda arm: (mean[arm], -arm))
+    error = {arm: variance(arms[arm], 2.0) / len(arms[arm]) for arm in group}
+    z = {arm: (mean[lead] - mean[arm] + 0.2) / math.sqrt(error[lead] + error[arm]) for arm in group if arm != lead}
+    rival = min(z, key=lambda arm: z[arm])
+    return z[rival], lead, rival
+
+
+@settings(max_examples=200)
+@given(st.lists(FEW, min_size=7, max_size=7))
+def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(arms: list[list[int]]) -> None:
+    groups = [[0, 2, 4, 6], [1, 3, 5]]
+    task = task_for("best", 7, group=[0, 1, 0, 1, 0, 1, 0])
+    n, total, total_sq = sums(arms)
+    policy = policy_for(task)
+    assert policy.contests is not None
+    there = policy.contests >= 0
+    given_ = [np.where(there, each[policy.contests], 0.0) for each in (n, np.zeros_like(n), total, total_sq)]
+
+    found = policy.priorities(*given_, np.where(there, policy.contests, 0))
+
+    for number, group in enumerate(groups):
+        z, lead, rival = nearest_rival(arms, group)
+        mine = dict(
+            zip(policy.contests[number][there[number]].tolist(), found[number][there[number]].tolist(), strict=True)
+        )
+        assert set(mine) == set(group)
+        top = max(mine.values())
+        assert top == pytest.approx(1 / z**2)
+        gain = {arm: variance(arms[arm], 2.0) / (len(arms[arm]) * (len(arms[arm]) + 1)) for arm in (lead, rival)}
+        assert mine[max(gain, key=lambda arm: gain[arm])] == pytest.approx(top)
+
+
+def test_asks_the_responses_of_a_group_the_less_the_more_calls_of_them_are_under_way() -> None:
+    task = task_for("best", 2, group=[0, 0])
+    policy = policy_for(task)
+    n, total, total_sq = (each.reshape(1, 2, 1) for each in sums([[4, 3, 4], [2, 4, 3]]))
+    arms = np.array([[[0], [1]]])
+
+    free = policy.priorities(n, np.zeros(n.shape), total, total_sq, arms).max()
+    busy = policy.priorities(n, np.ones(n.shape), total, total_sq, arms).max()
+
+    assert 0 < busy < free
+
+
+def test_leaves_out_a_response_without_a_rating_and_a_group_of_one() -> None:
+    task = task_for("best", 3, group=[0, 0, 1])
+    policy = policy_for(task)
+    assert policy.contests is not None
+    assert policy.contests.tolist() == [[[0], [1]], [[2], [-1]]]
+    assert task.decisions == 1
+    n = np.array([[[3.0], [0.0]], [[3.0], [0.0]]])
+
+    found = policy.priorities(n, np.zeros(n.shape), 2 * n, 5 * n, np.maximum(policy.contests, 0))
+
+    assert found.tolist() == [[[0.0], [0.0]], [[0.0], [0.0]]]
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_pools_variances_by_attribute_and_judge_in_each_run(runs: int) -> None:
+    task = task_for("a>=3,b<5", 3, judges=2, scales=(SHORT, LONG))
+    rng = np.random.default_rng(0)
+    arms = [[rng.integers(0, 5, rng.integers(1, 6)).tolist() for _ in range(12)] for _ in range(runs)]
+    n, total, total_sq = (np.stack(each) for each in zip(*(sums(run) for run in arms), strict=True))
+    policy = policy_for(task)
+
+    fitted = policy.fitted(n, total, total_sq)
+
+    for run in range(runs):
+        for kind, even in enumerate((2.0, 2.0, 8.25, 8.25)):
+            mine = [arms[run][4 * pair + kind] for pair in range(3)]
+            squares = sum(sum((x - sum(each) / len(each)) ** 2 for x in each) for each in mine)
+            expected = (squares + even) / (sum(len(each) - 1 for each in mine) + 1)
+            assert fitted.pooled[run, kind] == pytest.approx(expected)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"), [("apt", "best", "needs thresholds"), ("lucb", "a>=3", "needs groups")]
+)
+def test_refuses_a_policy_that_is_for_other_decisions(name: str, text: str, why: str) -> None:
+    group = [0, 0] if text == "best" else None
+
+    with pytest.raises(InputError, match=why):
+        make_policy(name, Setup(2, 10, SHORT, task=task_for(text, 2, group=group)))
+    with pytest.raises(InputError, match=f"--scheduler {name}: needs"):
+        make_policy(name, Setup(2, 10, SHORT))
+
+
+def test_has_no_policy_for_decisions_with_the_guarantee_of_scores() -> None:
+    with pytest.raises(InputError, match="--decide: not with --mode theory"):
+        chosen("auto", Setup(2, 10, SHORT, mode="theory", task=task_for("a>=3", 2)))
