@@ -209,9 +209,10 @@ class Run:
         Args:
             judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
                 object needs one of its own, its attribute ``name``.
-            settings: how the judge is reached, where that is to differ: ``base_url``, ``api_key_env``, ``concurrency``,
-                ``target_error``, ``guaranteed``, ``max_cost``, ``no_fuse``, ``price_in``, ``price_out``, ``rpm``, ``tpm``,
-                ``timeout``, ``max_retries``, ``max_reply``, ``samples_per_request``, ``quiet``.
+            settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,
+                ``api_key_env``, ``concurrency``, ``target_error``, ``guaranteed``, ``max_cost``, ``no_fuse``, ``price_in``,
+                ``price_out``, ``rpm``, ``tpm``, ``timeout``, ``max_retries``, ``max_reply``, ``samples_per_request``,
+                ``quiet``.
 
         Raises:
             As :func:`judge`.

@@ -104,5 +104,5 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
     settings = confirmed(settings)
     check_judges(settings)
     with open_run(replace(settings, budget=calls), messages.note, dataset, meant=settings.budget) as store:
-        spend(store, settings, messages, pilot=True)
+        spend(store, replace(settings, target_error=None, guaranteed=False), messages, pilot=True)
         return store.path

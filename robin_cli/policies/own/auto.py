@@ -23,8 +23,8 @@ class Auto(Policy):
         """ROBIN-HOOD from 1.5 times its warm-up on, and in theory mode, which only it has; else two-priors.
 
         Two-priors also for a run that stops at an error: ROBIN-HOOD may never ask an arm again whose first ratings agreed, and
-        the largest error then stays that arm's. On a pool of the paper's 1,016 pairs (gpt-4.1-nano, complexity) it was 0.33
-        from 50,000 calls on, and estimated at 0.22 from 200,000 on; two-priors had it at 0.12 with 400,000, estimated and true.
+        the largest error then stays that arm's. On the paper's 1,016 pairs (gpt-4.1-nano, complexity) it was 0.33 from 50,000
+        calls on, and estimated at 0.22 from 200,000 on; two-priors had it at 0.12 with 400,000, estimated and true.
 
         Raises:
             InputError: δ or a mode that ROBIN-HOOD refuses.
@@ -41,7 +41,7 @@ class Auto(Policy):
         after, at_once = cls.among
         if setup.to_target:
             return Choice(
-                at_once, f"{after} may leave an error that it comes down no further from, and the run is to stop at one"
+                at_once, f"the run is to stop at an error, and {after} may leave one that comes down no further"
             )
         if setup.budget >= least * setup.arms:
             return Choice(after, f"{budget}, at least {_WARM_UPS:g} times its warm-up of {warm_up}")

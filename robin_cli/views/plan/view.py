@@ -136,7 +136,9 @@ def _tail(plan: dict[str, Any]) -> list[str]:
             "--pilot 3 asks your judge three times a pair, and plans by its answers, their cost and their pace."
         )
     else:
-        lines.append(f"To spend it: robin resume {plan['pilot']['run']} --budget {plan['budget']}")
+        until = "" if plan["target_error"] is None else f" --target-error {plan['target_error']:g}"
+        until += " --guaranteed" * plan["target_guaranteed"]
+        lines.append(f"To spend it: robin resume {plan['pilot']['run']} --budget {plan['budget']}{until}")
     return lines
 
 

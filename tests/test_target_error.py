@@ -1,0 +1,315 @@
+"""--target-error: the run ends once its worst error is small enough, and says what that took."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import robin_cli
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Pair
+from robin_cli.storage.fold import COUNTED, Fold, arms_of
+from robin_cli.storage.reader import read_run
+from tests.conftest import DEMO, environment, judging, replaying, robin, wait_until, write_pairs
+from tests.judges.wire import completion, serving
+from tests.recorder import recorded
+from tests.starting import Robin
+from tests.test_own_prompts import STARS
+from tests.test_own_prompts import pairs as two_scale_pairs
+
+PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}") for k in range(12)]
+
+
+class Judge:
+    """Rates by a digest of the prompt and of how often it was asked: the same numbers in the same order, whoever asks."""
+
+    name = "by-digest"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, messages: list[Mapping[str, str]]) -> str:
+        self.asked += 1
+        spread = 1 + hashlib.sha256(messages[-1]["content"].encode()).digest()[0] % 3
+        draw = hashlib.sha256(str(self.asked).encode()).digest()[0]
+        return f"Feedback: fine.\nRating: {2 + draw % (spread + 1) - spread // 2}"
+
+
+def judged(run: Path, judge: Judge | None = None, **settings: Any) -> robin_cli.Run:
+    given = {"attribute": "helpfulness", "budget": 5000, "quiet": True, "concurrency": "1", **settings}
+    return robin_cli.judge(PAIRS, run=str(run), judge=judge or Judge(), **given)
+
+
+def errors_after_each_call(run: Path, *, guaranteed: bool) -> list[float | None]:
+    """The error that the run's status would have told after 0, 1, 2, … of its calls."""
+    from robin_cli.analysis.worst_error import error_bound, estimated_error
+    from robin_cli.storage.fold import counts_by_scale
+
+    data = read_run(run, COUNTED)
+    found: list[float | None] = []
+    for calls in range(len(data.judgments) + 1):
+        judgments = data.judgments.slice(0, calls)
+        arm = arms_of(data.space, judgments)
+        fold = Fold(data.space)
+        fold.add(arm, judgments)
+        if guaranteed:
+            found.append(error_bound(data.space, fold.arms, counts_by_scale(data.space, arm, judgments)))
+        else:
+            found.append(estimated_error(data.space, fold.arms))
+    return found
+
+
+def looks(until: int) -> list[int]:
+    """The numbers of calls at which a run that makes one at a time looks."""
+    at, found = 0, []
+    for spent in range(until + 1):
+        if spent >= at:
+            found.append(spent)
+            at = max(spent + 1, spent * 1.01)  # type: ignore[assignment]  # it may fall between
+    return found
+
+
+@pytest.mark.parametrize(("guaranteed", "first", "then"), [(False, 0.5, 0.3), (True, 1.2, 0.8)])
+def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_with_a_smaller_one(
+    tmp_path: Path, guaranteed: bool, first: float, then: float
+) -> None:
+    judge, whole = Judge(), judged(tmp_path / "whole", budget=1500, scheduler="two-priors")
+    errors = errors_after_each_call(whole.path, guaranteed=guaranteed)
+    expected = {
+        error: next(k for k in looks(1500) if (now := errors[k]) is not None and now <= error)
+        for error in (first, then)
+    }
+
+    run = judged(tmp_path / "r", judge, target_error=first, guaranteed=guaranteed)
+    status = run.status()
+    assert 0 < judge.asked == status["spent"] == expected[first]
+    assert (status["state"], status["target_reached"]) == ("finished", True)
+    assert (status["target_error"], status["target_guaranteed"]) == (first, guaranteed)
+    assert status["error_bound" if guaranteed else "worst_error_estimate"] == pytest.approx(errors[expected[first]])
+
+    run.resume(judge=judge, budget=6000)
+    assert judge.asked == expected[first]  # the old target is reached: nothing is sent
+    run.resume(judge=judge, target_error=then)
+    status = run.status()
+    assert expected[first] < judge.asked == status["spent"]
+    assert status["spent"] <= expected[then] * 1.02 + 1  # looks go by the calls at which a session began
+    assert status["error_bound" if guaranteed else "worst_error_estimate"] <= then
+    assert (status["target_error"], status["target_guaranteed"], status["state"]) == (then, guaranteed, "finished")
+
+
+def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+
+    done = robin(*judging(replay_url, data, 4000, "--run", "r", "--target-error", "0.5"), cwd=tmp_path)
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    shown = " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
+    again = robin("resume", "r", cwd=tmp_path)
+    listed = robin("runs", ".", "--json", cwd=tmp_path)
+    report = robin("report", "r", "-o", "-", cwd=tmp_path)
+
+    spent, error = status["spent"], status["worst_error_estimate"]
+    assert done.returncode == 0, done.stderr
+    assert error <= 0.5
+    took = f"{spent:,} of 4,000 calls spent, {4000 - spent:,} left over; for a smaller error: "
+    took += "robin resume r --target-error SMALLER"
+    assert f"the target error of 0.5 is reached (about {error:.3g}): {took}" in done.stderr
+    assert "--scheduler auto: two-priors; the run is to stop at an error" in done.stderr
+    assert again.returncode == 0
+    assert (
+        f"the target error of 0.5 is reached already (about {error:.3g}), so nothing was sent: {took}" in again.stderr
+    )
+    assert again.stdout == done.stdout  # the scores are delivered all the same
+    assert status["sessions"] == 1
+    assert "state finished" in shown
+    assert "target error 0.5, reached (by the likely worst error)" in shown
+    assert "to go on" not in shown
+    assert json.loads(listed.stdout)["state"] == "finished"
+    assert "This run is" not in report.stdout
+
+
+def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+
+    done = robin(*judging(replay_url, data, 60, "--run", "r", "--target-error", "0.2"), cwd=tmp_path)
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    again = robin("resume", "r", cwd=tmp_path)
+    larger = robin("resume", "r", "--target-error", "3.9", cwd=tmp_path)
+    after = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+
+    now = f"(about {status['worst_error_estimate']:.3g})"
+    go_on = (
+        "to go on: robin resume r --budget MORE (robin plan DATA … --variances r --for-error 0.2 says about how much)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"the target error of 0.2 is not reached {now}: the budget of 60 calls is spent; {go_on}" in done.stderr
+    assert (status["state"], status["target_reached"]) == ("finished", False)
+    assert again.returncode == 0
+    assert f"not reached {now}: the budget of 60 calls is spent already, so nothing was sent; {go_on}" in again.stderr
+    assert "the target error of 3.9 is reached already" in larger.stderr
+    assert "0 left over; for a smaller error: robin resume r --target-error SMALLER --budget MORE" in larger.stderr
+    assert (after["target_error"], after["target_reached"], after["sessions"]) == (3.9, True, 1)
+
+
+def test_goes_on_to_the_target_after_the_money_ended_it(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    priced = ["--price-in", "1", "--price-out", "1", "--target-error", "0.3", "--run", "r"]
+
+    poor = robin(*judging(replay_url, data, 4000, *priced, "--max-cost", "0.03"), cwd=tmp_path)
+    stopped = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    rich = robin("resume", "r", "--max-cost", "50", cwd=tmp_path)
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+
+    assert poor.returncode == 4
+    assert (stopped["state"], stopped["target_error"], stopped["target_reached"]) == ("stopped", 0.3, False)
+    assert rich.returncode == 0, rich.stderr
+    assert "the target error of 0.3 is reached (" in rich.stderr
+    assert (status["state"], status["target_reached"]) == ("finished", True)
+    assert status["cost_usd"] < 50
+
+
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    more = ["--guaranteed"] if guaranteed else []
+    with replaying(DEMO / "ratings.parquet") as url, recorded(url) as record:
+        command = [*judging(record.url, data, 20_000, "--run", "r", "--concurrency", "32", "-q", "-o", "s.csv"), *more]
+        for answers, next_one in ((40, ["resume", "r", "-q", "-o", "s.csv"]), (90, ["resume", "r"])):
+            command += ["--target-error", "0.8" if guaranteed else "0.25"] * (command[0] == "judge")
+            with Robin(command, env=environment(), cwd=tmp_path) as process:
+                wait_until(lambda answers=answers: len(record.sent) >= answers, process)  # type: ignore[misc]
+                process.send_signal(signal.SIGKILL)
+            command = next_one
+            stopped = robin("status", "r", cwd=tmp_path).stdout
+            assert "not reached" in stopped
+            assert "robin resume r" in stopped
+        done = robin(*command, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    assert status["error_bound" if guaranteed else "worst_error_estimate"] <= status["target_error"]
+    assert (status["state"], status["target_reached"], status["sessions"]) == ("finished", True, 3)
+    assert status["spent"] < 20_000
+    assert "is reached (" in done.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--guaranteed",)])
+def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path, more: tuple[str, ...]) -> None:
+    def rated(number: int, body: dict[str, Any]) -> dict[str, Any]:
+        low, high = (6, 8) if "an integer between 1 and 10" in json.dumps(body) else (1, 3)
+        return completion(f"Feedback: ok.\nRating: {low if number % 2 else high}")
+
+    (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
+    two_scale_pairs(tmp_path)
+    asked = ["judge", "pairs.jsonl", "-a", "helpfulness,stars", "--rubric", "stars.toml", "-b", "20000", *more]
+    with serving(rated) as wire:
+        where = ["--model", "m", "--base-url", wire.url, "--run", "r"]
+        wrong = robin(*asked, *where, "--target-error", "1", cwd=tmp_path)
+        sent = len(wire.bodies)
+        done = robin(*asked, *where, "--target-error", "0.2", cwd=tmp_path)
+
+    assert wrong.returncode == 2
+    assert (
+        "--target-error 1: is a share of each attribute's scale, for there are several, so above 0 and below 1"
+        in wrong.stderr
+    )
+    assert sent == 0
+    assert done.returncode == 0, done.stderr
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    assert status["error_bound" if more else "worst_error_estimate"] <= 0.2
+    assert status["spent"] < 20_000
+    assert re.search(
+        r"the target error of 20 % of the scale is reached \((about|at most) [\d.]+ % of the scale", done.stderr
+    )
+
+
+def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: Path) -> None:
+    ratings = {"steady": "2", "rough": "0"}
+
+    def rated(number: int, body: dict[str, Any]) -> dict[str, Any]:
+        rating = ratings[body["model"]] if number % 3 else "3"
+        return completion(f"Feedback: ok.\nRating: {rating}", model=body["model"])
+
+    data = write_pairs(tmp_path / "pairs.jsonl", 6)
+    with serving(rated) as wire:
+        asked = ["judge", str(data), "-a", "helpfulness", "-b", "20000", "--base-url", wire.url, "--run", "r"]
+        done = robin(*asked, "--model", "steady", "--model", "rough", "--target-error", "0.5", cwd=tmp_path)
+
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    assert done.returncode == 0, done.stderr
+    assert status["worst_error_estimate"] <= 0.5
+    assert status["spent"] < 20_000
+    assert all(judge["spent"] > 0 for judge in status["judges"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"target_error": 4.0}, "--target-error 4: is in points of the scale 0-4, so above 0 and below 4"),
+        ({"target_error": 0.0}, "Python: target_error 0.0: must be an error above 0"),
+        ({"target_error": float("nan")}, "must be an error above 0"),
+        ({"guaranteed": True}, "--guaranteed: says how --target-error is meant, and there is none"),
+    ],
+)
+def test_refuses_an_error_that_there_cannot_be_before_anything_is_made(
+    tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    judge = Judge()
+    with pytest.raises(InputError, match=re.escape(said)):
+        judged(tmp_path / "r", judge, **settings)
+    assert not (tmp_path / "r").exists()
+    run = judged(tmp_path / "s", judge, budget=60)
+    asked = judge.asked
+    with pytest.raises(InputError, match=re.escape(said)):
+        run.resume(judge=judge, budget=90, **settings)
+    assert judge.asked == asked
+    assert run.status()["budget"] == 60
+
+
+def test_warns_where_the_scheduler_of_a_run_may_never_come_down_to_it(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+    asked = judging(replay_url, data, 200, "--run", "r", "--target-error", "0.05", "--scheduler", "robin-hood")
+
+    done = robin(*asked, cwd=tmp_path)
+
+    assert (
+        "--scheduler robin-hood, which this run has, may never ask a pair again whose first ratings agreed"
+        in done.stderr
+    )
+
+
+def test_plans_for_the_error_that_a_run_would_stop_at(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    asked = ["plan", str(data), "-a", "helpfulness", "--model", "m"]
+
+    by_target = robin(*asked, "--target-error", "0.6", "--guaranteed", "--json", cwd=tmp_path)
+    same = robin(*asked, "--for-error", "0.6", "--scheduler", "two-priors", "--json", cwd=tmp_path)
+    said = robin(*asked, "--target-error", "0.6", "--guaranteed", cwd=tmp_path)
+    wrong = robin(*asked, "--target-error", "6", cwd=tmp_path)
+
+    planned, for_error = json.loads(by_target.stdout), json.loads(same.stdout)
+    assert planned["scheduler"] == "two-priors"
+    assert planned["for_error"] == for_error["for_error"]
+    assert planned["budget"] == for_error["budget"] == planned["for_error"]["calls"]
+    assert (planned["target_error"], planned["target_guaranteed"]) == (0.6, True)
+    words = " ".join(said.stdout.split())
+    assert "--target-error 0.6: robin judge stops there" in words
+    assert "these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls" in words
+    assert wrong.returncode == 2
+
+
+def test_spends_a_pilot_whole_and_says_how_to_go_on_to_the_error(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    asked = judging(replay_url, data, 4000, "--run", "r", "--target-error", "3")
+
+    planned = robin("plan", *asked[1:], "--pilot", "4", cwd=tmp_path)
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+
+    assert "To spend it: robin resume r --budget 4000 --target-error 3" in " ".join(planned.stdout.split())
+    assert (status["spent"], status["target_error"], status["scheduler"]) == (80, None, "two-priors")
