@@ -133,6 +133,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
     verdicts.look(arms)
     assert not verdicts.settled.any()
     needed, mine = math.log(1 / 0.05), [0] if group is None else [0, 1]
+    changed = np.empty(0, dtype=np.int64)
 
     while verdicts.evidence.log[0, 0] < needed + math.log(1.25):
         assert not verdicts.settled[0]
@@ -153,13 +154,12 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
 
 def test_is_over_once_every_decision_has_the_evidence_that_it_needs() -> None:
     _, verdicts, arms = made("a>=2", [[4] * 6, [0] * 3])
-    verdicts.look(arms)
-    assert not verdicts.all_decided
-
-    while not verdicts.all_decided:
+    told = 0
+    while verdicts.look(arms).size >= 0 and not verdicts.all_decided:
         tell(verdicts, arms, 1, [0])
-        verdicts.look(arms)
+        told += 1
 
+    assert told > 0
     assert verdicts.evidence.log.min() >= math.log(1 / 0.05)
     assert verdicts.decided(arms).decision.tolist() == ["keep", "drop"]
     assert verdicts.decided(arms).is_over

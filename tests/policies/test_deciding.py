@@ -89,9 +89,9 @@ def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(arms: list
     policy = policy_for(task)
     assert policy.contests is not None
     members = policy.contests
-    given_ = [each[members] for each in (n, np.zeros_like(n), total, total_sq)]
+    n, total, total_sq = (each[members] for each in (n, total, total_sq))
 
-    found = policy.priorities(*given_, members)
+    found = policy.priorities(n, np.zeros_like(n), total, total_sq, members)
 
     v = np.array([variance(each, 2.0) for each in arms]).reshape(2, 2)
     counts = n.reshape(2, 2)
@@ -120,9 +120,9 @@ def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(a
     policy = policy_for(task)
     assert policy.contests is not None
     there = policy.contests >= 0
-    given_ = [np.where(there, each[policy.contests], 0.0) for each in (n, np.zeros_like(n), total, total_sq)]
+    n, total, total_sq = (np.where(there, each[policy.contests], 0.0) for each in (n, total, total_sq))
 
-    found = policy.priorities(*given_, np.where(there, policy.contests, 0))
+    found = policy.priorities(n, np.zeros_like(n), total, total_sq, np.where(there, policy.contests, 0))
 
     for number, group in enumerate(groups):
         z, lead, rival = nearest_rival(arms, group)

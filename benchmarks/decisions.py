@@ -1,0 +1,73 @@
+"""Wrong and certified decisions of apt and lucb beside an even spread: python -m benchmarks.decisions [POOL …].
+
+Every set of ratings of the pools is decided twice: by a threshold (3 on scales up to 4, else 6) and for the best of four pairs in
+a row, or of the groups that the pool names. A table on standard output, shares in %, means over the sets, and the worst of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from robin_cli.analysis.experiment import Design, Row, Subject, conduct
+from robin_cli.datasets.pools import Pool, load_pools
+from robin_cli.model.records import Scale
+
+PAIRS, RUNS, CALLS = 1_000, 20, (3, 5, 10, 20, 40)
+OWN = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
+
+
+def subject_of(pool: Pool) -> Subject:
+    """The first PAIRS pairs of a pool, in groups of four where it has none."""
+    ratings = pool.ratings[:PAIRS]
+    low, high = (int(end(end(each) for each in pool.ratings)) for end in (min, max))
+    group = np.arange(len(ratings)) // 4 if pool.groups is None else pool.groups[:PAIRS]
+    return Subject(pool.name, ratings, Scale(low, high), None, group)
+
+
+def decided(subject: Subject, decide: str, policy: str) -> list[Row]:
+    """The rows of an even spread and of ``policy``, CALLS times as many calls as pairs."""
+    budgets = tuple(calls * len(subject.ratings) for calls in CALLS)
+    return conduct([subject], Design(("uniform", policy), budgets, RUNS, decide=decide), lambda *_: None)
+
+
+def main(pools: list[Path]) -> None:
+    """Print the tables of all sets of the pools."""
+    subjects = [subject_of(pool) for path in pools for pool in load_pools(path).values()]
+    for what, policy in (("threshold", "apt"), ("best", "lucb")):
+        found = []
+        for subject in subjects:
+            decide = "best" if what == "best" else f"score>={3 if subject.scale.high <= 4 else 6}"
+            rows = [row.decided for row in decided(subject, decide, policy) if row.decided is not None]
+            evenly, mine = rows[: len(CALLS)], rows[len(CALLS) :]
+            found.append(
+                [
+                    (
+                        *(each.wrong_mean for each in (one, other)),
+                        *(each.certified_mean for each in (one, other)),
+                        *(each.certified_wrong_mean for each in (one, other)),
+                        other.calls_mean / len(subject.ratings),
+                    )
+                    for one, other in zip(evenly, mine, strict=True)
+                ]
+            )
+            print(
+                what, subject.attribute, *(f"{100 * each[0]:.2f}/{100 * each[1]:.2f}" for each in found[-1]), flush=True
+            )
+        mean = np.mean(found, axis=0)
+        worst = np.max([[each[1] / each[0] if each[0] else 0.0 for each in rows] for rows in found], axis=0)
+        print(f"\n{what}: {len(subjects)} sets, {RUNS} runs each, simulated")
+        print(
+            "calls  uniform wrong  own  ratio (worst set)  certified uniform  own  certified wrong uniform  own  calls spent"
+        )
+        for calls, each, largest in zip(CALLS, mean, worst, strict=True):
+            shares = [f"{100 * share:.2f}" for share in each[:6]]
+            print(
+                calls, *shares[:2], f"{each[1] / each[0]:.2f} ({largest:.2f})", *shares[2:], f"{each[6]:.1f}", sep="  "
+            )
+
+
+if __name__ == "__main__":
+    main([Path(each) for each in sys.argv[1:]] or [OWN])
