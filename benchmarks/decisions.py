@@ -1,7 +1,7 @@
 """Wrong and certified decisions of apt and lucb beside an even spread: python -m benchmarks.decisions [POOL …].
 
-Every set of ratings of the pools is decided twice: by a threshold (3 on scales up to 4, else 6) and for the best of four pairs in
-a row, or of the groups that the pool names. A table on standard output, shares in %, means over the sets, and the worst of them.
+Every set of ratings of the pools is decided twice: by a threshold (3 on scales up to 4, else 6) and for the best of four pairs
+in a row, or of the groups that the pool names. Two tables: shares in %, means over the sets, and the worst of them.
 """
 
 from __future__ import annotations

@@ -41,12 +41,14 @@ class Evidence:
     Attributes:
         log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ.
         side: thresholds: whether a pair is rather kept. Else which response of the group leads. Shape (runs, decisions).
+        stuck: decisions that no further call can settle, because an arm that they hang on was given up; shape as ``log``.
     """
 
     def __init__(self, task: Task, runs: int = 1) -> None:
         self.task = task
         self.log = np.full((runs, task.decisions), -np.inf)
         self.side = np.zeros((runs, task.decisions), dtype=np.int64)
+        self.stuck = np.zeros((runs, task.decisions), dtype=np.bool_)
         self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
 
     @property
@@ -54,15 +56,32 @@ class Evidence:
         """ln 1/δ, without which nothing is certified."""
         return -math.log(self.task.decision.error_rate)
 
-    def update(self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums) -> None:
+    @property
+    def needed_by_all(self) -> FloatArray:
+        """What e-BH certifies all decisions with that are not stuck, shape (runs, 1): ln 1/δ where none is."""
+        count = self.log.shape[1]
+        return np.asarray(self.needed + np.log(count / np.maximum(count - self.stuck.sum(axis=1, keepdims=True), 1)))
+
+    def update(
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_] | None = None,
+    ) -> None:
         """Look at some contests of some runs, shape (N,) both, each once.
 
-        ``sums``: of all ratings.
+        Args:
+            sums: of all ratings.
+            given_up: arms that are asked no more because they cannot be rated, shape (runs, K); None where there are none.
         """
         if not len(contest):
             return
+        if given_up is None:
+            given_up = np.zeros(np.shape(sums[0]), dtype=np.bool_)
         if self.task.group is not None:
-            self._update_best(run, contest, counts_at, sums)
+            self._update_best(run, contest, counts_at, sums, given_up)
             return
         attribute = self.task.space.attribute[self.task.contests[contest][:, 0, 0]]
         for each in self.task.decision.criteria:
@@ -78,6 +97,8 @@ class Evidence:
         keep = of_pairs[0].min(axis=1)
         drop = np.logaddexp.reduce(of_pairs[1], axis=1) - math.log(len(self.task.decision.criteria))
         self.log[run, pair], self.side[run, pair] = np.maximum(keep, drop), keep >= drop
+        arms = self.task.space.by_pair(np.arange(len(self.task.space)))[pair]
+        self.stuck[run, pair] = given_up[run[:, None], arms].any(axis=1)
 
     def _of_threshold(self, run: IntArray, arms: IntArray, counts_at: CountsAt) -> tuple[FloatArray, FloatArray]:
         """ln of the evidence that means are above a threshold, and below; ``arms`` a row each and a column a judge."""
@@ -91,7 +112,10 @@ class Evidence:
         below = log_sum_evidence([Part(each, scale.low, scale.high, -share) for each in counts], -(at + margin))
         return above, below
 
-    def _update_best(self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums) -> None:
+    def _update_best(
+        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+    ) -> None:
+        """The leader of each group against its rivals; a response that nobody could rate is none."""
         task = self.task
         kept = contest < task.decisions
         run, contest = run[kept], contest[kept]
@@ -103,12 +127,15 @@ class Evidence:
         margin = task.margin[arms[every, lead, 0]]
         with np.errstate(invalid="ignore"):
             ahead = (means[every, lead, None] - means + margin[:, None]) / np.sqrt(errors[every, lead, None] + errors)
-        rivals = (arms[:, :, 0] >= 0) & (np.arange(arms.shape[1]) != lead[:, None])
+        is_gone = np.asarray((given_up[run[:, None, None], arms] & (arms >= 0)).any(axis=2))
+        rivals = (arms[:, :, 0] >= 0) & (np.arange(arms.shape[1]) != lead[:, None]) & (there | ~is_gone)
         ahead = np.where(rivals & there, ahead, np.where(rivals, -np.inf, np.inf))  # unrated, it may be the best
         self.side[run, contest], self.log[run, contest] = lead, -np.inf
         nearest = ahead.argmin(axis=1)
-        log_rivals = np.log(rivals.sum(axis=1))
-        near = np.flatnonzero(ahead.min(axis=1) >= _CLEAR)
+        has_rivals = rivals.any(axis=1)
+        self.stuck[run, contest] = is_gone[every, lead] | is_gone[every, nearest] | ~has_rivals
+        log_rivals = np.log(np.maximum(rivals.sum(axis=1), 1))
+        near = np.flatnonzero((ahead.min(axis=1) >= _CLEAR) & has_rivals)
         found = self._over(run[near], arms[near], lead[near], nearest[near], counts_at) - log_rivals[near]
         self.log[run[near], contest[near]] = found
         sure = near[found >= self.needed]
@@ -175,7 +202,10 @@ class RunVerdicts:
         changed = np.flatnonzero(self._changed)
         self._changed[changed] = False
         sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
-        self.evidence.update(np.zeros_like(changed), changed, lambda _run, arm: self._counts.of_arms(arm), sums)
+        given_up = arms.retired_mask[None, :]
+        self.evidence.update(
+            np.zeros_like(changed), changed, lambda _run, arm: self._counts.of_arms(arm), sums, given_up
+        )
         self.all_decided = bool(all_decided(self.evidence)[0])
         before = self.settled
         self.settled = settled_arms(self.evidence, before[None, :])[0]
@@ -196,8 +226,8 @@ def contest_of(task: Task) -> IntArray:
 
 
 def all_decided(evidence: Evidence) -> NDArray[np.bool_]:
-    """Whether all decisions of each run hold at once: e-BH certifies all where each has 1/δ; shape (runs,)."""
-    return np.asarray((evidence.log >= evidence.needed + _ROUNDING).all(axis=1))
+    """Whether all decisions of each run hold at once, but for those that are stuck; shape (runs,)."""
+    return np.asarray(((evidence.log >= evidence.needed_by_all + _ROUNDING) | evidence.stuck).all(axis=1))
 
 
 def settled_arms(evidence: Evidence, before: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -215,9 +245,10 @@ def settled_arms(evidence: Evidence, before: NDArray[np.bool_]) -> NDArray[np.bo
         if task.group is None
         else task.contests[: task.decisions].reshape(task.decisions, -1)
     )
+    least = evidence.needed_by_all
     was = before[:, np.where(members < 0, members[:, :1], members)].all(axis=2)
-    needed = np.where(was, evidence.needed, evidence.needed + math.log(SETTLED))
-    is_settled = evidence.log >= needed
+    needed = np.where(was, least, least + math.log(SETTLED))
+    is_settled = (evidence.log >= needed) | evidence.stuck
     found = np.zeros_like(before)
     run, decision = np.nonzero(is_settled)
     arms = members[decision]
@@ -235,19 +266,26 @@ class Decided:
         leaning: the same by the mean ratings alone; undecided where there is none.
         certified: of these, at most a share of δ is wrong on average, at whatever time one looks.
         number: which decision each row is part of, shape (rows,); −1 for groups of one response, of which nothing is decided.
-        decisions: how many there are.
+        held: which decisions are certified, shape (decisions,).
+        stuck: which of them no further call can settle, because arms were given up; shape (decisions,).
     """
 
     decision: NDArray[np.object_]
     leaning: NDArray[np.object_]
     certified: NDArray[np.bool_]
     number: IntArray
-    decisions: int
+    held: NDArray[np.bool_]
+    stuck: NDArray[np.bool_]
+
+    @property
+    def decisions(self) -> int:
+        """How many there are."""
+        return len(self.held)
 
     @property
     def is_over(self) -> bool:
-        """Whether everything is decided."""
-        return bool(self.certified[self.number >= 0].all())
+        """Whether everything is decided that can be."""
+        return bool((self.held | self.stuck).all())
 
     def tally(self, column: NDArray[np.object_]) -> dict[str, int]:
         """How many decisions came to what: pairs, of groups those that have a best."""
@@ -269,7 +307,8 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
     evidence = Evidence(task)
     every = np.arange(len(task.contests))
     sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
-    evidence.update(np.zeros_like(every), every, lambda _run, arm: counts.of_arms(arm), sums)
+    given_up = arms.retired_mask[None, :]
+    evidence.update(np.zeros_like(every), every, lambda _run, arm: counts.of_arms(arm), sums, given_up)
     sure = certified(evidence.log[0], task.decision.error_rate)
     leaning = leanings(task, means)
     if task.group is None:
@@ -281,8 +320,8 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
         decision, place = np.nonzero(rows >= 0)
         number[rows[decision, place]] = decision
         side[rows[decision, place]] = np.where(place == evidence.side[0][decision], BEST, REJECTED)
-    is_sure = (number >= 0) & sure[number]
-    return Decided(np.where(is_sure, side, UNDECIDED), leaning, is_sure, number, task.decisions)
+    is_sure = (number >= 0) & sure[number] & (leaning != UNDECIDED)
+    return Decided(np.where(is_sure, side, UNDECIDED), leaning, is_sure, number, sure, evidence.stuck[0])
 
 
 def leanings(task: Task, means: FloatArray) -> NDArray[np.object_]:

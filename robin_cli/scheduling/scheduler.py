@@ -239,8 +239,7 @@ class HeapScheduler:
         verdicts = self._verdicts
         if verdicts is None:
             return
-        if not isinstance(outcome, Unanswered):
-            verdicts.add(arm, (rating for rating in outcome if rating is not None))
+        verdicts.add(arm, () if isinstance(outcome, Unanswered) else [each for each in outcome if each is not None])
         if self.budget.spent >= self._looks_at or verdicts.all_decided:
             self._looks_at = next_look(self.budget.spent, len(self.arms))
             for each in verdicts.look(self.arms).tolist():

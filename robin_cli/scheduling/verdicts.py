@@ -27,7 +27,7 @@ class Verdicts(Protocol):
         """Whether every decision holds."""
 
     def add(self, arm: int, ratings: Iterable[float]) -> None:
-        """Take further ratings of ``arm``."""
+        """Take further ratings of ``arm``; none where it was asked in vain."""
 
     def look(self, arms: Arms) -> IntArray:
         """Decide anew by all ratings so far; the arms that became settled, or are not settled any more."""

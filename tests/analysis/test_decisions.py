@@ -257,3 +257,45 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
         evidence = court._evidence
         assert evidence.log[1].tolist() == pytest.approx(verdicts.evidence.log[0].tolist())
         assert evidence.side[1].tolist() == verdicts.evidence.side[0].tolist()
+
+
+def test_asks_no_more_about_what_nobody_can_decide_and_certifies_the_rest() -> None:
+    task, verdicts, arms = made("a>=2", [[4] * 8, [0] * 8, [4], []], judges=1)
+    arms.add_failure(3, permanent=True)
+    verdicts.add(3, ())
+
+    verdicts.look(arms)
+    while not verdicts.all_decided:
+        tell(verdicts, arms, 2, [4])
+        verdicts.look(arms)
+
+    decided = verdicts.decided(arms)
+    assert decided.stuck.tolist() == [False, False, False, True]
+    assert decided.decision.tolist() == ["keep", "drop", "keep", "undecided"]
+    assert decided.is_over
+    assert verdicts.evidence.log[0, :3].min() >= math.log(4 / 3 / 0.05)
+    assert verdicts.settled[3]
+    assert task.decisions == 4
+
+
+def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
+    _, verdicts, arms = made("best", [[4] * 30, [0] * 30, [], [3], [], []], group=[0, 0, 0, 1, 1, 1])
+    assert not verdicts.decided(arms).held[0], "a response that is not rated yet may be the best"
+    for arm in (2, 4, 5):
+        arms.add_failure(arm, permanent=True)
+        verdicts.add(arm, ())
+
+    verdicts.look(arms)
+
+    decided = verdicts.decided(arms)
+    assert decided.decision.tolist() == ["best", "rejected", "undecided", "undecided", "undecided", "undecided"]
+    assert decided.certified.tolist() == [True, True, False, False, False, False]
+    assert decided.held.tolist() == [True, False]
+    assert decided.stuck.tolist() == [False, True], "of one response alone there is nothing to choose"
+    assert verdicts.settled[3:].all()
+
+
+def test_is_not_over_before_it_began() -> None:
+    _, verdicts, arms = made("a>=2", [[], []])
+
+    assert not verdicts.decided(arms).is_over
