@@ -98,6 +98,7 @@ ONLY = {
     "scipy": {
         "analysis/agreement.py",
         "analysis/calibration.py",
+        "analysis/clustered.py",
         "analysis/forecast.py",
         "analysis/moderated.py",
         "analysis/rating_model.py",

@@ -1,0 +1,153 @@
+"""Bounds for the mean of bounded values in the population that the prompts are from, whatever its distribution.
+
+Responses to one prompt are alike, so prompts are what is drawn. Student's t over prompts is too sure where few prompts
+differ: from 20 prompts that all score 4 it would make a point, although one in 20 that scores 0 was missed in a third of all
+samples.
+
+Here the prompts get random weights, as in the Bayesian bootstrap (Rubin, Annals of Statistics 9, 1981), and one more prompt
+is among them: for the lower bound one with as many pairs as any, which all have the lowest score there is, for the upper the
+highest. The bound is the α quantile of the weighted mean: with independent exponential weights E_g, totals T_g and sizes n_g
+it is the m at which
+    P(Σ E_g (T_g − n_g m) + E_0 n_max (low − m) ≤ 0) = α.
+With a pair a prompt this is Gaffke's bound, and for values 0 and 1 that of Clopper and Pearson, which is exact. With many
+prompts it is that of the normal distribution. No distribution is known for which it fails (Gaffke, "Three test statistics for
+a nonparametric one-sided hypothesis on the mean of a nonnegative variable", Math. Methods of Statistics 14, 2005;
+Learned-Miller and Thomas, "A new confidence interval for the mean of a bounded random variable", arXiv:1905.06208);
+benchmarks/gate.py measures it.
+
+The probability is an integral of the moment generating function along a line through its saddle point (Imhof, "Computing the
+distribution of quadratic forms in normal variables", Biometrika 48, 1961, with the line moved as in Daniels, "Saddlepoint
+approximations in statistics", Ann. Math. Stat. 25, 1954): nothing is drawn at random, and small α keep their digits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import brentq
+
+from robin_cli.model.arms import FloatArray, IntArray
+
+_STEP = 0.1
+_STEPS_AT_A_TIME = 16
+_STEPS_AT_MOST = 400
+_NEGLIGIBLE = 1e-13
+_PRECISION = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Values by prompt; prompts that are alike are one row.
+
+    Attributes:
+        totals: sum of the values of a prompt's pairs, shape (rows,).
+        sizes: how many pairs these are, shape (rows,).
+        times: how many prompts the row stands for, shape (rows,); need not be whole.
+    """
+
+    totals: FloatArray
+    sizes: FloatArray
+    times: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """The mean over all pairs."""
+        return float((self.totals @ self.times) / (self.sizes @ self.times))
+
+    @property
+    def variance(self) -> float:
+        """That of the mean, residual sums by prompt with G/(G − 1) (Cochran's ratio estimator); inf for one prompt."""
+        prompts = float(self.times.sum())
+        if prompts <= 1:
+            return math.inf
+        residuals = self.totals - self.mean * self.sizes
+        return float(prompts / (prompts - 1) * (residuals**2 @ self.times) / (self.sizes @ self.times) ** 2)
+
+
+def clusters_of(values: FloatArray, prompt: IntArray) -> Clusters:
+    """The ``values`` of pairs by their ``prompt``, any numbers; shape (K,) each."""
+    _, which = np.unique(prompt, return_inverse=True)
+    sizes = np.bincount(which).astype(np.float64)
+    totals = np.bincount(which, values)
+    alike, times = np.unique(np.stack([totals, sizes], axis=1), axis=0, return_counts=True)
+    return Clusters(alike[:, 0], alike[:, 1], times.astype(np.float64))
+
+
+def mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
+    """Bounds for the mean in the population, each missed with probability at most ``alpha`` / 2.
+
+    Args:
+        low, high: no value can be below, above.
+        alpha: in (0, 1).
+    """
+    return lower_bound(clusters, low, alpha=alpha / 2), low + high - lower_bound(
+        mirrored(clusters, low, high), low, alpha=alpha / 2
+    )
+
+
+def mirrored(clusters: Clusters, low: float, high: float) -> Clusters:
+    """The same of low + high − value: a lower bound of these is an upper bound of the values."""
+    return replace(clusters, totals=(low + high) * clusters.sizes - clusters.totals)
+
+
+def lower_bound(clusters: Clusters, low: float, *, alpha: float) -> float:
+    """What the mean in the population is at least, but with probability ``alpha``; values are ``low`` or more."""
+    mean = clusters.mean
+    # With α below a half the bound is below the mean; of values that are all the lowest it is the lowest.
+    if mean <= low or _doubt(clusters, low, mean) <= alpha:
+        return mean
+    return float(
+        brentq(lambda m: _doubt(clusters, low, m) - alpha, low, mean, xtol=_PRECISION * (mean - low), rtol=1e-12)
+    )
+
+
+def is_above(clusters: Clusters, m: float, low: float, *, alpha: float) -> bool:
+    """Whether :func:`lower_bound` is at least ``m``, found without it."""
+    return m <= low or (m <= clusters.mean and _doubt(clusters, low, m) <= alpha)
+
+
+def _doubt(clusters: Clusters, low: float, m: float) -> float:
+    """The probability that the randomly weighted mean, with one more prompt at ``low``, is at most ``m``."""
+    each = np.append(clusters.sizes * m - clusters.totals, clusters.sizes.max() * (m - low))
+    return probability_above(each, np.append(clusters.times, 1.0))
+
+
+def probability_above(scales: FloatArray, times: FloatArray) -> float:
+    """P(Σ b_i E_i > 0) for independent exponential E_i, ``times`` of each b_i among ``scales``."""
+    if (scales <= 0).all():
+        return 0.0
+    if (scales >= 0).all():
+        return 1.0
+    scales = scales / np.abs(scales).max()
+    end = 1.0 / scales.max()
+
+    def slope(s: float) -> float:  # of ln M(s) − ln s, where it is 0 the line is crossed
+        return float(times @ (scales / (1.0 - s * scales)) - 1.0 / s)
+
+    # As far from both ends as the terms there can be large: b/(1 − s b) ≤ Σ|b| times, 1/s likewise.
+    least = 1.0 / (2.0 * float(times @ np.abs(scales)) + 2.0 / end)
+    last = end * (1.0 - 1e-13)
+    s = float(brentq(slope, min(least, 0.5 * end), last, xtol=1e-15, rtol=1e-12)) if slope(last) > 0 else last
+    return _integral(scales, times, s)
+
+
+def _integral(scales: FloatArray, times: FloatArray, s: float) -> float:
+    """(1/π) ∫ Re M(s + iu)/(s + iu) du from 0 on, M(s) = Π 1/(1 − s b); with u = σ sinh x it falls off fast, few or many b."""
+    width = 1.0 / math.sqrt(float(times @ (scales / (1.0 - s * scales)) ** 2) + s**-2)
+    height = -float(times @ np.log1p(-s * scales)) - math.log(s)
+    # M(s + iu)/M(s) = Π 1/(1 − iu b'), b' = b/(1 − s b)
+    moved = scales / (1.0 - s * scales)
+    found, x = 0.0, np.arange(_STEPS_AT_A_TIME) * _STEP
+    for _ in range(_STEPS_AT_MOST // _STEPS_AT_A_TIME):
+        u = width * np.sinh(x)
+        log_terms = -(np.log1p(-1j * np.multiply.outer(u, moved)) @ times) - np.log1p(1j * u / s)
+        terms = np.exp(log_terms).real * width * np.cosh(x)
+        if x[0] == 0.0:
+            terms[0] *= 0.5
+        found += float(terms.sum())
+        if (np.exp(log_terms.real) * np.cosh(x))[-1] < _NEGLIGIBLE:
+            break
+        x = x + _STEPS_AT_A_TIME * _STEP
+    return float(np.clip(found * _STEP * math.exp(height) / math.pi, 0.0, 1.0))

@@ -1,0 +1,350 @@
+"""Does a run meet a requirement: yes, no, or not settled by these ratings; and what would settle it.
+
+A mean: of the scores, with bounds for the population that the prompts are from (:mod:`robin_cli.analysis.clustered`).
+
+A share of pairs: those whose *true* mean rating meets the threshold. Counting scores would count noise. With W the evidence
+that a pair meets it (:mod:`robin_cli.analysis.evidence`), E W ≤ 1 for one that does not, by more than the margin. So S =
+min(1, η W) is at most 1 for a pair that does and η on average for one that does not: with q the share of pairs that do, E S ≤
+q + η (1 − q), whatever the noise and whoever stopped when, and q ≥ (E S − η) / (1 − η), where E S has a lower bound as any
+mean. Likewise from above, with the evidence that a pair does not. η is fixed beforehand, a QUARTER of the share that the
+bound has to reach: smaller, and more ratings are needed a pair; larger, and the bound stays farther from the share.
+
+All pairs, of the run itself: met when each pair's own evidence is 1/δ, for then none of them has to be found wrong (an
+intersection-union test: Berger, Technometrics 24, 1982); not met when that against one of K is K/δ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.clustered import Clusters, clusters_of, is_above, lower_bound, mean_bounds, mirrored
+from robin_cli.analysis.evidence import log_evidence
+from robin_cli.analysis.intervals import Part, log_sum_evidence
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import RELATIONS, Criterion
+from robin_cli.model.requirement import Requirement
+
+State = Literal["pass", "fail", "inconclusive"]
+
+QUARTER = 0.25
+"""η over the share that a bound has to reach. benchmarks/gate.py compares others."""
+
+_MOST_RATINGS = 2**13
+"""Ratings more a pair and judge that are thought of at most."""
+
+_MOST_TIMES = 1e4
+"""Calls, or prompts, over what there is that are thought of at most."""
+
+_BISECTIONS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The scores of one attribute, of K pairs.
+
+    Attributes:
+        scores: nan without a rating, shape (K,).
+        error_variances: those of the scores, shape (K,).
+        prompt: which prompt each pair has, any numbers, shape (K,).
+        parts: how often each judge gave each rating, and its weight in the score.
+        is_asked: whether more ratings can be had, shape (K,): not of a pair that was given up.
+        low, high: the ends of the scale.
+        calls: spent on them.
+    """
+
+    scores: FloatArray
+    error_variances: FloatArray
+    prompt: IntArray
+    parts: Sequence[Part]
+    is_asked: NDArray[np.bool_]
+    low: float
+    high: float
+    calls: int
+
+    @property
+    def is_rated(self) -> NDArray[np.bool_]:
+        """Which pairs have a score."""
+        return ~np.isnan(self.scores)
+
+    @property
+    def calls_a_rating(self) -> float:
+        """Calls spent for each rating; 1 without any."""
+        ratings = sum(float(np.asarray(each.counts).sum()) for each in self.parts)
+        return max(1.0, self.calls / ratings) if ratings else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """About how much more would settle it: calls, prompts, or both; None where nothing that can be named would.
+
+    Attributes:
+        calls: in all; nan: more a pair, how many is not known.
+        prompts: of pairs like these.
+    """
+
+    calls: float | None = None
+    prompts: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of one requirement.
+
+    Attributes:
+        estimate: the mean of the scores, or the share of them that meet the criterion; nan without a score.
+        low, high: 1 − δ interval of what is meant; nan of all pairs, which are no sample.
+        pairs, prompts: with a score.
+        unrated: pairs without one.
+        open: of all pairs, those that are not certified, by position.
+        against: of all pairs, those that are certified not to meet the criterion.
+        settling: of an inconclusive one.
+    """
+
+    requirement: Requirement
+    state: State
+    estimate: float
+    low: float
+    high: float
+    pairs: int
+    prompts: int
+    unrated: int
+    open: Sequence[int] = ()
+    against: Sequence[int] = ()
+    settling: Settling | None = None
+
+
+def judged(requirement: Requirement, measured: Measured, *, error_rate: float) -> Verdict:
+    """The verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``."""
+    decide = {"mean": _mean, "share": _share, "all": _all}[requirement.kind]
+    return decide(requirement, measured, error_rate)
+
+
+def together(states: Sequence[State]) -> State:
+    """Failed if any has, else inconclusive if any is, else passed."""
+    return next((state for state in _GRAVEST if state in states), "pass")
+
+
+_GRAVEST: tuple[State, ...] = ("fail", "inconclusive")
+
+
+def _state(relation: str, x: float, low: float, high: float) -> State:
+    """Whether all of an interval meets a requirement, none of it does, or some."""
+    ends = [RELATIONS[relation](end, x) for end in (low, high)]
+    return "pass" if all(ends) else "inconclusive" if any(ends) else "fail"
+
+
+def _plain(requirement: Requirement, measured: Measured) -> Verdict:
+    """A verdict without an interval: the numbers of pairs and the estimate of them."""
+    is_rated = measured.is_rated
+    scores, criterion = measured.scores[is_rated], requirement.criterion
+    values = scores if requirement.kind == "mean" else RELATIONS[criterion.relation](scores, criterion.threshold)
+    return Verdict(
+        requirement,
+        "inconclusive",
+        float(values.mean()) if len(values) else math.nan,
+        math.nan,
+        math.nan,
+        pairs=len(scores),
+        prompts=len(np.unique(measured.prompt[is_rated])),
+        unrated=int((~is_rated).sum()),
+    )
+
+
+def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
+    plain, is_rated = _plain(requirement, measured), measured.is_rated
+    if not plain.pairs:
+        return replace(plain, low=measured.low, high=measured.high, settling=Settling())
+    clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
+    low, high = mean_bounds(clusters, measured.low, measured.high, alpha=error_rate)
+    state = _state(requirement.criterion.relation, requirement.criterion.threshold, low, high)
+    settling = None
+    if state == "inconclusive":
+        noise = float(measured.error_variances[is_rated].sum()) / plain.pairs**2
+        settling = _settling_mean(clusters, noise, requirement.criterion.threshold, measured, error_rate)
+    return replace(plain, state=state, low=low, high=high, settling=settling)
+
+
+def _settling_mean(
+    clusters: Clusters, noise: float, threshold: float, measured: Measured, error_rate: float
+) -> Settling:
+    """As many calls again, if without the judge's noise the same mean would do; else as many prompts again.
+
+    Prompts differ by more than noise; with f times the calls what they differ by, squared, is 1 − ρ (1 − 1/f) of what it is,
+    ρ the part that noise has of the variance.
+    """
+    if clusters.mean < threshold:
+        clusters, threshold = mirrored(clusters, measured.low, measured.high), measured.low + measured.high - threshold
+    center = clusters.mean * clusters.sizes
+    part = min(1.0, noise / clusters.variance) if clusters.variance > 0 else 1.0
+
+    def settled(calls: float, prompts: float) -> bool:
+        kept = math.sqrt(1.0 - part * (1.0 - 1.0 / calls))
+        then = Clusters(center + kept * (clusters.totals - center), clusters.sizes, clusters.times * prompts)
+        return is_above(then, threshold, measured.low, alpha=error_rate / 2)
+
+    if settled(math.inf, 1.0):
+        times = _least(lambda calls: settled(calls, 1.0))
+        return Settling() if times is None else Settling(calls=(times - 1) * measured.calls)
+    times = _least(lambda prompts: settled(1.0, prompts))
+    return Settling() if times is None else Settling(prompts=(times - 1) * clusters.times.sum())
+
+
+def _least(is_enough: Callable[[float], bool], most: float = _MOST_TIMES) -> float | None:
+    """About the least number from 1 on that is enough, and so is any larger; None where none is up to ``most``."""
+    if not is_enough(most):
+        return None
+    below, above = 0.0, math.log(most)
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (below + above)
+        below, above = (below, middle) if is_enough(math.exp(middle)) else (middle, above)
+    return math.exp(above)
+
+
+def log_evidence_for(parts: Sequence[Part], criterion: Criterion, margin: float) -> tuple[FloatArray, FloatArray]:
+    """ln of the evidence that each pair's mean rating, of all judges, meets ``criterion``, and that it does not; shape (K,)."""
+    above, below = _log_evidence(parts, criterion.threshold, margin)
+    return (above, below) if criterion.above else (below, above)
+
+
+def _log_evidence(parts: Sequence[Part], threshold: float, margin: float) -> tuple[FloatArray, FloatArray]:
+    if len(parts) == 1:
+        return log_evidence(parts[0].counts, parts[0].low, parts[0].high, threshold, margin)
+    turned = [replace(each, weight=-each.weight) for each in parts]
+    return log_sum_evidence(parts, threshold - margin), log_sum_evidence(turned, -threshold - margin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Evidence for and against each pair now and after ratings more: ln of it at each of ``more``, shape (len(more), K)."""
+
+    more: FloatArray
+    logs: tuple[FloatArray, FloatArray]
+
+    def at(self, more: float) -> tuple[FloatArray, FloatArray]:
+        """After ``more`` ratings of each judge: straight between, for it grows by about as much with each."""
+        place = int(np.clip(np.searchsorted(self.more, more), 1, len(self.more) - 1))
+        before, after = self.more[place - 1], self.more[place]
+        part = min(1.0, (more - before) / (after - before))
+        of, against = ((1 - part) * each[place - 1] + part * each[place] for each in self.logs)
+        return of, against
+
+    def needed(self, enough: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+        """How many more of each pair until the evidence for it, or against, is ``enough``; inf where it never is."""
+        of, against = (self._crossing(each, level) for each, level in zip(self.logs, enough, strict=True))
+        return of, against
+
+    def _crossing(self, logs: FloatArray, level: float) -> FloatArray:
+        found = np.full(logs.shape[1], np.inf)
+        found[logs[0] >= level] = 0.0
+        for before, after, start, end in zip(logs, logs[1:], self.more, self.more[1:], strict=False):
+            now = np.isinf(found) & (after >= level)
+            found[now] = start + (end - start) * (level - before[now]) / (after[now] - before[now])
+        return found
+
+
+def _projected(requirement: Requirement, measured: Measured, now: tuple[FloatArray, FloatArray]) -> _Sides:
+    """The evidence, if ratings go on as each pair's have been, drawn toward all pairs' by one rating of theirs."""
+    more = np.concatenate([[0.0], 2.0 ** np.arange(math.log2(_MOST_RATINGS) + 1)])
+    asked = np.flatnonzero(measured.is_asked)
+    grown: list[list[FloatArray]] = [[now[0]], [now[1]]]
+    for count in more[1:]:
+        parts = [_with_more(each, asked, float(count)) for each in measured.parts]
+        for side, then, before in zip(
+            grown, log_evidence_for(parts, requirement.criterion, requirement.margin), now, strict=True
+        ):
+            all_pairs = before.copy()
+            all_pairs[asked] = then
+            side.append(all_pairs)
+    of, against = (np.stack(side) for side in grown)
+    return _Sides(more, (of, against))
+
+
+def _with_more(part: Part, asked: IntArray, more: float) -> Part:
+    counts = np.asarray(part.counts, dtype=np.float64)
+    pooled = counts.sum(axis=0)
+    pooled = pooled / pooled.sum() if pooled.any() else np.full(len(pooled), 1 / len(pooled))
+    own = counts[asked]
+    frequencies = (own + pooled) / (own.sum(axis=1, keepdims=True) + 1.0)
+    return replace(part, counts=own + more * frequencies)
+
+
+def _share(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
+    plain = _plain(requirement, measured)
+    now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
+    bars = (requirement.share, 1.0 - requirement.share)
+    reached = []
+    for logs, bar in zip(now, bars, strict=True):
+        wrong = QUARTER * bar
+        least = lower_bound(clusters_of(_sure(logs, wrong), measured.prompt), 0.0, alpha=error_rate / 2)
+        reached.append(max(0.0, (least - wrong) / (1.0 - wrong)))
+    low, high = reached[0], 1.0 - reached[1]
+    state = _state(requirement.relation, requirement.share, low, high)
+    settling = None if state != "inconclusive" else _settling_share(requirement, measured, now, plain, error_rate)
+    return replace(plain, state=state, low=low, high=high, settling=settling)
+
+
+def _sure(log_evidence: FloatArray, wrong: float) -> FloatArray:
+    """S = min(1, η W), shape (K,)."""
+    return np.exp(np.minimum(0.0, log_evidence + math.log(wrong)))
+
+
+def _settling_share(
+    requirement: Requirement,
+    measured: Measured,
+    now: tuple[FloatArray, FloatArray],
+    plain: Verdict,
+    error_rate: float,
+) -> Settling:
+    """More calls, if the bound of the side where the scores are would come to be reached; else more prompts, or both."""
+    if not plain.pairs or plain.estimate == requirement.share:
+        return Settling()
+    side = 0 if plain.estimate > requirement.share else 1
+    bars = (requirement.share, 1.0 - requirement.share)
+    bar, wrong = bars[side], QUARTER * bars[side]
+    sides = _projected(requirement, measured, now)
+
+    def settled(more: float, times: float = 1.0) -> bool:
+        clusters = clusters_of(_sure(sides.at(more)[side], wrong), measured.prompt)
+        clusters = replace(clusters, times=clusters.times * times)
+        return is_above(clusters, wrong + (1.0 - wrong) * bar, 0.0, alpha=error_rate / 2)
+
+    if settled(_MOST_RATINGS):
+        more = _least(settled, _MOST_RATINGS)
+        enough = (-math.log(QUARTER * bars[0]), -math.log(QUARTER * bars[1]))
+        until = np.minimum(*sides.needed(enough))
+        return Settling(calls=_calls(np.minimum(until, more or _MOST_RATINGS), measured))
+    times = _least(lambda prompts: settled(0.0, prompts))
+    if times is not None:
+        return Settling(prompts=(times - 1) * plain.prompts)
+    times = _least(lambda prompts: settled(_MOST_RATINGS, prompts))
+    return Settling() if times is None else Settling(calls=math.nan, prompts=(times - 1) * plain.prompts)
+
+
+def _calls(ratings: FloatArray, measured: Measured) -> float:
+    """Calls for so many ratings more of each pair by each judge, of those pairs that can be asked."""
+    return float(ratings[measured.is_asked].sum()) * len(measured.parts) * measured.calls_a_rating
+
+
+def _all(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
+    plain = _plain(requirement, measured)
+    now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
+    enough = (-math.log(error_rate), math.log(len(now[0])) - math.log(error_rate))
+    is_sure, is_against = (logs >= level for logs, level in zip(now, enough, strict=True))
+    open_, against = (np.flatnonzero(each).tolist() for each in (~is_sure & ~is_against, is_against))
+    if against:
+        return replace(plain, state="fail", open=open_, against=against)
+    if not open_:
+        return replace(plain, state="pass")
+    of, contrary = _projected(requirement, measured, now).needed(enough)
+    calls = [_calls(of, measured)] if measured.is_asked[open_].all() else []
+    calls.append(
+        float(contrary[measured.is_asked].min(initial=math.inf)) * len(measured.parts) * measured.calls_a_rating
+    )
+    least = min(calls)
+    return replace(plain, open=open_, settling=Settling(calls=least) if math.isfinite(least) else Settling())

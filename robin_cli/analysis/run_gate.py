@@ -1,0 +1,39 @@
+"""What a run says of the pairs that a requirement is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from robin_cli.analysis.gate import Measured
+from robin_cli.analysis.scores import Scores, rated_parts
+from robin_cli.storage.reader import RunData
+
+
+def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
+    """The scores of ``run`` on ``attribute`` and what they are made of, pair by pair in the order of the data.
+
+    Args:
+        scores: those of :func:`robin_cli.analysis.scores.score`.
+    """
+    is_mine = np.array(scores.columns["attribute"]) == attribute
+    mine = np.flatnonzero(is_mine)
+    scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
+    parts = next(
+        [replace(each, counts=np.asarray(each.counts, dtype=np.float64)[np.searchsorted(rows, mine)]) for each in parts]
+        for rows, parts in rated_parts(run)
+        if np.isin(mine, rows).all()
+    )
+    arms = run.fold.arms
+    spent = run.space.by_judge(arms.counts + arms.unparsed)[mine]
+    return Measured(
+        scores=np.asarray(scores.columns["score"], dtype=np.float64)[mine],
+        error_variances=np.asarray(scores.columns["std_error"], dtype=np.float64)[mine] ** 2,
+        prompt=run.prompts[run.space.pair[scores.arm[mine]]],
+        parts=parts,
+        is_asked=~scores.retired[mine],
+        low=float(scale.low),
+        high=float(scale.high),
+        calls=int(spent.sum()),
+    )

@@ -1,0 +1,169 @@
+"""What a build requires of a run: of a mean, of a share of pairs, of all pairs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from robin_cli.model.decision import MARGIN, RELATIONS, SCORE, Criterion, attribute_named, number_in
+from robin_cli.model.errors import InputError, did_you_mean, shown
+from robin_cli.model.records import Scale
+
+Kind = Literal["mean", "share", "all"]
+
+KINDS: dict[str, Kind] = {"mean": "mean", "share": "share", "all": "all"}
+
+FORMS = "mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE or all(NAME>=NUMBER)"
+
+_COMPARE = "compare"
+_HEAD = re.compile(r"\s*(?P<kind>\w*)\s*(?P<bracket>\(?)")
+_RELATION = r"(?P<relation>>=|<=|==|!=|=|>|<)\s*(?P<number>\S+)\s*\Z"
+_INNER = re.compile(r"\s*(?P<name>.*?)\s*" + _RELATION, re.DOTALL)
+_OUTER = re.compile(r"\s*" + _RELATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One requirement.
+
+    Attributes:
+        criterion: of a mean, what it has to meet; of a share and of all, what a pair's mean rating has to meet.
+        margin: ε of a share and of all, in points: a pair within it of the criterion's threshold counts either way.
+        relation, share: what a share has to meet.
+    """
+
+    kind: Kind
+    criterion: Criterion
+    margin: float = 0.0
+    relation: str = ">="
+    share: float = 1.0
+
+    @property
+    def attribute(self) -> str:
+        """Whose scores are meant."""
+        return self.criterion.attribute
+
+    def __str__(self) -> str:
+        each = self.criterion
+        if self.kind == "mean":
+            return f"mean({each.attribute}){each.relation}{each.threshold:g}"
+        return f"{self.kind}({each})" + (f"{self.relation}{self.share:g}" if self.kind == "share" else "")
+
+
+def requirement_of(
+    text: str, attributes: Sequence[str], scales: Sequence[Scale], *, margin: float | None = None
+) -> Requirement:
+    """The requirement that a --require names, as ``mean(helpfulness)>=3``, ``share(score>=3)>=0.9`` or ``all(score>=2)``.
+
+    Args:
+        attributes, scales: what the run judges; ``score`` stands for the attribute where there is one.
+        margin: ε in points; None for MARGIN of the scale.
+
+    Raises:
+        InputError: what is not understood, and at which character; an attribute that is not judged; a threshold that is not
+            inside its scale, or a share that is not between 0 and 1; a margin that leaves nothing to decide.
+    """
+    said = f'--require "{shown(text, 80)}"'
+    kind, start = _head(text, said)
+    end = text.rfind(")")
+    if end < start:
+        raise InputError(f'{said}: at character {len(text) + 1}: a ")" is missing; write {FORMS}')
+    inside, behind = text[start:end], text[end + 1 :]
+    if kind == "mean":
+        outer = _compared(_OUTER, behind, end + 1, said, "behind the bracket write >=NUMBER, as in mean(score)>=3")
+        return Requirement(kind, _criterion(inside, outer, start, end + 1, said, attributes, scales))
+    inner = _compared(_INNER, inside, start, said, f"inside the brackets write NAME>=NUMBER, as in {kind}(score>=3)")
+    criterion = _criterion(inner["name"], inner, start + inner.start("name"), start, said, attributes, scales)
+    margin = _margin(margin, criterion, scales[list(attributes).index(criterion.attribute)])
+    if kind == "all":
+        if behind.strip():
+            place = end + 2 + len(behind) - len(behind.lstrip())
+            raise InputError(
+                f'{said}: at character {place}: nothing belongs behind "all(…)"; leave it out, or ask share(…)'
+            )
+        return Requirement(kind, criterion, margin)
+    outer = _compared(_OUTER, behind, end + 1, said, "behind the bracket write >=SHARE, as in share(score>=3)>=0.9")
+    return Requirement(kind, criterion, margin, outer["relation"], _share(outer, end + 1, said, criterion))
+
+
+def _head(text: str, said: str) -> tuple[Kind, int]:
+    """The kind, and where what is inside the brackets begins."""
+    head = _HEAD.match(text)
+    word = head["kind"] if head else ""
+    place = 1 + (head.start("kind") if head else 0)
+    if word == _COMPARE:
+        raise InputError(f"{said}: at character {place}: compare(…) is not known yet; write {FORMS}")
+    if word not in KINDS:
+        near = did_you_mean(word, KINDS)
+        what = f'"{shown(word)}" is none of {", ".join(KINDS)}{near}' if word else "a requirement begins with its kind"
+        raise InputError(f"{said}: at character {place}: {what}; write {FORMS}")
+    if head is None or not head["bracket"]:
+        raise InputError(f'{said}: at character {place + len(word)}: a "(" belongs here; write {FORMS}')
+    return KINDS[word], head.end()
+
+
+def _compared(pattern: re.Pattern[str], text: str, offset: int, said: str, step: str) -> re.Match[str]:
+    """Relation and number, and before it a name where ``pattern`` has one; ``offset``: characters before ``text``."""
+    match = pattern.match(text)
+    if match is None:
+        place = offset + 1 + len(text) - len(text.lstrip())
+        raise InputError(f"{said}: at character {place}: {step}")
+    if match["relation"] not in RELATIONS:
+        place = offset + 1 + match.start("relation")
+        raise InputError(
+            f'{said}: at character {place}: "{match["relation"]}" is no requirement that ratings could settle; '
+            f"write one of {' '.join(RELATIONS)}"
+        )
+    return match
+
+
+def _criterion(
+    name: str,
+    compared: re.Match[str],
+    name_at: int,
+    compared_at: int,
+    said: str,
+    attributes: Sequence[str],
+    scales: Sequence[Scale],
+) -> Criterion:
+    """The attribute ``name`` with what it is compared with; ``…_at``: characters before either."""
+    place = name_at + 1 + len(name) - len(name.lstrip())
+    name = name.strip()
+    if not name:
+        raise InputError(f"{said}: at character {place}: which attribute? Name it, or {SCORE} for the only one")
+    attribute = attribute_named(name, attributes, f"{said}: at character {place}")
+    where = f"{said}: at character {compared_at + 1 + compared.start('number')}"
+    threshold = number_in(compared["number"], where)
+    scale = scales[list(attributes).index(attribute)]
+    if not scale.low < threshold < scale.high:
+        raise InputError(
+            f"{where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}, so nothing would be left "
+            "to decide"
+        )
+    return Criterion(attribute, compared["relation"], threshold)
+
+
+def _share(compared: re.Match[str], offset: int, said: str, criterion: Criterion) -> float:
+    where = f"{said}: at character {offset + 1 + compared.start('number')}"
+    share = number_in(compared["number"], where)
+    if share == 1:
+        raise InputError(
+            f"{where}: no sample shows a share of 1 of all there are; ask all({criterion}), of this run's own pairs"
+        )
+    if not 0 < share < 1:
+        raise InputError(f"{where}: {share:g} is no share between 0 and 1; write nine tenths as 0.9")
+    return share
+
+
+def _margin(points: float | None, criterion: Criterion, scale: Scale) -> float:
+    """The margin in points, for a default too; InputError where it reaches to an end of the scale."""
+    margin = MARGIN * (scale.high - scale.low) if points is None else points
+    room = min(criterion.threshold - scale.low, scale.high - criterion.threshold)
+    if margin >= room:
+        raise InputError(
+            f"--margin {margin:g}: reaches from the threshold of {criterion} to the end of the scale {scale}, so nothing would "
+            f"be left to decide; take one below {room:g}"
+        )
+    return margin

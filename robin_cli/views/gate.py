@@ -1,0 +1,318 @@
+"""``robin gate``: verdicts as lines, as JUnit XML for what shows a build's tests, as Markdown for its summary page, as JSON.
+
+Names and ids in them come from models and data sets: in each they are text and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from robin_cli.analysis.gate import State, Verdict, judged, together
+from robin_cli.analysis.run_gate import measured
+from robin_cli.analysis.scores import score
+from robin_cli.files.outputs import check_output_file, output_file
+from robin_cli.files.remote import RemoteError
+from robin_cli.model.decision import RELATIONS
+from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.records import number_of
+from robin_cli.model.requirement import requirement_of
+from robin_cli.storage.fold import COUNTED
+from robin_cli.storage.reader import read_run
+from robin_cli.views.status import finite
+from robin_cli.views.text import one_line
+
+EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
+
+_SHOWN = 3
+_MARKS: Mapping[State, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MARKDOWN = re.compile(r"[^\w\s-]|_", re.ASCII)
+
+Quote = Callable[[str], str]
+"""What makes a name, an id or a command harmless where it is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The verdicts on what was required of a run.
+
+    Attributes:
+        run: its path as the user named it.
+        verdicts: one a requirement, in their order.
+        pair_ids: those of the positions in the verdicts.
+        spent: calls of the run.
+        attributes: how many these are spread over.
+        error_rate: δ of each requirement.
+    """
+
+    run: str
+    verdicts: Sequence[Verdict]
+    pair_ids: Sequence[str]
+    spent: int
+    attributes: int
+    error_rate: float
+
+    @property
+    def state(self) -> State:
+        """The verdict of all of them together."""
+        return together([each.state for each in self.verdicts])
+
+
+def gated(path: Path, required: Sequence[str], *, margin: float | None, error_rate: float) -> Gated:
+    """The verdicts on the run at ``path``.
+
+    Raises:
+        InputError: a requirement that is not understood, see :func:`~robin_cli.model.requirement.requirement_of`.
+        RunError, StorageError: the run cannot be read.
+    """
+    run = read_run(path, COUNTED)
+    manifest = run.manifest
+    requirements = [
+        requirement_of(text, manifest.attributes, manifest.scales, margin=margin) for text in dict.fromkeys(required)
+    ]
+    scores = score(run, alpha=error_rate)
+    known = {name: measured(run, scores, name) for name in {each.attribute for each in requirements}}
+    verdicts = [judged(each, known[each.attribute], error_rate=error_rate) for each in requirements]
+    return Gated(str(path), verdicts, run.pair_ids, run.fold.arms.spent, len(manifest.attributes), error_rate)
+
+
+def lines_of(found: Gated) -> list[str]:
+    """A line a requirement, for people."""
+    return [f"{each.state.upper()} {_line(found, each)}" for each in found.verdicts]
+
+
+def _line(found: Gated, verdict: Verdict) -> str:
+    return f"{one_line(verdict.requirement)}: {one_line(why(found, verdict, one_line))}"
+
+
+def why(found: Gated, verdict: Verdict, quote: Quote) -> str:
+    """Estimate, interval, what they are of, and so the verdict; of an inconclusive one also what would settle it."""
+    is_all = verdict.requirement.kind == "all"
+    return "; ".join([*([] if is_all else [_numbers(found, verdict)]), *reasons(found, verdict, quote)])
+
+
+def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
+    """Why it is the verdict, and what would settle it, without the estimate."""
+    parts = [_of_all(found, verdict, quote)] if verdict.requirement.kind == "all" else [_MEETS[verdict.state]]
+    if verdict.unrated:
+        parts.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[verdict.requirement.kind]}")
+    if verdict.state == "inconclusive":
+        parts.append(_settling(found, verdict, quote))
+    return parts
+
+
+_UNRATED = {"mean": "left out", "share": "counted as not known", "all": "certified of nothing"}
+_MEETS = {
+    "pass": "all of the interval meets it",
+    "fail": "none of the interval meets it",
+    "inconclusive": "a part of the interval meets it",
+}
+
+
+def _numbers(found: Gated, verdict: Verdict) -> str:
+    if not verdict.pairs:
+        return "no pair has a rating yet"
+    estimate, low, high = _told(verdict)
+    return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)})"
+
+
+def _there(verdict: Verdict) -> str:
+    return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}"
+
+
+def _confidence(found: Gated) -> str:
+    return f"{100 * (1 - found.error_rate):.6g} %"
+
+
+def _told(verdict: Verdict) -> tuple[str, str, str]:
+    """Estimate and interval with as many digits as show on which side of the threshold they lie."""
+    requirement = verdict.requirement
+    if requirement.kind == "mean":
+        relation, x = requirement.criterion.relation, requirement.criterion.threshold
+    else:
+        relation, x = requirement.relation, requirement.share
+    meets = RELATIONS[relation]
+    values = (verdict.estimate, verdict.low, verdict.high)
+    digits = next((d for d in range(2, 7) if all(meets(round(each, d), x) == meets(each, x) for each in values)), 7)
+    estimate, low, high = (f"{each:z.{digits}f}" for each in values)
+    return estimate, low, high
+
+
+def _of_all(found: Gated, verdict: Verdict, quote: Quote) -> str:
+    pairs = len(found.pair_ids)
+    sure = pairs - len(verdict.open) - len(verdict.against)
+    there = f"{sure} of {number_of(pairs, 'pair')} certified"
+    if verdict.against:
+        return f"{there}, {len(verdict.against)} certified not to meet it: {_ids(found, verdict.against, quote)}"
+    if verdict.open:
+        return f"{there}, {len(verdict.open)} open: {_ids(found, verdict.open, quote)}"
+    return f"each of {number_of(pairs, 'pair')} is certified to meet it"
+
+
+def _ids(found: Gated, places: Sequence[int], quote: Quote) -> str:
+    shown = ", ".join(quote(found.pair_ids[place]) for place in places[:_SHOWN])
+    return shown + (f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else "")
+
+
+def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
+    needed, requirement = verdict.settling, verdict.requirement
+    if needed is None or needed.calls is needed.prompts is None:
+        return "nothing that can be named would settle it" + (
+            ": some of these pairs can be rated no more" if requirement.kind == "all" and verdict.unrated else ""
+        )
+    if needed.prompts is not None:
+        more = "" if needed.calls is None else ", and more calls a pair,"
+        also = " (more calls for these alone would not)" if needed.calls is None else ""
+        return f"about {about(needed.prompts):,} more prompts like these{more} would settle it{also}"
+    calls = about(needed.calls or 0.0)
+    settle = f"about {number_of(calls, 'more call')} would settle it"
+    if requirement.kind != "mean":
+        how = quote(f"--decide {shlex.quote(str(requirement.criterion))}")
+        return f"about {number_of(calls, 'more call')} where it is open would settle it (robin judge {how} spends them there)"
+    if found.attributes > 1:
+        return f"{settle}, of {quote(requirement.attribute)} alone"
+    return f"{settle} ({quote(f'robin resume {shlex.quote(found.run)} --budget {found.spent + calls}')})"
+
+
+def about(number: float) -> int:
+    """The next whole number above that has two significant digits."""
+    whole = max(1, math.ceil(number))
+    unit = int(10 ** max(0, len(str(whole)) - 2))
+    return -(-whole // unit) * unit
+
+
+def facts_of(found: Gated) -> dict[str, Any]:
+    """The verdicts, every value JSON."""
+    return {
+        "run": found.run,
+        "verdict": found.state,
+        "exit_code": EXIT_CODES[found.state],
+        "error_rate": found.error_rate,
+        "requirements": [_facts(found, each) for each in found.verdicts],
+    }
+
+
+def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
+    requirement, needed = verdict.requirement, verdict.settling
+    calls, prompts = (None, None) if needed is None else (needed.calls, needed.prompts)
+    return {
+        "requirement": str(requirement),
+        "verdict": verdict.state,
+        "estimate": finite(verdict.estimate),
+        "ci_low": finite(verdict.low),
+        "ci_high": finite(verdict.high),
+        "n_pairs": verdict.pairs,
+        "n_prompts": verdict.prompts,
+        "n_unrated": verdict.unrated,
+        "margin": None if requirement.kind == "mean" else requirement.margin,
+        "n_open": len(verdict.open),
+        "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],
+        "n_against": len(verdict.against),
+        "first_against": [found.pair_ids[place] for place in verdict.against[:_SHOWN]],
+        "calls_to_settle": None if calls is None or math.isnan(calls) else about(calls),
+        "prompts_to_settle": None if prompts is None else about(prompts),
+        "why": why(found, verdict, one_line),
+    }
+
+
+def junit_of(found: Gated) -> str:
+    """JUnit XML: a test case a requirement, failed, or skipped where it is inconclusive."""
+    states = [each.state for each in found.verdicts]
+    counts = {
+        "tests": str(len(states)),
+        "failures": str(states.count("fail")),
+        "errors": "0",
+    }
+    root = ET.Element("testsuites", {"name": "robin gate", **counts})
+    suite = ET.SubElement(
+        root, "testsuite", {"name": "robin gate", **counts, "skipped": str(states.count("inconclusive"))}
+    )
+    for verdict in found.verdicts:
+        named = {"classname": "robin.gate", "name": _xml(str(verdict.requirement))}
+        case = ET.SubElement(suite, "testcase", named)
+        told = _xml(why(found, verdict, one_line))
+        tag = {"pass": "system-out", "fail": "failure", "inconclusive": "skipped"}[verdict.state]
+        if verdict.state == "pass":
+            ET.SubElement(case, tag).text = told
+        else:
+            ET.SubElement(case, tag, {"type": verdict.state, "message": told}).text = told
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", one_line(text))
+
+
+def markdown_of(found: Gated) -> str:
+    """A heading and a table a requirement a row, for a build's summary page."""
+    lines = [
+        f"### robin gate: {_MARKS[found.state]} {found.state}",
+        "",
+        f"| | requirement | estimate | {_confidence(found)} interval | of | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    for verdict in found.verdicts:
+        is_sample = verdict.requirement.kind != "all" and verdict.pairs
+        estimate, low, high = _told(verdict) if is_sample else ("–", "–", "–")
+        interval = f"{low} to {high}" if is_sample else "–"
+        name = _code(str(verdict.requirement))
+        told = "; ".join(reasons(found, verdict, _code))
+        cells = (f"{_MARKS[verdict.state]} {verdict.state}", name, estimate, interval, _there(verdict), told)
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", f"Run {_code(found.run)}, {found.spent:,} calls."]
+    return "\n".join(lines) + "\n"
+
+
+def _code(text: str) -> str:
+    """``text`` as code in Markdown; every mark in it is an entity, so that none opens, closes or links anything."""
+    entities = _MARKDOWN.sub(lambda mark: f"&#{ord(mark.group())};", one_line(text))
+    return f"<code>{entities}</code>" if entities else ""
+
+
+def check_outputs(outputs: Mapping[str, str | None], *, as_json: bool) -> None:
+    """Refuse, before anything is reckoned, what could not be written; ``outputs``: files by flag.
+
+    Raises:
+        InputError: two results in one place, or a place that cannot be written.
+    """
+    given = {flag: name for flag, name in outputs.items() if name is not None}
+    places = [*given.values(), *["-"] * as_json]
+    for name in places:
+        if places.count(name) > 1:
+            flags = " and ".join(
+                [*(flag for flag, each in given.items() if each == name), *["--json"] * (as_json and name == "-")]
+            )
+            raise InputError(f"{flags}: would both be written to {name}; give one of them another file")
+    for flag, name in given.items():
+        if name == "-":
+            continue
+        try:
+            check_output_file(name)
+        except RemoteError as error:
+            raise InputError(f"{flag} {name}: cannot be written ({error.strerror}). {error.step}") from error
+        except OSError as error:
+            raise InputError(f"{flag} {name}: cannot be written ({error.strerror}); name another file") from error
+
+
+def write_output(flag: str, name: str, text: str) -> None:
+    """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError where that cannot be."""
+    try:
+        if name == "-":
+            sys.stdout.buffer.write(text.encode())
+            sys.stdout.buffer.flush()
+            return
+        with output_file(name) as file:
+            file.write(text.encode())
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{flag} {name}: could not be written ({error.strerror}); name another file") from error
