@@ -9,15 +9,22 @@ and from made-up populations that are hard on intervals. Errors of a rate p are 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import t as student
 
+from benchmarks.coverage import Rated, played
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
+from robin_cli.analysis.gate import Measured, judged
+from robin_cli.analysis.intervals import Part
+from robin_cli.analysis.moderated import moderated
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import Criterion
+from robin_cli.model.records import Scale
+from robin_cli.model.requirement import Requirement
 
 PROMPTS = (5, 10, 20, 50, 100, 200, 500)
 RESPONSES = (1, 2, 4)
@@ -40,15 +47,16 @@ def of_a_pool(ratings: FloatArray, responses: int, calls: int) -> tuple[Draw, fl
     return draw, float(ratings.mean())
 
 
-def two_kinds(share: float, good: int, bad: int) -> tuple[Draw, float]:
-    """A ``share`` of prompts, of ``bad`` pairs each, has scores of 0, the others, of ``good`` pairs each, of 4."""
+def two_kinds(share: float, good: tuple[int, int], bad: tuple[int, int]) -> tuple[Draw, float]:
+    """A ``share`` of prompts has scores of 0, the others of 4; as many of each have the first number of pairs as the second."""
 
     def draw(prompts: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
         is_bad = rng.random(prompts) < share
-        prompt = np.repeat(np.arange(prompts), np.where(is_bad, bad, good))
+        which = rng.integers(0, 2, prompts)
+        prompt = np.repeat(np.arange(prompts), np.where(is_bad, np.array(bad)[which], np.array(good)[which]))
         return np.where(is_bad[prompt], 0.0, 4.0), prompt
 
-    return draw, 4 * (1 - share) * good / ((1 - share) * good + share * bad)
+    return draw, 4 * (1 - share) * sum(good) / ((1 - share) * sum(good) + share * sum(bad))
 
 
 def skewed(spread: float) -> tuple[Draw, float]:
@@ -72,9 +80,9 @@ def populations(path: Path) -> Iterator[tuple[str, Draw, float, float, float]]:
             for calls in (1, 5):
                 yield f"{name} {responses} × {calls}", *of_a_pool(ratings, responses, calls), 1.0, 10.0
     for share in (0.3, 0.1, 0.03, 0.01):
-        yield f"bad prompts {share:g}", *two_kinds(share, 1, 1), 0.0, 4.0
-        yield f"bad prompts {share:g}, larger", *two_kinds(share, 1, 8), 0.0, 4.0
-        yield f"bad prompts {share:g}, smaller", *two_kinds(share, 8, 1), 0.0, 4.0
+        yield f"bad prompts {share:g}", *two_kinds(share, (1, 1), (1, 1)), 0.0, 4.0
+        yield f"bad prompts {share:g}, larger", *two_kinds(share, (1, 8), (8, 8)), 0.0, 4.0
+        yield f"bad prompts {share:g}, smaller", *two_kinds(share, (8, 8), (1, 1)), 0.0, 4.0
     for spread in (0.1, 0.5, 1.0):
         yield f"skewed {spread:g}", *skewed(spread), 0.0, 4.0
 
@@ -86,10 +94,13 @@ def by_t(scores: FloatArray, prompt: IntArray) -> tuple[float, float]:
     return clusters.mean - half, clusters.mean + half
 
 
-def of_means(path: Path, runs: int) -> None:
+def of_means(path: Path, runs: int, kinds: Sequence[str]) -> None:
     print("Wrong decisive verdicts on the mean in %, at its exact value: by t, by gate; width over that of t (median)")
     worst: dict[tuple[str, int], list[tuple[float, float, float, str]]] = {}
     for number, (name, draw, truth, low, high) in enumerate(populations(path)):
+        kind = "pool" if high == 10 else "made-up"
+        if kind not in kinds:
+            continue
         cells = []
         for prompts in PROMPTS:
             rng = np.random.default_rng([number, prompts])
@@ -106,7 +117,6 @@ def of_means(path: Path, runs: int) -> None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = float(np.median((ours_high - ours_low) / (t_high - t_low)))
             cells.append(f"{prompts}: {wrong_t:.1f} {wrong:.1f} {ratio:.2f}")
-            kind = "pool" if high == 10 else "made up"
             worst.setdefault((kind, prompts), []).append((wrong_t, wrong, ratio, name))
         print(f"{name:28} " + "   ".join(cells), flush=True)
     for (kind, prompts), rows in worst.items():
@@ -117,9 +127,122 @@ def of_means(path: Path, runs: int) -> None:
         )
 
 
+def pairs_of(
+    shares: FloatArray, prompt: IntArray, calls: int, scheduler: str, rng: np.random.Generator, scale: Scale
+) -> Measured:
+    """Pairs with these true shares of each level, rated ``calls`` times each on average."""
+    rated = Rated("", scale, shares)
+    counts = rng.multinomial(calls, shares) if scheduler == "uniform" else next(played(scheduler, rated, (calls,), rng))
+    n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
+    error = moderated(rated.space, n, total, total_sq).error_variance
+    is_asked, parts = np.ones(len(shares), dtype=np.bool_), [Part(counts, scale.low, scale.high, 1.0)]
+    return Measured(total / n, error, prompt, parts, is_asked, scale.low, scale.high, int(n.sum()))
+
+
+def flips(mean: float) -> FloatArray:
+    """The share of each level, for ratings of this mean that are 0 or 4."""
+    return np.array([1 - mean / 4, 0, 0, 0, mean / 4])
+
+
+def near(mean: float) -> FloatArray:
+    """The same for ratings that are one of the two next to the mean."""
+    found = np.zeros(5)
+    found[int(mean)] = 1 - mean % 1
+    found[int(mean) + 1] += mean % 1
+    return found
+
+
+TOP, BOTTOM = np.array([0.0, 0, 0, 0, 1]), np.array([1.0, 0, 0, 0, 0])
+AT, MARGIN = 3.0, 0.1
+NASTY = {"flips": flips, "near": near}
+
+
+def of_shares(runs: int) -> None:
+    """Where the share is exactly at its threshold, and what does not count is at the margin's end, hardest to tell."""
+    print(
+        "\nWrong verdicts on share(score>=3)>=X in %: X, ratings of the pairs at the end of the margin, prompts × 2 × calls"
+    )
+    for share in (0.1, 0.5, 0.9):
+        for name, ratings in NASTY.items():
+            for side, mean, sure in (("fails", AT + MARGIN, BOTTOM), ("passes", AT - MARGIN, TOP)):
+                cells = []
+                for prompts, calls, scheduler in SIZES:
+                    rng = np.random.default_rng([prompts, calls, int(10 * share), side == "fails"])
+                    requirement = Requirement("share", Criterion("a", ">=", AT), MARGIN, ">=", share)
+                    states = []
+                    for _ in range(runs):
+                        prompt = np.repeat(np.arange(prompts), 2)
+                        meets = (rng.random(prompts) < share)[prompt]
+                        levels = np.where((meets == (side == "fails"))[:, None], ratings(mean), sure)
+                        told = pairs_of(levels, prompt, calls, scheduler, rng, Scale(0, 4))
+                        states.append(judged(requirement, told, error_rate=DELTA).state)
+                    wrong = np.mean([state == {"fails": "fail", "passes": "pass"}[side] for state in states])
+                    cells.append(f"{prompts} × {calls} {scheduler}: {100 * wrong:.1f}")
+                print(f"{share:g} {name:6} {side:6} " + "   ".join(cells), flush=True)
+
+
+def of_all(runs: int) -> None:
+    """One pair of 20 at the lower end of the margin, which must not pass; all at the upper, which must not fail."""
+    print("\nWrong verdicts on all(score>=3) of 20 pairs in %")
+    requirement = Requirement("all", Criterion("a", ">=", AT), MARGIN)
+    for name, ratings in NASTY.items():
+        for side in ("passes", "fails"):
+            cells = []
+            for calls, scheduler in ((5, "uniform"), (20, "uniform"), (100, "uniform"), (20, "two-priors")):
+                rng = np.random.default_rng([calls, side == "fails"])
+                levels = np.tile(TOP, (20, 1))
+                if side == "passes":
+                    levels[0] = ratings(AT - MARGIN)
+                else:
+                    levels[:] = ratings(AT + MARGIN)
+                told = [pairs_of(levels, np.arange(20), calls, scheduler, rng, Scale(0, 4)) for _ in range(runs)]
+                states = [judged(requirement, each, error_rate=DELTA).state for each in told]
+                wrong = np.mean([state == {"fails": "fail", "passes": "pass"}[side] for state in states])
+                cells.append(f"{calls} {scheduler}: {100 * wrong:.1f}")
+            print(f"{name:6} {side:6} " + "   ".join(cells), flush=True)
+
+
+def of_real_shares(path: Path, runs: int) -> None:
+    """How often share(score>=T) is decided, true 0.1 above and below X, on the pool's pairs; none should be decided wrongly."""
+    print("\nVerdicts on share(score>=T)>=X of a pool, T so that 0.7 of pairs meet it: X, then right / wrong in %")
+    for name, pool in load_pools(path).items():
+        levels = np.array([np.bincount(each - 1, minlength=10)[:10] / len(each) for each in pool.ratings])
+        _, prompt = np.unique([each.rpartition("/")[0] for each in pool.pair_ids], return_inverse=True)
+        means = levels @ np.arange(1, 11)
+        threshold = float(np.quantile(means, 0.3))
+        for share in (0.6, 0.7, 0.8):
+            requirement = Requirement("share", Criterion("a", ">=", threshold), 9 / 40, ">=", share)
+            cells = []
+            for prompts, calls in ((50, 5), (200, 5), (200, 10), (500, 10), (500, 20)):
+                rng = np.random.default_rng([prompts, calls])
+                states = []
+                for _ in range(runs):
+                    chosen = rng.choice(prompt.max() + 1, prompts, replace=False)
+                    rows = np.flatnonzero(np.isin(prompt, chosen))
+                    told = pairs_of(levels[rows], prompt[rows], calls, "uniform", rng, Scale(1, 10))
+                    states.append(judged(requirement, told, error_rate=DELTA).state)
+                right = {0.6: "pass", 0.7: "", 0.8: "fail"}[share]
+                wrong = {0.6: ["fail"], 0.7: ["pass", "fail"], 0.8: ["pass"]}[share]
+                told_right = 100 * np.mean([state == right for state in states])
+                told_wrong = 100 * np.mean([state in wrong for state in states])
+                cells.append(f"{prompts} × {calls}: {told_right:.0f} / {told_wrong:.1f}")
+            print(f"{name:18} {share:g}  " + "   ".join(cells), flush=True)
+
+
+SIZES = ((20, 5, "uniform"), (200, 5, "uniform"), (200, 30, "uniform"), (1000, 5, "uniform"), (50, 5, "two-priors"))
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pool", type=Path)
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--only", choices=["pool", "made-up", "shares", "all", "pool-shares"])
     given = parser.parse_args()
-    of_means(given.pool, given.runs)
+    if given.only in {None, "pool", "made-up"}:
+        of_means(given.pool, given.runs, [given.only] if given.only else ["pool", "made-up"])
+    if given.only in {None, "shares"}:
+        of_shares(given.runs)
+    if given.only in {None, "all"}:
+        of_all(given.runs)
+    if given.only in {None, "pool-shares"}:
+        of_real_shares(given.pool, given.runs // 5)

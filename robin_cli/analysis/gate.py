@@ -125,6 +125,14 @@ def judged(requirement: Requirement, measured: Measured, *, error_rate: float) -
     return decide(requirement, measured, error_rate)
 
 
+def with_settling(verdict: Verdict, measured: Measured, *, error_rate: float) -> Verdict:
+    """The same with what would settle it, if it is inconclusive."""
+    if verdict.state != "inconclusive" or (not verdict.pairs and verdict.requirement.kind != "all"):
+        return verdict
+    settle = {"mean": _settling_mean, "share": _settling_share, "all": _settling_all}[verdict.requirement.kind]
+    return replace(verdict, settling=settle(verdict, measured, error_rate))
+
+
 def together(states: Sequence[State]) -> State:
     """Failed if any has, else inconclusive if any is, else passed."""
     return next((state for state in _GRAVEST if state in states), "pass")
@@ -159,25 +167,22 @@ def _plain(requirement: Requirement, measured: Measured) -> Verdict:
 def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
     plain, is_rated = _plain(requirement, measured), measured.is_rated
     if not plain.pairs:
-        return replace(plain, low=measured.low, high=measured.high, settling=Settling())
+        return replace(plain, low=measured.low, high=measured.high)
     clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
     low, high = mean_bounds(clusters, measured.low, measured.high, alpha=error_rate)
     state = _state(requirement.criterion.relation, requirement.criterion.threshold, low, high)
-    settling = None
-    if state == "inconclusive":
-        noise = float(measured.error_variances[is_rated].sum()) / plain.pairs**2
-        settling = _settling_mean(clusters, noise, requirement.criterion.threshold, measured, error_rate)
-    return replace(plain, state=state, low=low, high=high, settling=settling)
+    return replace(plain, state=state, low=low, high=high)
 
 
-def _settling_mean(
-    clusters: Clusters, noise: float, threshold: float, measured: Measured, error_rate: float
-) -> Settling:
+def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
     """As many calls again, if without the judge's noise the same mean would do; else as many prompts again.
 
     Prompts differ by more than noise; with f times the calls what they differ by, squared, is 1 − ρ (1 − 1/f) of what it is,
     ρ the part that noise has of the variance.
     """
+    is_rated, threshold = measured.is_rated, verdict.requirement.criterion.threshold
+    clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
+    noise = float(measured.error_variances[is_rated].sum()) / verdict.pairs**2
     if clusters.mean < threshold:
         clusters, threshold = mirrored(clusters, measured.low, measured.high), measured.low + measured.high - threshold
     center = clusters.mean * clusters.sizes
@@ -192,7 +197,7 @@ def _settling_mean(
         times = _least(lambda calls: settled(calls, 1.0))
         return Settling() if times is None else Settling(calls=(times - 1) * measured.calls)
     times = _least(lambda prompts: settled(1.0, prompts))
-    return Settling() if times is None else Settling(prompts=(times - 1) * clusters.times.sum())
+    return Settling() if times is None else Settling(prompts=(times - 1) * verdict.prompts)
 
 
 def _least(is_enough: Callable[[float], bool], most: float = _MOST_TIMES) -> float | None:
@@ -248,8 +253,9 @@ class _Sides:
         return found
 
 
-def _projected(requirement: Requirement, measured: Measured, now: tuple[FloatArray, FloatArray]) -> _Sides:
+def _projected(requirement: Requirement, measured: Measured) -> _Sides:
     """The evidence, if ratings go on as each pair's have been, drawn toward all pairs' by one rating of theirs."""
+    now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
     more = np.concatenate([[0.0], 2.0 ** np.arange(math.log2(_MOST_RATINGS) + 1)])
     asked = np.flatnonzero(measured.is_asked)
     grown: list[list[FloatArray]] = [[now[0]], [now[1]]]
@@ -284,9 +290,7 @@ def _share(requirement: Requirement, measured: Measured, error_rate: float) -> V
         least = lower_bound(clusters_of(_sure(logs, wrong), measured.prompt), 0.0, alpha=error_rate / 2)
         reached.append(max(0.0, (least - wrong) / (1.0 - wrong)))
     low, high = reached[0], 1.0 - reached[1]
-    state = _state(requirement.relation, requirement.share, low, high)
-    settling = None if state != "inconclusive" else _settling_share(requirement, measured, now, plain, error_rate)
-    return replace(plain, state=state, low=low, high=high, settling=settling)
+    return replace(plain, state=_state(requirement.relation, requirement.share, low, high), low=low, high=high)
 
 
 def _sure(log_evidence: FloatArray, wrong: float) -> FloatArray:
@@ -294,20 +298,15 @@ def _sure(log_evidence: FloatArray, wrong: float) -> FloatArray:
     return np.exp(np.minimum(0.0, log_evidence + math.log(wrong)))
 
 
-def _settling_share(
-    requirement: Requirement,
-    measured: Measured,
-    now: tuple[FloatArray, FloatArray],
-    plain: Verdict,
-    error_rate: float,
-) -> Settling:
+def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
     """More calls, if the bound of the side where the scores are would come to be reached; else more prompts, or both."""
-    if not plain.pairs or plain.estimate == requirement.share:
+    requirement = verdict.requirement
+    if verdict.estimate == requirement.share:
         return Settling()
-    side = 0 if plain.estimate > requirement.share else 1
+    side = 0 if verdict.estimate > requirement.share else 1
     bars = (requirement.share, 1.0 - requirement.share)
     bar, wrong = bars[side], QUARTER * bars[side]
-    sides = _projected(requirement, measured, now)
+    sides = _projected(requirement, measured)
 
     def settled(more: float, times: float = 1.0) -> bool:
         clusters = clusters_of(_sure(sides.at(more)[side], wrong), measured.prompt)
@@ -321,9 +320,9 @@ def _settling_share(
         return Settling(calls=_calls(np.minimum(until, more or _MOST_RATINGS), measured))
     times = _least(lambda prompts: settled(0.0, prompts))
     if times is not None:
-        return Settling(prompts=(times - 1) * plain.prompts)
+        return Settling(prompts=(times - 1) * verdict.prompts)
     times = _least(lambda prompts: settled(_MOST_RATINGS, prompts))
-    return Settling() if times is None else Settling(calls=math.nan, prompts=(times - 1) * plain.prompts)
+    return Settling() if times is None else Settling(calls=math.nan, prompts=(times - 1) * verdict.prompts)
 
 
 def _calls(ratings: FloatArray, measured: Measured) -> float:
@@ -334,17 +333,27 @@ def _calls(ratings: FloatArray, measured: Measured) -> float:
 def _all(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
     plain = _plain(requirement, measured)
     now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
-    enough = (-math.log(error_rate), math.log(len(now[0])) - math.log(error_rate))
-    is_sure, is_against = (logs >= level for logs, level in zip(now, enough, strict=True))
+    levels = _levels_of_all(measured, error_rate)
+    is_sure, is_against = (logs >= level for logs, level in zip(now, levels, strict=True))
     open_, against = (np.flatnonzero(each).tolist() for each in (~is_sure & ~is_against, is_against))
     if against:
         return replace(plain, state="fail", open=open_, against=against)
     if not open_:
         return replace(plain, state="pass")
-    of, contrary = _projected(requirement, measured, now).needed(enough)
-    calls = [_calls(of, measured)] if measured.is_asked[open_].all() else []
+    return replace(plain, open=open_)
+
+
+def _levels_of_all(measured: Measured, error_rate: float) -> tuple[float, float]:
+    """ln of the evidence that certifies a pair, and of that which certifies that one of all is not as required."""
+    return -math.log(error_rate), math.log(len(measured.scores)) - math.log(error_rate)
+
+
+def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
+    """Calls until every open pair is certified, or until the first is certified against it: the fewer."""
+    of, contrary = _projected(verdict.requirement, measured).needed(_levels_of_all(measured, error_rate))
+    calls = [_calls(of, measured)] if measured.is_asked[list(verdict.open)].all() else []
     calls.append(
         float(contrary[measured.is_asked].min(initial=math.inf)) * len(measured.parts) * measured.calls_a_rating
     )
     least = min(calls)
-    return replace(plain, open=open_, settling=Settling(calls=least) if math.isfinite(least) else Settling())
+    return Settling(calls=least) if math.isfinite(least) else Settling()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from robin_cli.analysis.gate import State, Verdict, judged, together
+from robin_cli.analysis.gate import State, Verdict, judged, together, with_settling
 from robin_cli.analysis.run_gate import measured
 from robin_cli.analysis.scores import score
 from robin_cli.files.outputs import check_output_file, output_file
@@ -80,7 +80,12 @@ def gated(path: Path, required: Sequence[str], *, margin: float | None, error_ra
     ]
     scores = score(run, alpha=error_rate)
     known = {name: measured(run, scores, name) for name in {each.attribute for each in requirements}}
-    verdicts = [judged(each, known[each.attribute], error_rate=error_rate) for each in requirements]
+    verdicts = [
+        with_settling(
+            judged(each, known[each.attribute], error_rate=error_rate), known[each.attribute], error_rate=error_rate
+        )
+        for each in requirements
+    ]
     return Gated(str(path), verdicts, run.pair_ids, run.fold.arms.spent, len(manifest.attributes), error_rate)
 
 

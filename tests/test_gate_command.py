@@ -1,0 +1,183 @@
+"""robin gate as a build uses it: exit codes, lines, JUnit XML, a summary page, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import xmlschema
+
+from robin_cli.analysis.gate import Settling, Verdict
+from robin_cli.model.decision import Criterion
+from robin_cli.model.requirement import Requirement
+from robin_cli.views.gate import Gated, about, junit_of, lines_of, markdown_of
+from tests.analysis.test_scores import run_of
+from tests.conftest import ROOT, robin
+
+SCHEMA = ROOT / "tests" / "schemas" / "junit-10.xsd"
+JUNIT = xmlschema.XMLSchema(str(SCHEMA))
+Ratings = dict[tuple[str, str, str], list[int | None]]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run r: 40 pairs of 20 prompts on 1 to 5, good ones with a bad one among them."""
+    folder = tmp_path_factory.mktemp("gate")
+    ratings: Ratings = {(f"p{k}", "style", "a"): [5, 4, 5, 5, 4, 5, 5, 5, 4, 5, 5, 5] for k in range(40)}
+    ratings["p7", "style", "a"] = [1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 1, 1]
+    ratings["p9", "style", "a"] = [3, 3]
+    run_of(folder, ratings, prompts={f"p{k}": f"prompt {k // 2}" for k in range(40)})
+    return folder
+
+
+def required(*texts: str) -> list[str]:
+    return [part for text in texts for part in ("--require", text)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "code", "starts"),
+    [
+        (["mean(style)>=3.5"], 0, ["PASS mean(style)>=3.5: 4.62, 95 % interval 3."]),
+        (["mean(score)<=3.5"], 5, ["FAIL mean(style)<=3.5: 4.62"]),
+        (["mean(score)>=4.5"], 6, ["INCONCLUSIVE mean(style)>=4.5: 4.62"]),
+        (["share(score>=3)>=0.7"], 0, ["PASS share(style>=3)>=0.7: 0.97"]),
+        (["all(score>=3)"], 5, ["FAIL all(style>=3): 38 of 40 pairs certified, 1 certified not to meet it: p7"]),
+        (["mean(score)>=3.5", "mean(score)>=4.5"], 6, ["PASS", "INCONCLUSIVE"]),
+        (["mean(score)>=4.5", "all(score>=3)", "mean(score)>=3.5"], 5, ["INCONCLUSIVE", "FAIL", "PASS"]),
+    ],
+)
+def test_says_by_line_and_exit_code_whether_a_run_meets_what_is_required(
+    work: Path, texts: list[str], code: int, starts: list[str]
+) -> None:
+    done = robin("gate", "r", *required(*texts), cwd=work)
+    assert done.returncode == code
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(starts)
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(start)
+        if "mean" in start or "share" in start:
+            assert "(40 pairs of 20 prompts)" in line
+        assert ("would settle it" in line) == line.startswith("INCONCLUSIVE")
+
+
+def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rate(tmp_path: Path) -> None:
+    run_of(tmp_path, {(f"p{k}", "style", "a"): [5, 4, 5, 5, 5] for k in range(3)})
+    done = robin("gate", "r", "--require", "all(score>=2)", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "PASS all(style>=2): each of 3 pairs is certified to meet it\n")
+    done = robin("gate", "r", "--require", "all(score>=4)", cwd=tmp_path)
+    assert done.returncode == 6
+    assert re.fullmatch(
+        r"INCONCLUSIVE all\(style>=4\): 0 of 3 pairs certified, 3 open: p0, p1, p2; about \d+ more calls where it is open "
+        r"would settle it \(robin judge --decide 'style>=4' spends them there\)\n",
+        done.stdout,
+    )
+    assert robin("gate", "r", "--require", "all(score>=4)", "--error-rate", "0.5", cwd=tmp_path).returncode == 0
+    assert (
+        robin(
+            "gate", "r", "--require", "all(score>=4)", "--margin", "0.9", "--error-rate", "0.1", cwd=tmp_path
+        ).returncode
+        == 0
+    )
+
+
+def test_gives_scripts_one_json_object(work: Path) -> None:
+    done = robin("gate", "r", *required("mean(score)>=3.5", "all(score>=4.5)"), "--json", cwd=work)
+    found = json.loads(done.stdout)
+    assert done.returncode == found["exit_code"] == 5
+    assert (found["run"], found["verdict"], found["error_rate"]) == ("r", "fail", 0.05)
+    mean, every = found["requirements"]
+    assert (mean["requirement"], mean["verdict"], mean["n_pairs"], mean["n_prompts"]) == (
+        "mean(style)>=3.5",
+        "pass",
+        40,
+        20,
+    )
+    assert mean["ci_low"] < mean["estimate"] < mean["ci_high"]
+    assert mean["calls_to_settle"] is mean["prompts_to_settle"] is None
+    assert every["first_against"] == ["p7", "p9"][: every["n_against"]]
+    assert every["ci_low"] is None
+
+
+def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
+    three = required("mean(score)>=3.5", "mean(score)>=4.5", "all(score>=3)")
+    done = robin("gate", "r", *three, "--junit", "gate.xml", "--summary", "gate.md", cwd=work)
+    assert done.returncode == 5
+    assert len(done.stdout.splitlines()) == 3
+    JUNIT.validate(str(work / "gate.xml"))
+    suite = ET.parse(work / "gate.xml").getroot()[0]  # noqa: S314  # robin wrote it
+    assert suite.attrib == {"name": "robin gate", "tests": "3", "failures": "1", "errors": "0", "skipped": "1"}
+    assert [[child.tag for child in case] for case in suite] == [["system-out"], ["skipped"], ["failure"]]
+    summary = (work / "gate.md").read_text(encoding="utf-8")
+    assert summary.startswith("### robin gate: ❌ fail\n\n| | requirement | estimate | 95 % interval | of | why |\n")
+    assert len(re.findall(r"^\| (?:✅ pass|❔ inconclusive|❌ fail) \|", summary, flags=re.MULTILINE)) == 3
+    printed = robin("gate", "r", *three, "--summary", "-", cwd=work)
+    assert printed.stdout == summary
+    assert robin("gate", "r", *three, "--junit", "-", cwd=work).stdout == (work / "gate.xml").read_text(
+        encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["r", "--require", "mean(style)=4"], 'at character 12: "=" is no requirement'),
+        (["r", "--require", "mean(tone)>=4"], 'at character 6: "tone" is not judged here, but style'),
+        (["r", "--require", "mean(style)>=9"], "at character 14: the threshold 9 is not inside the scale 1-5 of style"),
+        (["r", "--require", "share(style>=3)>=90"], "at character 18: 90 is no share between 0 and 1"),
+        (["r", "--require", "compare(A,B)>=0"], "compare(…) is not known yet"),
+        (["r", "--require", "all(score>=3)", "--margin", "2"], "--margin 2: reaches from the threshold of style>=3"),
+        (["r", "--require", "all(score>=3)", "--margin", "nan"], "--margin nan: is a number of points, 0 or more"),
+        (["r", "--require", "all(score>=3)", "--error-rate", "1"], "--error-rate 1: lies between 0 and 1"),
+        (["r"], "Missing option '--require'"),
+        (["none", "--require", "mean(style)>=4"], "none"),
+        (["r", "--require", "mean(score)>=4", "--junit", "no/gate.xml"], "--junit no/gate.xml: cannot be written"),
+        (["r", "--require", "mean(score)>=4", "--summary", "r/manifest.json"], "--summary r/manifest.json: cannot be"),
+        (["r", "--require", "mean(score)>=4", "--summary", "-", "--json"], "--summary and --json: would both"),
+        (["r", "--require", "mean(score)>=4", "--summary", "x", "--junit", "x"], "--junit and --summary: would both"),
+    ],
+)
+def test_refuses_what_it_cannot_do_and_says_where(work: Path, args: Sequence[str], says: str) -> None:
+    done = robin("gate", *args, cwd=work)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in re.sub(r"\s+", " ", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+HOSTILE = (
+    "]]></failure>&<script>|`**x**`[y](http://evil.example)\x1b[31m\x00\ufffe\u202e\n| a |@me _z_ http://evil.example"
+)
+
+
+def gated(pair_id: str, attribute: str) -> Gated:
+    requirement = Requirement("all", Criterion(attribute, ">=", 3.0), 0.1)
+    numbers = (4.0, float("nan"), float("nan"), 2, 2, 0)
+    against = Verdict(requirement, "fail", *numbers, open=[], against=[0])
+    left_open = Verdict(requirement, "inconclusive", *numbers, open=[0], settling=Settling(calls=321.0))
+    return Gated(f"runs/{pair_id}", [against, left_open], [pair_id, "b"], 100, 1, 0.05)
+
+
+def test_lets_no_name_act_in_lines_junit_or_markdown() -> None:
+    found = gated(HOSTILE, HOSTILE)
+    for line in lines_of(found):
+        assert "\n" not in line
+        assert not {"\x1b", "\x00", "\u202e"} & set(line)
+    junit = junit_of(found)
+    JUNIT.validate(junit)
+    cases = ET.fromstring(junit.encode())[0]  # noqa: S314  # robin wrote it
+    assert [[child.tag for child in case] for case in cases] == [["failure"], ["skipped"]]
+    assert "\\x1b[31m" in cases[0].attrib["name"]
+    markdown = markdown_of(found)
+    plain = re.sub(r"&#\d+;", "", markdown)  # each mark of a name is an entity, in code
+    assert not re.search(r"[`\[\]*@]|http:|<(?!/?code>)|&", plain)
+    rows = [line for line in markdown.splitlines() if line.startswith("| ")]
+    assert [row.count("|") for row in rows] == [7, 7, 7]
+
+
+@pytest.mark.parametrize(("number", "told"), [(0.2, 1), (7, 7), (99.1, 100), (101, 110), (123_456, 130_000)])
+def test_tells_what_is_needed_in_two_digits(number: float, told: int) -> None:
+    assert about(number) == told
