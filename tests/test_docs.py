@@ -19,6 +19,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 from nbclient import NotebookClient
 
 from robin_cli.analysis.scores import COLUMNS
@@ -80,7 +81,7 @@ case "$1" in
   *) exec /usr/bin/env -i PATH="/usr/bin:/bin" make -n -C {root} "$@" ;;
 esac
 """
-PIP = '#!/bin/sh\n[ "$*" = "install ." ] && [ -f {root}/pyproject.toml ]\n'
+PIP = '#!/bin/sh\n[ "$*" = "install robin-judge" ] || {{ [ "$*" = "install ." ] && [ -f {root}/pyproject.toml ]; }}\n'
 PYTHON = '#!/bin/sh\nexec {python} "$@"\n'
 
 
@@ -173,6 +174,34 @@ def test_every_shell_block_runs(name: str, desk: tuple[Path, dict[str, str]]) ->
             shutil.rmtree(made)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Traceback" not in done.stderr
+
+
+def test_the_workflow_of_a_build_runs(desk: tuple[Path, dict[str, str]]) -> None:
+    # as GitHub does: each step by a shell of its own that ends at the first error; actions, and secrets, are GitHub's own
+    folder, env = desk
+    workflow = yaml.safe_load((ROOT / "docs" / "examples" / "gate.yml").read_text(encoding="utf-8"))
+    (job,) = workflow["jobs"].values()
+    env |= {"GITHUB_STEP_SUMMARY": str(folder / "step-summary")}
+    (folder / "step-summary").touch()
+
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert [re.findall(r"^(?:pip install|robin \w+)", each) for each in commands] == [
+        ["pip install"],
+        ["robin judge"],
+        ["robin gate"],
+    ]
+    lines: list[str] = []
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-e", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+
+    assert [line.split()[0] for line in lines] == ["PASS", "PASS"]
+    assert (folder / "step-summary").read_text(encoding="utf-8").startswith("### robin gate: ✅ pass\n")
+    kept = next(step["with"]["path"].split() for step in job["steps"] if step.get("if") == "always()")
+    assert all((folder / name).is_file() for name in kept)
 
 
 def test_every_python_block_runs(desk: tuple[Path, dict[str, str]]) -> None:
