@@ -29,7 +29,7 @@ from robin_cli.runner.engine import Stop
 from robin_cli.runner.opening import open_run as open_configured
 from robin_cli.runner.opening import pairs_of, prompts_of, reopen_run, resumed
 from robin_cli.runner.session import Outcome, Session, check_rated, work
-from robin_cli.settings.reading import check_names, checked, find_config, from_home, read_toml
+from robin_cli.settings.reading import check_names, checked, find_config, from_home, read_toml, together
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
 from robin_cli.settings.trust import Source
@@ -103,7 +103,7 @@ def judge(
     function, settings = _handed_over(judge, settings)
     check_names(settings.keys(), {each.name for each in TABLE.values() if each.in_python})
     from_file = read_toml(find_config(config)) if config is not None else {}
-    chosen = Settings(**{**from_file, **_checked(settings)}, source=Source(config or "Python"))
+    chosen = Settings(**together(_checked(settings), from_file), source=Source(config or "Python"))
     check_judges(chosen, function)
     messages = messages_for(chosen, notebook=True)
     _check_same(function, chosen.judge, Path(chosen.run or ""), messages)

@@ -56,24 +56,28 @@ def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
     flags = checked(given)
     if file is not None:
         path = find_config(file)
-        return Settings(**together({**read_toml(path), **flags}), source=Source(str(path)))
+        return Settings(**together(flags, read_toml(path)), source=Source(str(path)))
     path = Path(DEFAULT_FILE)
     if not path.is_file():
-        return Settings(**together(flags))
+        return Settings(**together(flags, {}))
     found = read_toml(path)
     check_found_file(path, found, flags, {name: each.file for name, each in TABLE.items() if each.file})
-    return Settings(**together({**found, **flags}), source=Source(str(path), "folder", named_in(flags)))
+    return Settings(**together(flags, found), source=Source(str(path), "folder", named_in(flags)))
 
 
-def together(given: dict[str, Any]) -> dict[str, Any]:
-    """The settings that were given for a new run, by name; InputError for two that do not go together."""
+def together(flags: dict[str, Any], found: dict[str, Any], table: Mapping[str, Setting] = TABLE) -> dict[str, Any]:
+    """The settings for a new run, by name; InputError for two that do not go together.
+
+    ``found``: those of a file, of which the ones that say no more than the default do no harm.
+    """
+    given = {name: value for name, value in found.items() if value != table[name].default} | flags
     for name, other, why in _NOT_TOGETHER:
         if name in given and other in given:
             raise InputError(f"{TABLE[name].flag} and {TABLE[other].flag}: {why}; leave one of the two out")
     for name, needed in _ONLY_WITH.items():
         if name in given and needed not in given:
             raise InputError(f"{TABLE[name].flag}: is for {TABLE[needed].flag}, which is not given")
-    return given
+    return {**found, **flags}
 
 
 def load_simulation(given: Mapping[str, Any], file: str | None) -> SimulationSettings:
@@ -89,7 +93,7 @@ def load_simulation(given: Mapping[str, Any], file: str | None) -> SimulationSet
     if unknown := sorted(table.keys() - SIMULATION.keys()):
         raise InputError(f'{path}: [{SIMULATE}] has no setting "{unknown[0]}"')
     found = {} if path is None else _from_folder_of(path, checked(table, str(path), SIMULATION), SIMULATION)
-    settings = SimulationSettings(**together({**found, **checked(given, table=SIMULATION)}))
+    settings = SimulationSettings(**together(checked(given, table=SIMULATION), found, SIMULATION))
     for name, example in (("pool", "ratings.parquet"), ("budget", "--budget 50000,100000")):
         if not getattr(settings, name):
             raise InputError(f"no {name}: give one, for example robin simulate {example}")

@@ -178,16 +178,16 @@ class Settings:
         "What is made small: worst-case (the largest error) or mean-error (that of the average).",
         "worst-case", always=True, note="Mean-error is for those who report averages.")
     decide: str | None = _spend(
-        "Ask where a decision is open, and stop when all is decided: thresholds, 'score>=3' or 'helpfulness>=3,verbosity<=2', "
-        "or best, the best response of each group.",
-        metavar="WHAT", example='"score>=3"')
+        "Ask where a decision is open, and stop when all is decided: a threshold, as 'score>=3', or best, the best response of "
+        "each group.",
+        metavar="WHAT", example='"score>=3"', note="Several thresholds by commas, as \"helpfulness>=3,verbosity<=2\".")
     group: str | None = _spend("Column that says which pairs are of one group.",
         metavar="COLUMN", default_said="those of one prompt", example='"question_id"',
         check=(bool, "the name of a column"))
-    margin: float | None = _spend("With --decide: differences below E points do not matter.",
-        metavar="E", default_said="a fortieth of the scale", example="0.1",
+    margin: float | None = _spend("With --decide: differences that do not matter.",
+        metavar="E", default_said="1/40 of the scale", example="0.1",
         check=_above_0(None, "points of the scale, above 0"))
-    error_rate: float = _spend("With --decide: at most this share of what is certified is wrong, on average.",
+    error_rate: float = _spend("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")
@@ -316,9 +316,9 @@ class SimulationSettings:
         metavar="WHAT")
     group: str | None = _simulated("Column of the pool that says which pairs are of one group, for --decide best.",
         metavar="COLUMN", default_said="group, prompt, or the ids up to their last /")
-    margin: float | None = _simulated("With --decide: differences below E points do not matter.",
-        metavar="E", default_said="a fortieth of the scale", check=_above_0(None, "points of the scale, above 0"))
-    error_rate: float = _simulated("With --decide: at most this share of what is certified is wrong, on average.",
+    margin: float | None = _simulated("With --decide: differences that do not matter.",
+        metavar="E", default_said="1/40 of the scale", check=_above_0(None, "points of the scale, above 0"))
+    error_rate: float = _simulated("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     runs: int = _simulated("Repetitions.", 50, check=_COUNT)
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
