@@ -42,10 +42,10 @@ class Court:
 
     def __init__(self, task: Task, runs: int) -> None:
         low, high = task.space.ends
-        self.settled = np.zeros((runs, len(low)), dtype=np.bool_)
         self.done = np.zeros(runs, dtype=np.bool_)
         self._task = task
         self._evidence = Evidence(task, runs)
+        self.settled = settled_arms(self._evidence, np.zeros((runs, len(low)), dtype=np.bool_))
         self._low = low.astype(np.int64)
         self._levels = (high - low).astype(np.int64) + 1
         self._counts = np.zeros((runs, len(low), int(self._levels.max())), dtype=np.int32)

@@ -185,7 +185,7 @@ class RunVerdicts:
 
     def __init__(self, task: Task, counts: LevelCounts) -> None:
         self.evidence = Evidence(task)
-        self.settled = np.zeros(len(task.space), dtype=np.bool_)
+        self.settled = settled_arms(self.evidence, np.zeros((1, len(task.space)), dtype=np.bool_))[0]
         self.all_decided = False
         self._task = task
         self._counts = counts
@@ -233,6 +233,8 @@ def all_decided(evidence: Evidence) -> NDArray[np.bool_]:
 def settled_arms(evidence: Evidence, before: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The arms on which no open decision hangs; one that was settled is opened again below 1/δ.
 
+    Those of groups of one response are settled from the beginning: there is nothing to choose.
+
     Args:
         before: those that were settled, shape (runs, K).
 
@@ -243,13 +245,15 @@ def settled_arms(evidence: Evidence, before: NDArray[np.bool_]) -> NDArray[np.bo
     members = (
         task.space.by_pair(np.arange(len(task.space)))
         if task.group is None
-        else task.contests[: task.decisions].reshape(task.decisions, -1)
+        else task.contests[: task.decisions].reshape(task.decisions, math.prod(task.contests.shape[1:]))
     )
     least = evidence.needed_by_all
     was = before[:, np.where(members < 0, members[:, :1], members)].all(axis=2)
     needed = np.where(was, least, least + math.log(SETTLED))
     is_settled = (evidence.log >= needed) | evidence.stuck
     found = np.zeros_like(before)
+    alone = task.contests[task.decisions :] if task.group is not None else members[:0]
+    found[:, alone[alone >= 0]] = True
     run, decision = np.nonzero(is_settled)
     arms = members[decision]
     there = arms >= 0

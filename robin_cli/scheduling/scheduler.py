@@ -158,20 +158,17 @@ class HeapScheduler:
                 return
             if arms.next_draw[arm] == draw + calls:
                 arms.next_draw[arm] = draw
-            if arm not in self._deferred:
-                self._place(arm)
+            self._place(arm)
             return
         self._rated += arms.n[arm] - rated
+        self._deferred.discard(arm)
         self._decide(arm, outcome)
         if self._rated >= self._refit_at:
-            self._deferred.discard(arm)
             self._refit()
         else:
             self._place(arm)
-        if self._deferred:
-            self._deferred.discard(arm)
-            if not arms.streak[arm]:
-                self._readmit()
+        if self._deferred and not arms.streak[arm]:
+            self._readmit()
 
     def shorten(self, ticket: Ticket, calls: int) -> Ticket:
         """The first ``calls`` calls of ``ticket``; the others are not made after all."""
@@ -227,7 +224,7 @@ class HeapScheduler:
     def _defer(self, arm: int) -> None:
         self._deferred.add(arm)
         self._queue.place(arm, NEVER)
-        self._await(arm)
+        self._place(arm)
 
     def _readmit(self) -> None:
         deferred, self._deferred = self._deferred, set()
@@ -242,9 +239,8 @@ class HeapScheduler:
         verdicts.add(arm, () if isinstance(outcome, Unanswered) else [each for each in outcome if each is not None])
         if self.budget.spent >= self._looks_at or verdicts.all_decided:
             self._looks_at = next_look(self.budget.spent, len(self.arms))
-            for each in verdicts.look(self.arms).tolist():
-                if each != arm and each not in self._deferred:
-                    self._place(each)
+            for each in self._one_of_each_contest(verdicts.look(self.arms)).tolist():
+                self._place(each)
 
     def _is_enough(self) -> bool:
         """Whether nothing more is to be asked as things stand, which calls under way may yet change."""
@@ -257,27 +253,25 @@ class HeapScheduler:
         return self._verdicts is not None and n >= self._warm_up.calls and self._verdicts.settled.item(arm)
 
     def _place(self, arm: int) -> None:
-        if self._contests is None:
-            self._place_at(arm, self._key_of(arm))
+        """Give ``arm``, and all that have their priorities together with it, the keys that they have now."""
+        if self._contests is not None:
+            for other, key in self._contest_keys(arm).items():
+                self._place_at(other, key)
             return
-        for other, key in self._contest_keys(arm).items():
-            if other == arm or other not in self._deferred:
-                self._place_at(other, key if self._is_free(other) else NEVER)
+        n, pending = float(self.arms.n[arm]), float(self.arms.pending[arm])
+        self._place_at(arm, self._key_if_free(arm, n, pending))
 
     def _place_at(self, arm: int, key: float) -> None:
-        self._queue.place(arm, key)
-        if self._fairness is not None:
-            self._fairness.waiting.pop(arm, None)
-            if key == NEVER and self.arms.pending[arm]:
-                self._await(arm)
-
-    def _await(self, arm: int) -> None:
-        """Note that ``arm`` waits, where others might overtake it."""
-        if self._fairness is not None:
-            self._fairness.waiting.pop(arm, None)
-            if not self.arms.retired(arm):
-                n, pending = float(self.arms.n[arm]), float(self.arms.pending[arm])
-                self._fairness.waiting[arm] = self._key_if_free(arm, n, pending)
+        """Put ``arm`` where ``key``, which it has if it may be asked, puts it; or note that it waits, if it may not."""
+        is_deferred = arm in self._deferred
+        is_free = not is_deferred and self._is_free(arm)
+        self._queue.place(arm, key if is_free else NEVER)
+        if self._fairness is None:
+            return
+        self._fairness.waiting.pop(arm, None)
+        waits = is_deferred or (not is_free and self.arms.pending[arm])
+        if waits and not self.arms.retired(arm) and not self._is_settled(arm, self.arms.n[arm]):
+            self._fairness.waiting[arm] = key
 
     def _key_of(self, arm: int) -> float:
         n, pending = self.arms.n[arm], self.arms.pending[arm]
@@ -301,6 +295,12 @@ class HeapScheduler:
         if -NEVER < key < NEVER:
             return key
         raise _no_priority(self._policy, arm, -key)
+
+    def _one_of_each_contest(self, arms: IntArray) -> IntArray:
+        """The arms that are to be placed so that all of ``arms`` are."""
+        if self._contests is None:
+            return arms
+        return arms[np.unique(self._contests.number[arms], return_index=True)[1]]
 
     def _contest_keys(self, arm: int) -> dict[int, float]:
         """The keys, if they may be asked, of ``arm`` and of all that have their priorities together with it."""
@@ -357,11 +357,9 @@ class HeapScheduler:
         self._queue = LazyHeap(keys.tolist(), self._key_of)
         if self._fairness is not None:
             self._fairness.waiting.clear()
-            for arm in np.flatnonzero(pending > 0).tolist():
-                if arm not in self._deferred:
-                    self._place(arm)
-            for arm in self._deferred:
-                self._await(arm)
+            wait = {*np.flatnonzero(pending > 0).tolist(), *self._deferred}
+            for arm in self._one_of_each_contest(np.array(sorted(wait), dtype=np.int64)).tolist():
+                self._place(arm)
 
 
 def _no_priority(policy: Policy, arm: int, priority: float) -> InputError:
