@@ -37,8 +37,13 @@ class LevelCounts:
     @classmethod
     def of(cls, run: RunData) -> LevelCounts:
         """Count the ratings of ``run``, read with the columns COUNTED at least. StorageError for one off its scale."""
-        made = cls(run.space)
-        for number, (scale, _, counts) in enumerate(counts_by_scale(run.space, run.arm, run.judgments)):
+        return cls.by(run.space, counts_by_scale(run.space, run.arm, run.judgments))
+
+    @classmethod
+    def by(cls, space: ArmSpace, counted: Iterable[tuple[Scale, IntArray, FloatArray]]) -> LevelCounts:
+        """Go on from the counts of :func:`~robin_cli.storage.fold.counts_by_scale`."""
+        made = cls(space)
+        for number, (scale, _, counts) in enumerate(counted):
             made._counts[number] = counts
             made._fine[number] = (counts.shape[1] - 1) // (scale.levels - 1)
         return made

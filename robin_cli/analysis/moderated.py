@@ -81,6 +81,13 @@ def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatAr
     return np.asarray(error_variances.sum(axis=1) ** 2 / (error_variances**2 / freedoms).sum(axis=1))
 
 
+def chance_below(x: FloatArray, freedom: FloatArray) -> FloatArray:
+    """P(t < x) of Student's t with so many degrees of freedom, element by element; nan where either is."""
+    from scipy.special import stdtr
+
+    return np.asarray(stdtr(freedom, x))
+
+
 def likely_worst_error(
     space: ArmSpace, is_kept: NDArray[np.bool_], n: IntArray, totals: FloatArray, totals_sq: FloatArray
 ) -> float:

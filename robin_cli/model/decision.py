@@ -64,6 +64,10 @@ class Decision:
     margins: tuple[float, ...]
     error_rate: float
 
+    def __str__(self) -> str:
+        """As --decide names it."""
+        return ",".join(map(str, self.criteria)) or BEST
+
     @property
     def is_best(self) -> bool:
         """Whether the best of each group is looked for."""

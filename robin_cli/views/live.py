@@ -18,6 +18,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from robin_cli.analysis.decisions import Evidence
+from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.moderated import likely_worst_error
 from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
 from robin_cli.model.records import counted, number_of
@@ -70,11 +72,16 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the arms stand: the likely worst error (nan: not known yet), arms without a rating, and those asked most."""
+    """How the arms stand: the likely worst error (nan: not known yet), arms without a rating, and those asked most.
+
+    Where something is to be decided, ``decided`` says how many decisions hold, and how many are open: those on which hang no
+    more calls, too, until enough of them are there to be certified together.
+    """
 
     worst_error: float
     unrated: int
     most_asked: Sequence[tuple[str, int, float]]
+    decided: tuple[str, str] | None = None
 
 
 def standing_of(session: Session) -> Standing:
@@ -89,7 +96,17 @@ def standing_of(session: Session) -> Standing:
         likely_worst_error(session.space, kept, *sums),
         int((n[kept] == 0).sum()),
         list(zip(names, n[most].tolist(), variance.tolist(), strict=True)),
+        None if session.verdicts is None else _decided(session.verdicts.evidence),
     )
+
+
+def _decided(evidence: Evidence) -> tuple[str, str]:
+    log = evidence.log[0].copy()
+    is_sure = certified(log, evidence.task.decision.error_rate)
+    waiting = int((~is_sure & (log >= evidence.needed)).sum())
+    said = f" ({waiting:,} asked no more)" if waiting else ""
+    noun = "group" if evidence.task.group is not None else "pair"
+    return f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}", f"{int((~is_sure).sum()):,}{said}"
 
 
 def _copied(arms: Arms) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -169,6 +186,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("no rating", counted(unparsed) or "none"),
         ("failed calls", counted(failed) or "none"),
         ("given up", f"{int(session.arms.retired_mask.sum()):,}"),
+        *([] if standing.decided is None else zip(("decided", "open"), standing.decided, strict=True)),
     ]
 
 

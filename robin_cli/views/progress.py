@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from robin_cli.model.records import counted, number_of
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
+from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, phase, standing_of
 from robin_cli.views.messages import Messages, lines_now_and_then
 from robin_cli.views.text import WORST, cost, dollars, duration, error_text, target_text
@@ -66,7 +68,7 @@ def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]
 
 
 def progress_line(session: Session, pace: Pace) -> str:
-    """Where the run stands, in one line: spent, rate, time left, calls in flight, phase, money, worst error, what failed."""
+    """Where the run stands, in one line: spent, rate, time left, in flight, phase, money, worst error, decided, failed."""
     budget, stats, total = session.budget, session.stats, session.total
     unparsed, failed = stats.unparsed.copy(), stats.failed.copy()  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
@@ -80,11 +82,14 @@ def progress_line(session: Session, pace: Pace) -> str:
     if total.cost_usd:
         of = "" if session.money.limit is None else f" of {dollars(session.money.limit)}"
         parts.append(cost(total.cost_usd, complete=total.complete) + of)
-    worst = standing_of(session).worst_error
+    standing = standing_of(session)
+    worst = standing.worst_error
     if not math.isnan(worst):
         parts.append(
             f"{WORST}: about {error_text(worst, as_share=session.space.has_several_scales)}{aimed_at(session)}"
         )
+    if standing.decided is not None:
+        parts.append("decided {}, open {}".format(*standing.decided))
     troubles = {"without a rating": unparsed, "failed": failed}
     return " · ".join([*parts, *(f"{kind}: {counted(listed)}" for kind, listed in troubles.items() if listed)])
 
@@ -132,6 +137,22 @@ def aim_line(outcome: Outcome, run: Path, *, in_python: bool = False) -> str | N
     plan = f" (robin plan DATA … --variances {run} --for-error {aim.error:g} says about how much)"
     says = "" if aim.guaranteed or left else plan
     return f"{wanted} is not reached ({now_text(aim)}): {ended}{unsent}; to go on: {again(budget='MORE')}{says}"
+
+
+def decided_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
+    """What a run that had something to decide came to, what that took, and how to go on; nothing for one that had not."""
+    if (decided := outcome.decided) is None:
+        return []
+    already, left = " already" * (not outcome.worked), outcome.budget - outcome.spent
+    spent = f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent{already}, {left:,} left over"
+    line = f"{decided_text(decision_facts(decided))}; {spent}"
+    if decided.is_over:
+        return [line + ", so nothing was sent" * (not outcome.worked)]
+    if left:
+        return [f"{line}: no pair is left to ask"]
+    again = f"open_run({str(run)!r}).resume(budget=MORE)" if in_python else f"robin resume {run} --budget MORE"
+    plan = f"robin plan DATA … --decide {shlex.quote(str(decided.task.decision))} --variances {run}"
+    return [line, f"to go on: {again} ({plan} says about how much)"]
 
 
 def now_text(aim: Aim) -> str:

@@ -9,14 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from robin_cli.analysis.worst_error import Aim
 from robin_cli.model.errors import RunError, StorageError
 from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.reader import count_answers, read_run
 from robin_cli.views.messages import print_json
-from robin_cli.views.standing import aim_of, state_of
+from robin_cli.views.standing import aim_of, is_decided, state_of
 from robin_cli.views.text import one_line
 
 _UNREADABLE = "damaged"
@@ -58,7 +57,7 @@ def _facts(path: Path) -> dict[str, Any]:
         working = is_locked(path)
         manifest = read_manifest(path)
         spent, ratings = count_answers(path)
-        state = state_of(manifest, spent, _aim(path, manifest, spent), working=working)
+        state = _state(path, manifest, spent, working=working)
     except (RunError, StorageError, TypeError, KeyError, ValueError) as error:
         return {"run": str(path), "state": _UNREADABLE, "error": str(error)}
     return {
@@ -76,8 +75,10 @@ def _facts(path: Path) -> dict[str, Any]:
     }
 
 
-def _aim(path: Path, manifest: Manifest, spent: int) -> Aim | None:
-    """How the run stands to the error that it was to stop at, where that decides whether it is finished."""
-    if manifest.last_session.get("target_error") is None or spent >= manifest.budget:
-        return None
-    return aim_of(read_run(path, COUNTED))
+def _state(path: Path, manifest: Manifest, spent: int, *, working: bool) -> str:
+    """The state of a run; its answers are read only where they decide whether it is finished before its budget is spent."""
+    has_goal = manifest.last_session.get("target_error") is not None or manifest.decision is not None
+    if working or spent >= manifest.budget or not has_goal:
+        return state_of(manifest, spent, None, is_decided=False, working=working)
+    run = read_run(path, COUNTED)
+    return state_of(manifest, spent, aim_of(run), is_decided=is_decided(run), working=working)

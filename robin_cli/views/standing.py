@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.worst_error import Aim, error_bound, estimated_error
 from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 
 
-def state_of(manifest: Manifest, spent: int, aim: Aim | None, *, working: bool) -> str:
-    """The state of a run in a word; ``working``: a process is at work on it."""
+def state_of(manifest: Manifest, spent: int, aim: Aim | None, *, is_decided: bool, working: bool) -> str:
+    """The state of a run in a word; ``is_decided``: all that it was to decide; ``working``: a process is at work on it."""
     if working:
         return "working"
-    return "finished" if spent >= manifest.budget or (aim is not None and aim.reached) else "stopped"
+    is_over = spent >= manifest.budget or (aim is not None and aim.reached) or is_decided
+    return "finished" if is_over else "stopped"
 
 
 def aim_of(run: RunData, bound: float | None = None) -> Aim | None:
@@ -31,3 +34,12 @@ def aim_of(run: RunData, bound: float | None = None) -> Aim | None:
     else:
         now = error_bound(space, arms, counts_by_scale(space, run.arm, run.judgments))
     return Aim(error, guaranteed, now, space.has_several_scales)
+
+
+def is_decided(run: RunData) -> bool:
+    """Whether all that ``run`` was to decide is decided; not where it was to decide nothing."""
+    if run.task is None:
+        return False
+    verdicts = RunVerdicts(run.task, LevelCounts.of(run))
+    verdicts.look(run.fold.arms)
+    return verdicts.all_decided

@@ -35,6 +35,7 @@ from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData, count_empty_responses, read_run
 from robin_cli.storage.rescue import tally
+from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.messages import print_json
 from robin_cli.views.standing import aim_of, state_of
 from robin_cli.views.table import judged_by, print_facts
@@ -60,10 +61,12 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
     each = judge_scores(run) if several else scores
     tables = (scores, each) if several else (scores,)
     last = manifest.sessions[-1] if manifest.sessions else {}
-    aim = aim_of(run, scores.error_bound)
+    aim, decided = aim_of(run, scores.error_bound), scores.decided
     return {
         "run": str(run.path),
-        "state": state_of(manifest, arms.spent, aim, working=working),
+        "state": state_of(
+            manifest, arms.spent, aim, is_decided=decided is not None and decided.is_over, working=working
+        ),
         "budget": manifest.budget,
         "spent": arms.spent,
         "ratings": int(arms.counts.sum()),
@@ -89,6 +92,8 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "target_error": None if aim is None else aim.error,
         "target_guaranteed": aim is not None and aim.guaranteed,
         "target_reached": None if aim is None else aim.reached,
+        "decide": None if decided is None else str(decided.task.decision),
+        "decisions": None if decided is None else decision_facts(decided),
         "errors_are": "shares of the scale" if run.space.has_several_scales else "points",
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
@@ -227,6 +232,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
         f"({scale_note})",
         **_target_line(facts),
+        **_decision_lines(facts),
         "paper's bound": _paper_line(facts),
         **_human_lines(facts),
         **{f"reliability of {name}": reliability_line(found) for name, found in facts["reliability"].items()},
@@ -255,6 +261,11 @@ def _target_line(facts: dict[str, Any]) -> dict[str, str]:
     error = target_text(facts["target_error"], as_share=facts["errors_are"] != "points")
     of = "error bound" if facts["target_guaranteed"] else "likely worst error"
     return {"target error": f"{error}, {'reached' if facts['target_reached'] else 'not reached'} (by the {of})"}
+
+
+def _decision_lines(facts: dict[str, Any]) -> dict[str, str]:
+    found = facts["decisions"]
+    return {} if found is None else {"decide": facts["decide"], "decided": decided_text(found)}
 
 
 def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:

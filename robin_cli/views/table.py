@@ -21,6 +21,7 @@ from robin_cli.model.records import MODEL_PREFIX, number_of
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
+from robin_cli.views.decided import OPEN, cells_of, decision_facts, promise
 from robin_cli.views.fitting import Column, Fitted, fit
 from robin_cli.views.text import one_line, plain
 
@@ -30,7 +31,18 @@ _GAP = 2
 _DASH = "–"
 _ALL_ROWS = "all rows:"
 _OPTIONAL = ("human", "n_unparsed")
-_LEAVES = ("n_unparsed", "variance", "judges ±", "ratings", "human", "given up", "guaranteed", "likely")
+_LEAVES = (
+    "group",
+    "n_unparsed",
+    "variance",
+    "judges ±",
+    "ratings",
+    "human",
+    "given up",
+    "guaranteed",
+    "likely",
+    "decision",
+)
 """Columns by what goes first where there is no room for all."""
 _SORTED_BY = {
     "width": "widest likely interval first",
@@ -92,6 +104,9 @@ def _row_columns(scores: Scores, run: RunData, rows: NDArray[np.intp], view: Vie
     for name in ("attribute", "judge"):
         if name in scores.columns and (name == "judge" or len(run.manifest.attributes) > 1):
             columns += [_names(name, scores, rows)]
+    if "group" in scores.columns:
+        columns.append(_names("group", scores, rows))
+    columns += _decisions(scores, rows)
     values = _values(scores, rows, view.sort)
     columns += [Column(name, cells, _rank(name, view.sort)) for name, cells in values.items()]
     if any(scores.columns["given_up"]):
@@ -102,7 +117,13 @@ def _row_columns(scores: Scores, run: RunData, rows: NDArray[np.intp], view: Vie
 def _facet_columns(scores: Scores, run: RunData, rows: NDArray[np.intp], view: View) -> list[Column]:
     columns = [_pairs(scores, run, rows[:, 0])]
     last = len(scores.facets) - 1
+    if "group" in scores.columns:
+        columns.append(_names("group", scores, rows[:, 0]))
+    if not (by_facet := "group" in scores.columns):  # one decision a pair, whatever its attributes
+        columns += _decisions(scores, rows[:, 0])
     for place, (facet, mine) in enumerate(zip(map(one_line, scores.facets), rows.T, strict=True)):
+        if by_facet:
+            columns += [replace(each, rank=last + each.rank, group=facet) for each in _decisions(scores, mine)]
         for name, cells in _values(scores, mine, view.sort).items():
             rank = place if name == "score" else last + _rank(name, view.sort)
             columns.append(Column(name, cells, rank, group=facet))
@@ -125,6 +146,13 @@ def _names(column: str, scores: Scores, rows: NDArray[np.intp]) -> Column:
     return Column(
         shown, [one_line(values[row]) for row in rows], _rank(shown, ""), [place[values[row]] for row in rows]
     )
+
+
+def _decisions(scores: Scores, rows: NDArray[np.intp]) -> list[Column]:
+    if scores.decided is None:
+        return []
+    cells = cells_of(scores.decided)
+    return [Column("decision", [cells[row] or _DASH for row in rows], _rank("decision", ""))]
 
 
 def _rank(name: str, sort: str) -> int:
@@ -197,6 +225,10 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
         names = ", ".join(map(one_line, fitted.left_out))
         notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
     notes.append("95 % intervals: likely, on average over the pairs; guaranteed, for each of them")
+    if (decided := scores.decided) is not None:
+        facts = decision_facts(decided)
+        unsure = f"; {OPEN}: by the mean alone, not certified" if facts["open"] else ""
+        notes.append(f"decisions ({decided.task.decision}): {promise(facts, 'the certified')}{unsure}")
     pairs = fitted.columns[0]
     if any(cell.endswith(f"#{number}") for cell, number in zip(pairs.cells, pairs.numbers or (), strict=True)):
         notes.append("#N: the Nth pair of the data, where ids look the same")

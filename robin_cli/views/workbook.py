@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
+from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, UNDECIDED
 from robin_cli.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ _CUT = " … (cut: an Excel cell holds no more)"
 _TIME = "yyyy-mm-dd hh:mm:ss.000"
 _FIRST_YEAR = 1900
 _FILTER_ARROW = 3
+_DECISION = "decision"
+_COLOURS = (
+    ("#C6E9DA", "#0B4F33", (KEEP, BEST)),
+    ("#F0A890", "#521505", (DROP, REJECTED)),
+    ("#FFF3BF", "#5A4300", (UNDECIDED,)),
+)
+"""Green, red and amber of cells with a decision, and of their text; unlike in lightness, for those who do not see red and green
+apart."""
 _LONG = frozenset({"prompt", "response", "feedback", "text"})
 
 
@@ -50,12 +59,23 @@ def write_workbook(
             "time": book.add_format({"num_format": _TIME}),
             "left time": book.add_format({"num_format": _TIME, "align": "left"}),
         }
-        sheet, line, sheets = _new_sheet(book, schema, 1, formats), 0, 1
+        colours = {
+            word: book.add_format({"bg_color": ground, "font_color": ink})
+            for ground, ink, words in _COLOURS
+            for word in words
+        }
+
+        def new_sheet(number: int) -> Worksheet:
+            sheet = _new_sheet(book, schema, number, formats)
+            _colour(sheet, schema, colours)
+            return sheet
+
+        sheet, line, sheets = new_sheet(1), 0, 1
         for row in rows:
             if line == _SHEET_ROWS:
                 sheet.autofilter(0, 0, line, len(schema) - 1)
                 sheets += 1
-                sheet, line = _new_sheet(book, schema, sheets, formats), 0
+                sheet, line = new_sheet(sheets), 0
             line += 1
             for column, value in enumerate(row.values()):
                 _write(sheet, line, column, value, formats)
@@ -70,6 +90,15 @@ def _new_sheet(book: Workbook, schema: pa.Schema, number: int, formats: Mapping[
         sheet.set_column(column, column, _width(field))
         _write_text(sheet, 0, column, field.name, formats["bold"])
     return sheet
+
+
+def _colour(sheet: Worksheet, schema: pa.Schema, colours: Mapping[str, Format]) -> None:
+    """Have every cell of the columns with decisions show its colour by what it says, also after somebody changed it."""
+    for column, field in enumerate(schema):
+        if field.name == _DECISION or field.name.endswith(f"_{_DECISION}"):
+            for word, colour in colours.items():
+                rule = {"type": "cell", "criteria": "==", "value": f'"{word}"', "format": colour}
+                sheet.conditional_format(1, column, _SHEET_ROWS, column, rule)
 
 
 def _width(field: pa.Field) -> int:

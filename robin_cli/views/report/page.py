@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A choice of rows: those whose value in ``column`` is ``test`` (above, below, is, isnt) ``value``."""
+    """A choice of rows: those whose value in ``column`` is ``test`` (above, below, is, isnt, ends) ``value``."""
 
     name: str
     column: str

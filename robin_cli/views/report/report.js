@@ -15,6 +15,7 @@
     above: (value, limit) => value !== null && value > limit,
     below: (value, limit) => value !== null && value < limit,
     is: (value, wanted) => value === wanted,
+    ends: (value, wanted) => value !== null && value.endsWith(wanted),
     isnt: (value, wanted) => value !== null && value !== wanted,
   };
   let rows = [];

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.calibration import bins_of
 from robin_cli.analysis.curve import Curve, curve_of
+from robin_cli.analysis.decision_curve import DecisionCurve, decision_curve_of
 from robin_cli.analysis.scores import Scores, judge_scores, likely_widths, score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import MODEL_PREFIX, Scale, counted, in_words, number_of
 from robin_cli.storage.reader import RunData
+from robin_cli.views.decided import OPEN, cells_of, decided_text, likely_wrong, things
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Draw, Picture, picture
@@ -43,6 +45,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
     scores = score(run)
     facts = facts_of(run, scores, working=working)
     curve = curve_of(run)
+    decisions = None if run.task is None else decision_curve_of(run, run.task)
     orders = _orders(run, scores)
     shown = first_rows(*orders.values())
     columns = _columns(run, scores, shown)
@@ -55,7 +58,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
         headline=_headline(facts, scores),
         warnings=_warnings(facts),
-        pictures=_pictures(run, scores, facts, curve),
+        pictures=[*_decisions_over_calls(facts, decisions), *_pictures(run, scores, facts, curve)],
         facts={"About this run": lines_of(facts)},
         columns=columns,
         pairs=place.tolist(),
@@ -82,6 +85,7 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
     single = " of single judges" if len(facts["judges"]) > 1 else ""  # as in the picture
     lines = [
         *(_mean_line(f"mean {name}" if len(means) > 1 else "mean score", mine) for name, mine in means.items()),
+        *_decided_line(facts),
         ("calls spent", f"{facts['spent']:,}", f"of a budget of {facts['budget']:,}; {facts['state']}"),
         (WORST, *worst_of(facts)),
         (
@@ -105,6 +109,11 @@ def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str
         over = f"95 % interval {range_of(each)}, bootstrap over {number_of(each['n_prompts'], 'prompt')}"
         lines.append((f"Spearman ρ with human {attribute}", value, each["why"] or over))
     return lines
+
+
+def _decided_line(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+    found = facts["decisions"]
+    return [] if found is None else [("decided", f"{found['certified']:,} of {found['of']:,}", decided_text(found))]
 
 
 def _mean_line(name: str, scores: FloatArray) -> tuple[str, str, str]:
@@ -292,9 +301,45 @@ def _courses(curve: Curve, facts: dict[str, Any], *, several: bool) -> list[Pict
     ]
 
 
+def _decisions_over_calls(facts: dict[str, Any], curve: DecisionCurve | None) -> list[Picture]:
+    if curve is None or len(curve.calls) < 2:
+        return []
+    found = facts["decisions"]
+    at_own_end = 100 * found["certified"] / max(1, found["of"])
+    at_end = f"{100 * curve.even_certified[-1]:.0f} % of an even spread"
+    doubt = (
+        likely_wrong({"likely_wrong_share": curve.doubt[-1]}),
+        likely_wrong({"likely_wrong_share": curve.even_doubt[-1]}),
+    )
+    return [
+        picture(
+            "Decided over calls",
+            f"What share of {things(found)} is certified, and below which share of the leanings, the decisions by the mean "
+            "alone, is likely wrong, by an estimate. Dashed: an even spread of as many ratings, projected from this run's "
+            f"ratings. At the end {at_own_end:.0f} % are certified, against {at_end}; of the leanings {doubt[0]} are likely wrong, against {doubt[1]}. A run that goes by what is open spends no more on what is clear "
+            "than that needs, and certifies most of it together, near its end: before that an even spread, which has spent too "
+            "much on the clear ones and too little on the others, has more of them certified and more of the leanings wrong.",
+            {
+                "certified": pictures.course(
+                    curve.calls, 100 * curve.certified, 100 * curve.even_certified, "certified, %"
+                ),
+                "leanings likely wrong": pictures.course(
+                    curve.calls, 100 * curve.doubt, 100 * curve.even_doubt, "likely wrong, %"
+                ),
+            },
+        )
+    ]
+
+
 _COLUMNS = {
     "pair_id": ("pair", "id", "The pair's id; opens its texts."),
     "attribute": ("attribute", "text", "What was rated."),
+    "group": ("group", "text", "Which pairs are compared: the best of each group is looked for."),
+    "told_decision": (
+        "decision",
+        "text",
+        f"What is decided; with {OPEN} behind it what the mean alone would say, where that is not certified.",
+    ),
     "bar": ("interval", "bar", "Score and intervals on the scale. Sorts by how wide the likely interval is."),
     "score": ("score", "score", "The mean of the ratings."),
     "likely": (
@@ -324,7 +369,11 @@ def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[Column]:
         "likely": np.column_stack([_column(scores, "likely_low"), _column(scores, "likely_high")]),
         "guaranteed": np.column_stack([_column(scores, "ci_low"), _column(scores, "ci_high")]),
     }
+    if scores.decided is not None:
+        values["told_decision"] = cells_of(scores.decided)
     there = {
+        "group": "group" in values,
+        "told_decision": "told_decision" in values,
         "attribute": len(run.manifest.attributes) > 1,
         "judge_spread": "judge_spread" in scores.columns,
         "human": not np.isnan(_column(scores, "human")).all(),
@@ -369,6 +418,8 @@ def _views(columns: list[Column]) -> list[View]:
         View("with unparsed answers", "unparsed", "above", 0),
         View("without a rating", "ratings", "is", 0),
     ]
+    if any(column.name == "decision" for column in columns):
+        views.insert(0, View("open decisions", "decision", "ends", OPEN))
     if any(column.name == "given up" for column in columns):
         views.append(View("given up", "given up", "isnt", ""))
     return views
