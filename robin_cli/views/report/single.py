@@ -316,7 +316,8 @@ def _decisions_over_calls(facts: dict[str, Any], curve: DecisionCurve | None) ->
             "Decided over calls",
             f"What share of {things(found)} is certified, and below which share of the leanings, the decisions by the mean "
             "alone, is likely wrong, by an estimate. Dashed: an even spread of as many ratings, projected from this run's "
-            f"ratings. At the end {at_own_end:.0f} % are certified, against {at_end}; of the leanings {doubt[0]} are likely wrong, against {doubt[1]}. A run that goes by what is open spends no more on what is clear "
+            f"ratings. At the end {at_own_end:.0f} % are certified, against {at_end}; of the leanings {doubt[0]} are likely "
+            f"wrong, against {doubt[1]}. A run that goes by what is open spends no more on what is clear "
             "than that needs, and certifies most of it together, near its end: before that an even spread, which has spent too "
             "much on the clear ones and too little on the others, has more of them certified and more of the leanings wrong.",
             {
