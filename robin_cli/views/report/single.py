@@ -162,7 +162,7 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
             ),
         )
     ]
-    if len(curve.calls) > 1:
+    if len(curve.calls) > 1 and scores.decided is None:  # whose calls are spent to lower neither
         drawn += _courses(curve, facts, several=several)
     by_attribute = _Split.of(run, scores, list(scores.columns["attribute"]))
     drawn += [
