@@ -2,8 +2,10 @@
 
     python benchmarks/choices.py
 
-One choice is one ask() and one tell() with a rating, as a run at concurrency 1 makes them, in CPU time. The last column
-is the cost of a choice over that at 1,000 arms; a scan of all arms would make it 1,000 at 1,000,000.
+One choice is one ask() and one tell() with a rating, as a run at concurrency 1 makes them, in CPU time. "× 1,000" is the
+cost of a choice over that at 1,000 arms; a scan of all arms would make it 1,000 at 1,000,000. apt decides on which side of
+2 each arm lies, lucb which of four is best; what is decided is looked at again and again, and a choice with such a look is
+the slowest, in the last column. "first look" is the one at all arms at once, which a run makes when each has two ratings.
 """
 
 from __future__ import annotations
@@ -12,14 +14,23 @@ import time
 
 import numpy as np
 
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import Arms
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 
 CHOICES = 200_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
+
+
+SCALE = Scale(0, 4)
+TO_DECIDE = {"apt": "score>=2", "lucb": "best"}
 
 
 def warmed_up(count: int, rng: np.random.Generator) -> Arms:
@@ -32,29 +43,58 @@ def warmed_up(count: int, rng: np.random.Generator) -> Arms:
     return arms
 
 
-def seconds_a_choice(name: str, count: int) -> float:
-    """Mean over CHOICES choices of the time of one."""
+def task_of(name: str, count: int) -> Task | None:
+    """What a policy of that name decides over so many arms; None for one that decides nothing."""
+    if name not in TO_DECIDE:
+        return None
+    decision = decision_of(TO_DECIDE[name], ["a"], [SCALE], margin=None, error_rate=0.05)
+    space = ArmSpace([str(number) for number in range(count)], ["a"], ["j"], [SCALE])
+    return Task(decision, space, np.arange(count) // 4 if decision.is_best else None)
+
+
+def verdicts_of(task: Task, arms: Arms) -> RunVerdicts:
+    """The decisions after the ratings of ``arms``, which are all at the ends of the scale."""
+    counts = LevelCounts(task.space)
+    ((_, _, by_level),) = counts.by_scale()
+    by_level[:, -1] = arms.totals / 4
+    by_level[:, 0] = arms.counts - by_level[:, -1]
+    return RunVerdicts(task, counts)
+
+
+def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
+    """Mean over CHOICES choices of the time of one, the longest of them, and that of a look at all arms before."""
     rng = np.random.default_rng(1)
-    arms = warmed_up(count, rng)
-    scheduler = HeapScheduler(arms, make_policy(name, Setup(count, 100 * count, Scale(0, 4))))
+    arms, task = warmed_up(count, rng), task_of(name, count)
+    verdicts = None if task is None else verdicts_of(task, arms)
+    began = time.process_time()
+    if verdicts is not None:
+        verdicts.look(arms)
+    looked = time.process_time() - began
+    policy = make_policy(name, Setup(count, 100 * count, SCALE, task=task))
+    scheduler = HeapScheduler(arms, policy, verdicts=verdicts)
     ratings = rng.choice([0.0, 4.0], CHOICES).tolist()
-    started = time.process_time()
+    longest, started = 0.0, time.process_time()
+    before = started
     for rating in ratings:
         ticket = scheduler.ask()
         assert isinstance(ticket, Ticket)  # noqa: S101  # no arm can be retired here
         scheduler.tell(ticket, (rating,))
-    return (time.process_time() - started) / CHOICES
+        now = time.process_time()
+        longest, before = max(longest, now - before), now
+    return (before - started) / CHOICES, longest, looked
 
 
 def main() -> None:
     """Print the table."""
-    print(f"{'scheduler':12} {'arms':>10} {'choices/s':>12} {'µs each':>8} {'× 1,000':>8}")
-    for name in ("uniform", "robin-hood", "dirichlet", "two-priors"):
+    columns = f"{'choices/s':>12} {'µs each':>8} {'× 1,000':>8} {'slowest ms':>10} {'first look ms':>13}"
+    print(f"{'scheduler':12} {'arms':>10} {columns}")
+    for name in ("uniform", "robin-hood", "dirichlet", "two-priors", *TO_DECIDE):
         first = 0.0
         for count in SIZES:
-            cost = seconds_a_choice(name, count)
+            cost, longest, looked = seconds_a_choice(name, count)
             first = first or cost
-            print(f"{name:12} {count:10,} {1 / cost:12,.0f} {1e6 * cost:8.2f} {cost / first:8.2f}")
+            times = f"{1e6 * cost:8.2f} {cost / first:8.2f} {1e3 * longest:10.1f} {1e3 * looked:13.1f}"
+            print(f"{name:12} {count:10,} {1 / cost:12,.0f} {times}", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.intervals import log_wealth
+from robin_cli.analysis.intervals import distinct_whole_rows, log_wealth
 from robin_cli.model.arms import FloatArray, IntArray
 
 
@@ -28,8 +28,10 @@ def log_evidence(
         inf where the margin reaches beyond the scale: that side cannot be wrong.
     """
     counts = np.asarray(counts, dtype=np.float64)
-    above = _log_wealth_at(counts, high - low, threshold - margin - low)
-    return above, _log_wealth_at(counts[:, ::-1], high - low, high - threshold - margin)
+    few = distinct_whole_rows(counts)  # many pairs that were asked a few times have but a few different ratings
+    distinct, which = (counts, slice(None)) if few is None else few
+    above = _log_wealth_at(distinct, high - low, threshold - margin - low)
+    return above[which], _log_wealth_at(distinct[:, ::-1], high - low, high - threshold - margin)[which]
 
 
 def _log_wealth_at(counts: FloatArray, width: float, m: float) -> FloatArray:

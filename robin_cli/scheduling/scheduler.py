@@ -103,6 +103,7 @@ class HeapScheduler:
         self.warming_up = False  # whether the last call asked for was one of a warm-up
         self._policy = policy
         self._contests = None if policy.contests is None else _Contests.of(policy.contests, len(arms))
+        self._columns = (arms.counts, np.frombuffer(arms.pending, dtype=np.int64), arms.totals, arms.totals_sq)
         self._verdicts = verdicts
         self._looks_at: float = NEVER if verdicts is None else next_look(0, len(arms))
         if verdicts is not None and self.budget.spent >= self._looks_at:
@@ -313,11 +314,7 @@ class HeapScheduler:
         """The arms of whole contests and their keys, if they may be asked. InputError where a priority is not finite."""
         there = members >= 0
         arms = np.where(there, members, 0)
-        pending = np.frombuffer(self.arms.pending, dtype=np.int64)
-        n, under_way, total, total_sq = (
-            np.where(there, each[arms], 0.0)
-            for each in (self.arms.counts, pending, self.arms.totals, self.arms.totals_sq)
-        )
+        n, under_way, total, total_sq = (np.where(there, each[arms], 0.0) for each in self._columns)
         keys = contest_keys(self._policy, n, under_way, total, total_sq, arms)
         keys = np.where(n < self._warm_up.calls, warm_up_key(n + under_way), keys)[there]
         if not np.isfinite(keys).all():

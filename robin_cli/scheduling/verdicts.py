@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import Arms, IntArray
 
 _GROWTH = 1.01
+_MOST = 4_000
 _LOOKS_FROM = 2
 
 
@@ -34,5 +35,10 @@ class Verdicts(Protocol):
 
 
 def next_look(spent: int, arms: int) -> int:
-    """How many calls are spent when decisions are looked at next: two an arm, and whenever they have grown by 1 %."""
-    return max(_LOOKS_FROM * arms, spent + 1, math.ceil(spent * _GROWTH))
+    """How many calls are spent when decisions are looked at next: two an arm, and whenever they have grown by 1 %.
+
+    At the latest after 4,000, or a fiftieth of the arms where that is more: a look at all that many calls changed would hold
+    up the answers meanwhile.
+    """
+    grown = min(math.ceil(spent * _GROWTH), spent + max(_MOST, arms // 50))
+    return max(_LOOKS_FROM * arms, spent + 1, grown)

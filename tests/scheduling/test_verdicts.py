@@ -19,6 +19,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen
 from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
+from robin_cli.scheduling.verdicts import next_look
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
@@ -162,3 +163,9 @@ def test_spends_nothing_on_a_response_that_has_no_rival() -> None:
         else:
             break
     assert set(scheduler.arms.counts[alone]) == {2}  # its score
+
+
+def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
+    assert next_look(0, 100) == 200  # two a pair
+    assert next_look(1_000, 100) == 1_010
+    assert next_look(10_000_000, 200_000) == 10_004_000

@@ -48,12 +48,13 @@ class Lucb(Deciding):
         own = arm % len(self.task.margin)
         found = self.responses(n, pending, total, total_sq, arm)
         mean = np.where(found.there, found.mean, -np.inf)
-        lead = mean.argmax(axis=-1)[..., None]
-        is_lead = np.arange(mean.shape[-1]) == lead
-        of_lead = [np.take_along_axis(each, lead, axis=-1) for each in (found.mean, found.error)]
+        is_lead = np.arange(mean.shape[-1]) == mean.argmax(axis=-1, keepdims=True)
         most = found.gain.max(axis=-1)
-        ahead = of_lead[0] - found.mean + self.task.margin[own[..., :1, 0]]
-        urgency = np.where(found.there & ~is_lead, (of_lead[1] + found.error) / (ahead * ahead), 0.0)
-        each = urgency / np.maximum(np.maximum(np.take_along_axis(most, lead, axis=-1), most), _TINY)
+        error_of_lead, most_of_lead = (
+            np.where(is_lead, each, 0.0).sum(axis=-1, keepdims=True) for each in (found.error, most)
+        )
+        ahead = mean.max(axis=-1, keepdims=True) - found.mean + self.task.margin[own[..., :1, 0]]
+        urgency = np.where(found.there & ~is_lead, (error_of_lead + found.error) / (ahead * ahead), 0.0)
+        each = urgency / np.maximum(np.maximum(most_of_lead, most), _TINY)
         share = np.where(is_lead, each.max(axis=-1, keepdims=True), each)
         return np.asarray(share[..., None] * found.gain)
