@@ -38,7 +38,7 @@ from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import count_answers, read_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import agreement_of, calibration_of, scores_table
+from robin_cli.views.export import agreement_of, calibration_of, decisions_table, scores_table
 from robin_cli.views.messages import Messages, messages_for
 from robin_cli.views.preferences import preferences_of
 from robin_cli.views.progress import aim_line, conclusion, decided_lines, shown
@@ -141,7 +141,8 @@ class Run:
         ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
 
         Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, likely_low,
-        likely_high, n_unparsed, human, given_up; of several judges also judges and judge_spread. NaN where there is no value.
+        likely_high, n_unparsed, human, given_up; of several judges also judges and judge_spread; with ``decide`` decision,
+        leaning, certified and, for the best of each, group. NaN where there is no value.
         """
         data = read_run(self.path, COUNTED)
         return _frame(scores_table(score(data), data, with_text=with_text, wide=wide))
@@ -150,6 +151,19 @@ class Run:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
         data = read_run(self.path, COUNTED)
         return _frame(scores_table(judge_scores(data), data, with_text=with_text, wide=wide))
+
+    def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
+        """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
+
+        Columns: pair_id, decision (``keep`` or ``drop`` where it is certified, else ``undecided``), leaning (the same by the
+        mean alone), certified, and the score of each attribute, ``helpfulness_score``. With ``decide="best"`` a row a pair and
+        attribute: pair_id, attribute, group, decision (``best`` or ``rejected``), leaning, certified, score.
+
+        Raises:
+            InputError: the run decides nothing.
+        """
+        data = read_run(self.path, COUNTED)
+        return _frame(decisions_table(score(data), data, with_text=with_text))
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""

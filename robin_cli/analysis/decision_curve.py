@@ -31,12 +31,14 @@ class DecisionCurve:
     Attributes:
         calls: ratings received, shape (points,), rising.
         certified, even_certified: which share of the decisions holds, shape (points,); of a sample of them where they are many.
+        settled: which share has the evidence that one decision alone needs, shape (points,).
         doubt, even_doubt: which share of the leanings is likely wrong, shape (points,); nan where that is not known.
     """
 
     calls: IntArray
     certified: FloatArray
     even_certified: FloatArray
+    settled: FloatArray
     doubt: FloatArray
     even_doubt: FloatArray
 
@@ -82,8 +84,8 @@ def decision_curve_of(run: RunData, task: Task, *, points: int = _POINTS) -> Dec
                 ),
             )
         )
-    held, doubt, even_held, even_doubt = np.array(measured, dtype=np.float64).reshape(-1, 4).T
-    return DecisionCurve(calls, held, even_held, doubt, even_doubt)
+    held, settled, doubt, even_held, _, even_doubt = np.array(measured, dtype=np.float64).reshape(-1, 6).T
+    return DecisionCurve(calls, held, even_held, settled, doubt, even_doubt)
 
 
 def _sample(task: Task) -> IntArray:
@@ -106,8 +108,8 @@ def _contests_of(task: Task, decisions: IntArray) -> NDArray[np.bool_]:
 
 def _reached(
     evidence: Evidence, changed: IntArray, chosen: IntArray, counts: LevelCounts, sums: tuple[FloatArray, ...]
-) -> tuple[float, float]:
-    """Which share of the ``chosen`` decisions holds, and which of all leanings is likely wrong.
+) -> tuple[float, float, float]:
+    """Which share of the ``chosen`` decisions holds, which has evidence enough for one, which of the leanings is likely wrong.
 
     ``changed``: contests to look at anew.
     """
@@ -116,11 +118,13 @@ def _reached(
     evidence.update(
         np.zeros_like(changed), changed, lambda _run, arm: counts.of_arms(arm), (n[None], total[None], total_sq[None])
     )
-    sure = certified(evidence.log[0][chosen], task.decision.error_rate)
+    log = evidence.log[0][chosen]
+    held = certified(log, task.decision.error_rate).mean() if len(log) else np.nan
+    settled = (log >= evidence.needed).mean() if len(log) else np.nan
     with np.errstate(invalid="ignore"):
         means = task.space.by_judge(total / n).mean(axis=1)
     doubt = doubts(task, means, leanings(task, means), (n, total, total_sq))
-    return float(sure.mean()) if len(sure) else np.nan, share_of(doubt[first_rows(task)])
+    return float(held), float(settled), share_of(doubt[first_rows(task)])
 
 
 def _evenly(counts: FloatArray, calls: FloatArray) -> FloatArray:

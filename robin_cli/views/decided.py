@@ -36,6 +36,7 @@ def decision_facts(decided: Decided) -> dict[str, Any]:
         "leaning": decided.tally(decided.leaning),
         "open_leaning": decided.tally(decided.leaning, is_open),
         "likely_wrong_share": None if math.isnan(wrong) else wrong,
+        "likely_wrong_of": int((~np.isnan(decided.doubt[first])).sum()),
         "error_rate": asked.error_rate,
         "margins": dict(zip(decided.task.space.attributes, asked.margins, strict=True)),
     }
@@ -47,6 +48,8 @@ def decided_text(facts: Mapping[str, Any]) -> str:
     if not is_open:
         return f"all {things(facts)} are decided{_counts(facts)} ({promise(facts)}){_wrong(facts, 'these')}"
     by_means = _counts(facts["open_leaning"]).replace(": ", "by their means ", 1)
+    if unknown := facts["open_leaning"][UNDECIDED]:
+        by_means = f"{by_means}, {unknown:,} not rated".removeprefix(", ")
     enough = math.ceil(facts["of"] / SETTLED)
     have = "has" if settled == 1 else "have"
     together = (
@@ -63,7 +66,7 @@ def decided_text(facts: Mapping[str, Any]) -> str:
         parts = [f"none of {things(facts)} is certified yet: {soon}", by_means]
     if facts["given_up"]:
         parts.append(f"{facts['given_up']:,} of those open cannot be decided: given up, asked no more")
-    return "; ".join(filter(None, parts)) + _wrong(facts, f"all {facts['of']:,} leanings")
+    return "; ".join(filter(None, parts)) + _wrong(facts, number_of(facts["likely_wrong_of"], "leaning"))
 
 
 def things(facts: Mapping[str, Any]) -> str:
@@ -83,19 +86,18 @@ def promise(facts: Mapping[str, Any], of: str = "these") -> str:
     return f"at most {100 * facts['error_rate']:g} % of {of} wrong on average; {said}"
 
 
-def likely_wrong(facts: Mapping[str, Any]) -> str | None:
-    """The share of leanings that is likely wrong, in words; None where it is not known."""
-    share = facts["likely_wrong_share"]
-    if share is None:
-        return None
+def wrong_text(share: float) -> str:
+    """The share of leanings that is likely wrong, in words."""
+    if math.isnan(share):
+        return "not known how many"
     if share < _LEAST_SHARE:
         return "less than 0.1 %"
     return f"about {100 * share:.1f} %" if share < _FEW else f"about {100 * share:.0f} %"
 
 
 def _wrong(facts: Mapping[str, Any], of: str) -> str:
-    told = likely_wrong(facts)
-    return "" if told is None else f"; {told} of {of} are likely wrong"
+    share = facts["likely_wrong_share"]
+    return "" if share is None else f"; {wrong_text(share)} of {of} are likely wrong"
 
 
 def _counts(tally: Mapping[str, Any]) -> str:

@@ -36,11 +36,12 @@ from robin_cli.analysis.run_agreement import (
     reliabilities,
     whys_of,
 )
-from robin_cli.analysis.scores import Scores
+from robin_cli.analysis.scores import DECISION_COLUMNS, Scores
 from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError, is_remote, public_name
 from robin_cli.model.errors import InputError, StorageError, shown
+from robin_cli.model.records import Pair
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import RunData, read_judgments
 from robin_cli.storage.schema import JUDGMENTS
@@ -74,8 +75,37 @@ def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide:
         table = pa.table({"pair_id": parts[0][1]["pair_id"], **each})
     if with_text:
         pairs = run.pairs if wide else [run.pairs[pair] for pair in run.space.pair[scores.arm].tolist()]
-        for name in ("prompt", "response"):
-            table = table.append_column(name, _column([getattr(pair, name) for pair in pairs]))
+        table = _with_texts(table, pairs)
+    return table
+
+
+def decisions_table(scores: Scores, run: RunData, *, with_text: bool = False) -> pa.Table:
+    """What was decided: of thresholds a row a pair with the score of each attribute, of the best a row a pair and attribute.
+
+    Args:
+        with_text: add prompt and response.
+
+    Raises:
+        InputError: nothing was to be decided.
+    """
+    if (decided := scores.decided) is None:
+        raise InputError(f"{run.path}: decides nothing; make a run with --decide (in Python decide=…), as 'score>=3'")
+    names = [*(["group"] if "group" in scores.columns else []), *DECISION_COLUMNS]
+    if decided.task.group is not None:
+        table = pa.table({name: _column(scores.columns[name]) for name in ("pair_id", "attribute", *names, "score")})
+        pairs = run.space.pair[scores.arm]
+    else:
+        first = decided.first
+        values = run.space.by_pair(scores.columns["score"]).T
+        each = {f"{name}_score": _column(score) for name, score in zip(run.space.attributes, values, strict=True)}
+        of_pairs = {name: _column(scores.columns[name]).take(first) for name in ("pair_id", *names)}
+        table, pairs = pa.table({**of_pairs, **each}), run.space.pair[scores.arm][first]
+    return _with_texts(table, [run.pairs[pair] for pair in pairs.tolist()]) if with_text else table
+
+
+def _with_texts(table: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
+    for name in ("prompt", "response"):
+        table = table.append_column(name, _column([getattr(pair, name) for pair in pairs]))
     return table
 
 

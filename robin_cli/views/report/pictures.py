@@ -94,11 +94,15 @@ def allocation(counts: FloatArray, variances: FloatArray, evenly: float, most: t
     return draw
 
 
-def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> Draw:
-    """A measure of the worst score against ratings, and that of an even spread."""
+def course(
+    calls: IntArray, run: FloatArray, evenly: FloatArray, label: str, also: tuple[str, FloatArray] | None = None
+) -> Draw:
+    """A measure of the run against ratings, and that of an even spread; ``also``: another of the run, and its name."""
 
     def draw(axes: Axes, theme: Theme) -> None:
         axes.plot(calls, run, color=theme.marks[0], marker="o", markersize=3, label="this run")
+        if also is not None:
+            axes.plot(calls, also[1], color=theme.marks[0], linestyle=":", label=also[0])
         axes.plot(calls, evenly, color=theme.marks[1], linestyle="--", label="even spread (projected)")
         axes.set(xlabel="ratings", ylabel=label, xscale="log")
         log_axis(axes.xaxis)

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from robin_cli.analysis.calibration import bins_of
 from robin_cli.analysis.curve import Curve, curve_of
 from robin_cli.analysis.decision_curve import DecisionCurve, decision_curve_of
+from robin_cli.analysis.decisions import SETTLED
 from robin_cli.analysis.scores import Scores, judge_scores, likely_widths, score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import MODEL_PREFIX, Scale, counted, in_words, number_of
 from robin_cli.storage.reader import RunData
-from robin_cli.views.decided import OPEN, cells_of, decided_text, likely_wrong, things
+from robin_cli.views.decided import OPEN, cells_of, decided_text, things, wrong_text
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Draw, Picture, picture
@@ -305,24 +306,24 @@ def _decisions_over_calls(facts: dict[str, Any], curve: DecisionCurve | None) ->
     if curve is None or len(curve.calls) < 2:
         return []
     found = facts["decisions"]
-    at_own_end = 100 * found["certified"] / max(1, found["of"])
-    at_end = f"{100 * curve.even_certified[-1]:.0f} % of an even spread"
-    doubt = (
-        likely_wrong({"likely_wrong_share": curve.doubt[-1]}),
-        likely_wrong({"likely_wrong_share": curve.even_doubt[-1]}),
-    )
+    at_end = found["certified"] / max(1, found["of"])
+    own, even = (wrong_text(float(each[-1])) for each in (curve.doubt, curve.even_doubt))
     return [
         picture(
             "Decided over calls",
-            f"What share of {things(found)} is certified, and below which share of the leanings, the decisions by the mean "
-            "alone, is likely wrong, by an estimate. Dashed: an even spread of as many ratings, projected from this run's "
-            f"ratings. At the end {at_own_end:.0f} % are certified, against {at_end}; of the leanings {doubt[0]} are likely "
-            f"wrong, against {doubt[1]}. A run that goes by what is open spends no more on what is clear "
-            "than that needs, and certifies most of it together, near its end: before that an even spread, which has spent too "
-            "much on the clear ones and too little on the others, has more of them certified and more of the leanings wrong.",
+            f"Above, which share of {things(found)} is certified; below, which share of the leanings, what the means alone "
+            "say, is likely wrong, by an estimate. Dashed: an even spread of as many ratings, projected from this run's "
+            "ratings. Dotted: decisions with the evidence that one alone needs. They are asked no more, and certified together "
+            f"once about {100 / SETTLED:.0f} % have it; so before its end a run may have fewer certified than an even spread, "
+            f"which goes on asking what is clear. At the end {100 * at_end:.0f} % are certified, "
+            f"against {100 * curve.even_certified[-1]:.0f} %, and {own} of the leanings likely wrong, against {even}.",
             {
                 "certified": pictures.course(
-                    curve.calls, 100 * curve.certified, 100 * curve.even_certified, "certified, %"
+                    curve.calls,
+                    100 * curve.certified,
+                    100 * curve.even_certified,
+                    "certified, %",
+                    also=("evidence enough for one", 100 * curve.settled),
                 ),
                 "leanings likely wrong": pictures.course(
                     curve.calls, 100 * curve.doubt, 100 * curve.even_doubt, "likely wrong, %"

@@ -1,0 +1,293 @@
+"""What a run decided, wherever it is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import openpyxl
+import pytest
+from rich.console import Console
+
+import robin_cli
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.scores import score
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Pair
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.views.decided import decided_text, decision_facts
+from robin_cli.views.export import Results, export, scores_table
+from robin_cli.views.live import LiveView
+from robin_cli.views.progress import progress_line
+from robin_cli.views.report.page import html
+from robin_cli.views.report.single import page_of
+from robin_cli.views.run_list import runs_in
+from robin_cli.views.status import lines_of, status_of
+from robin_cli.views.table import View, print_scores
+from tests.conftest import DEMO, judging, robin
+from tests.storage.test_store import SETTINGS
+from tests.views.test_report import make_run
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> tuple[Path, str]:
+    """A run of the demo that decided everything, and what was said."""
+    folder = tmp_path_factory.mktemp("decided")
+    done = robin(*judging(replay_url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--decide", "score>=3"), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stderr
+
+
+def run_of(path: Path, ratings: list[list[int | None]], decide: str = "score>=3", **change: Any) -> RunData:
+    pairs = [Pair(f"p{k}", f"prompt {k // 2}", f"response {k}") for k in range(len(ratings))]
+    settings = {**SETTINGS, "decide": decide, "scheduler": "uniform"}
+    values: dict[str, Any] = {"settings": settings, "budget": sum(map(len, ratings))} | change
+    return make_run(path, pairs, ratings, feedback="f", **values)
+
+
+MIXED: list[list[int | None]] = [[4] * 40, [4] * 40, [0] * 40, [3, 4, 3], [None] * 5]
+"""Three certain ones, one that leans, and one that was given up without a rating."""
+
+
+def facts_of(run: RunData) -> dict[str, Any]:
+    found = score(run).decided
+    assert found is not None
+    return decision_facts(found)
+
+
+def table(run: RunData, width: int, view: View | None = None) -> str:
+    out = io.StringIO()
+    print_scores(Console(file=out, width=width), score(run), run, view or View(sort="data"))
+    return out.getvalue()
+
+
+def test_says_at_the_end_what_was_decided_and_what_is_left_over(decided: tuple[Path, str]) -> None:
+    _, said = decided
+    (line,) = (line for line in said.splitlines() if "are decided" in line)
+    kept, dropped, wrong, spent, left = re.fullmatch(
+        r"all 60 pairs are decided: (\d+) keep, (\d+) drop \(at most 5 % of these wrong on average; margin 0\.1\); "
+        r"(.+) of these are likely wrong; ([\d,]+) of 3,000 calls spent, ([\d,]+) left over",
+        line,
+    ).groups()  # type: ignore[union-attr]  # None would fail
+    assert int(kept) + int(dropped) == 60
+    assert int(spent.replace(",", "")) + int(left.replace(",", "")) == 3000
+    assert wrong == "less than 0.1 %" or float(wrong.split()[1]) < 1
+
+
+def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path, str]) -> None:
+    folder, _ = decided
+    before = status_of(folder / "r")
+    for more in ((), ("--budget", "4000")):
+        again = robin("resume", "r", *more, cwd=folder)
+        assert again.returncode == 0, again.stderr
+        assert "all 60 pairs are decided" in again.stderr
+        assert "left over, so nothing was sent" in again.stderr
+    after = status_of(folder / "r")
+    assert (after["spent"], after["sessions"]) == (before["spent"], before["sessions"])
+    assert after["state"] == "finished"
+    assert [run["state"] for run in runs_in(folder)] == ["finished"]
+
+
+def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, str]) -> None:
+    page = page_of(read_run(decided[0] / "r"), working=False)
+    assert not any("calls are spent" in warning for warning in page.warnings)
+    assert page.pictures[0].title == "Decided over calls"
+    assert "At the end 100 % are certified" in page.pictures[0].says
+    assert ("decided", "60 of 60") in [line[:2] for line in page.headline]
+
+
+def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(tmp_path: Path, replay_url: str) -> None:
+    command = judging(replay_url, DEMO / "pairs.jsonl", 300, "--run", "r", "--decide", "score>=3", "--margin", "0.2")
+    short = robin(*command, cwd=tmp_path)
+    assert short.returncode == 0, short.stderr
+    assert re.search(r"none of 60 pairs is certified yet: .*; by their means \d+ keep, \d+ drop; about", short.stderr)
+    assert "to go on: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short.stderr
+
+    whole = robin("resume", "r", "--budget", "3000", cwd=tmp_path)
+    assert "all 60 pairs are decided: " in whole.stderr
+
+
+def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", MIXED)
+    facts = facts_of(run)
+    assert {name: facts[name] for name in ("of", "each", "certified", "open", "keep", "drop", "undecided")} == {
+        "of": 5,
+        "each": "pair",
+        "certified": 3,
+        "open": 2,
+        "keep": 2,
+        "drop": 1,
+        "undecided": 2,
+    }
+    assert facts["open_leaning"] == {"keep": 1, "drop": 0, "undecided": 1}
+    assert (facts["given_up"], facts["error_rate"], facts["margins"]) == (1, 0.05, {"helpfulness": 0.1})
+    said = decided_text(facts)
+    assert "3 of 5 pairs are decided: 2 keep, 1 drop (at most 5 % of these wrong on average; margin 0.1)" in said
+    assert "2 are open (by their means 1 keep, 0 drop, 1 not rated)" in said
+    assert re.search(r"about \d\.\d % of 4 leanings are likely wrong$", said)
+    assert "1 of those open cannot be decided: given up" in said
+
+    status = status_of(run.path)
+    assert (status["decide"], status["decisions"]) == ("helpfulness>=3", facts)
+    assert json.dumps(status)
+    assert lines_of(status)["decided"] == said
+
+
+def test_says_nothing_of_decisions_where_there_are_none(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", MIXED, settings={**SETTINGS})
+    status = status_of(run.path)
+    assert (status["decide"], status["decisions"]) == (None, None)
+    assert "decided" not in lines_of(status)
+    assert "decision" not in table(run, 200)
+    assert "Decided over calls" not in [each.title for each in page_of(run, working=False).pictures]
+    with pytest.raises(InputError, match="decides nothing; make a run with --decide"):
+        robin_cli.open_run(run.path).decisions()
+
+
+def test_the_table_tells_a_decision_from_a_leaning_however_narrow_it_is(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", MIXED)
+    for width in (40, 80, 200):
+        rows = [line.split() for line in table(run, width).splitlines() if line.startswith("p") and line[1].isdigit()]
+        assert [row[1] for row in rows] == ["keep", "keep", "drop", "keep?", "?"], width
+    assert "?: by the mean alone, not certified" in table(run, 200)
+
+
+def test_the_wide_table_has_one_decision_a_pair_or_one_an_attribute_for_the_best(tmp_path: Path) -> None:
+    wide = View(sort="data", wide=True)
+    kept = table(run_of(tmp_path / "r", MIXED), 200, wide)
+    best = table(run_of(tmp_path / "s", MIXED[:4], "best"), 200, wide)
+    assert kept.count("decision ") == best.count("decision ") == 1
+    assert "group" in best.splitlines()[1]
+
+
+def test_a_hostile_group_acts_on_no_terminal(tmp_path: Path) -> None:
+    pairs = [Pair(f"p{k}", "p", f"r{k}", group="\x1b]0;owned\x07") for k in range(2)]
+    run = make_run(
+        tmp_path / "r", pairs, [[4] * 30, [1] * 30], feedback="f", settings={**SETTINGS, "decide": "best"}, budget=60
+    )
+    shown = table(run, 200)
+    assert r"\x1b]0;owned\x07" in shown
+    assert "\x1b" not in shown
+    assert "best" in shown
+
+
+@pytest.mark.parametrize(("decide", "said"), [("score>=3", ["keep", "keep", "drop", "undecided"]), ("best", None)])
+def test_a_workbook_colours_decisions_by_what_they_say(tmp_path: Path, decide: str, said: list[str] | None) -> None:
+    run = run_of(tmp_path / "r", MIXED[:4], decide)
+    for wide in (False, True):
+        export(Results.of(scores_table(score(run), run, wide=wide)), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+        sheet = openpyxl.load_workbook(tmp_path / "s.xlsx")["results"]
+        heads = [cell.value for cell in sheet[1]]
+        (column,) = (place for place, head in enumerate(heads, 1) if str(head).endswith("decision"))
+        if said is not None:
+            assert [sheet.cell(row, column).value for row in range(2, 6)] == said
+        (ruled,) = sheet.conditional_formatting
+        (where,) = ruled.sqref.ranges
+        assert (where.min_col, where.max_col) == (column, column)
+        assert where.max_row > 1_000_000  # rows that are added, too
+        colours = {rule.formula[0].strip('"'): rule.dxf.fill.bgColor.rgb for rule in ruled.rules}
+        assert colours.keys() == {"keep", "best", "drop", "rejected", "undecided"}
+        assert colours["keep"] == colours["best"]
+        assert colours["drop"] == colours["rejected"]
+        lightness = sorted(
+            0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in (bytes.fromhex(c[-6:]) for c in colours.values())
+        )
+        assert lightness[2] - lightness[1] > 20  # apart in grey as well
+        assert lightness[4] - lightness[3] > 10
+
+
+def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", MIXED, settings={**SETTINGS})
+    export(Results.of(scores_table(score(run), run)), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+    assert not list(openpyxl.load_workbook(tmp_path / "s.xlsx")["results"].conditional_formatting)
+
+
+def session_of(run: RunData) -> Any:
+    assert run.task is not None
+    verdicts = RunVerdicts(run.task, LevelCounts.of(run))
+    verdicts.look(run.fold.arms)
+    return SimpleNamespace(
+        space=run.space,
+        arms=run.fold.arms,
+        stats=SimpleNamespace(unparsed={}, failed={}, ratings=1, in_flight=2),
+        budget=SimpleNamespace(spent=3, total=4, left=1),
+        money=SimpleNamespace(limit=None),
+        total=SimpleNamespace(cost_usd=None, complete=True, prompt_tokens=1, completion_tokens=1),
+        scheduler=SimpleNamespace(warming_up=False),
+        target=None,
+        verdicts=verdicts,
+    )
+
+
+@pytest.mark.parametrize("width", [30, 60, 100])
+def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(tmp_path: Path, width: int) -> None:
+    session = session_of(run_of(tmp_path / "r", MIXED))
+    out = io.StringIO()
+    Console(file=out, width=width).print(LiveView(session).render())
+    shown = " ".join(" ".join(line.strip("│ ") for line in out.getvalue().splitlines()).split())
+    assert re.search(r"decided:? 3 of 5 pairs", shown)
+    assert re.search(r"open:? 2", shown)
+    pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
+    assert "decided 3 of 5 pairs, open 2" in progress_line(session, pace)
+
+
+def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: Path) -> None:
+    ratings: list[list[int | None]] = [[4] * 12]
+    ratings += [[3, 2, 4, 3] for _ in range(9)]
+    session = session_of(run_of(tmp_path / "r", ratings))
+    pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
+    assert "decided 0 of 10 pairs, open 10 (1 asked no more)" in progress_line(session, pace)
+    said = decided_text(facts_of(read_run(tmp_path / "r")))
+    assert "none of 10 pairs is certified yet: 1 has the evidence that one alone needs; once about 8 have" in said
+
+
+def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:
+    page = page_of(run_of(tmp_path / "r", MIXED), working=False)
+    (column,) = (each for each in page.columns if each.name == "decision")
+    assert list(column.values) == ["keep", "keep", "drop", "keep?", "?"]
+    assert page.views[0].name == "open decisions"
+    assert (page.views[0].column, page.views[0].test, page.views[0].value) == ("decision", "ends", "?")
+    assert "<h2>Decided over calls</h2>" in html(page) or "Decided over calls" in html(page)
+
+
+def test_python_has_the_decisions_a_row_a_pair(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", MIXED)
+    found = robin_cli.open_run(run.path).decisions(with_text=True)
+    assert list(found.columns) == [
+        *("pair_id", "decision", "leaning", "certified", "helpfulness_score", "prompt", "response")
+    ]
+    assert found["decision"].tolist() == ["keep", "keep", "drop", "undecided", "undecided"]
+    assert found["leaning"].tolist() == ["keep", "keep", "drop", "keep", "undecided"]
+    assert found["certified"].tolist() == [True, True, True, False, False]
+    assert found["response"].tolist() == [f"response {k}" for k in range(5)]
+
+
+def test_python_has_the_best_of_each_group(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [[4] * 60, [1] * 60, [3] * 60, [0] * 60, [2]], "best")
+    found = robin_cli.open_run(run.path).decisions()
+    assert list(found.columns) == ["pair_id", "attribute", "group", "decision", "leaning", "certified", "score"]
+    assert found["decision"].tolist() == ["best", "rejected", "best", "rejected", "undecided"]
+    assert found["group"].nunique() == 3
+    facts = facts_of(run)
+    assert (facts["of"], facts["best"], facts["undecided"]) == (2, 2, 0)
+    assert decided_text(facts).startswith(
+        "all 2 groups are decided (at most 5 % of these wrong on average; margin 0.1)"
+    )
+
+
+def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def judge(messages: list[Mapping[str, str]]) -> str:
+        return f"Feedback: counted.\nRating: {4 if 'good' in messages[-1]['content'] else 0}"
+
+    pairs = [Pair(f"p{k}", "p", "good" if k % 2 else "poor") for k in range(6)]
+    settings: dict[str, Any] = {"decide": "score>=2", "run": tmp_path / "r", "no_fuse": True}
+    run = robin_cli.judge(pairs, judge=judge, attribute="helpfulness", budget=600, rubric=[], **settings)
+    assert "all 6 pairs are decided: 3 keep, 3 drop" in capsys.readouterr().err
+    run.resume(judge=judge)
+    assert "so nothing was sent" in capsys.readouterr().err
