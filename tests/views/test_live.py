@@ -92,6 +92,18 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
     assert "2,500 of 2,500 calls spent" in shown[shown.rindex("╯") :]
 
 
+def test_shows_how_many_pairs_are_decided_while_it_works(tmp_path: Path) -> None:
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
+        command = judging(url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--decide", "score>=3")
+        code, shown = on_a_terminal(*command, "--concurrency", "16", cwd=tmp_path)
+
+    assert code == 0
+    seen = frames(shown)
+    assert re.search(r"decided +0 of 60 pairs +open +60", seen[0])
+    assert re.search(r"open +\d+ \(\d+ asked no more\)", "".join(seen))
+    assert "all 60 pairs are decided" in " ".join(shown[shown.rindex("╯") :].split())
+
+
 def test_a_pair_that_is_asked_most_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     rows = [{"id": f"\x1b]0;owned\x07[blink]{k}[/]", "prompt": "p", "response": f"r{k}"} for k in range(3)]
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")

@@ -422,6 +422,26 @@ def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(
     assert "Human helpfulness by score" not in drawn
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
+def test_shows_decisions_first_and_those_that_are_open_by_a_view(
+    tmp_path: Path, opened: Open, width: int, scheme: str
+) -> None:
+    pairs = [Pair(f"pair-{k}", f"What is {k}?", f"It is {k}.") for k in range(5)]
+    ratings: list[list[int | None]] = [[4] * 40, [0] * 40, [4] * 40, [3, 4, 3], [None] * 5]
+    settings = {**SETTINGS, "decide": "score>=3", "scheduler": "uniform"}
+    run = make_run(tmp_path / "r", pairs, ratings, settings=settings, budget=128)
+    seen = opened(html(page_of(run, working=False)), width, scheme)
+
+    seen.page.select_option("#order", label="order of the data")
+    assert seen.column("decision") == ["keep", "drop", "keep", "keep?", "?"]
+    seen.page.select_option("#view", label="open decisions")
+    assert seen.rows() == ["pair-3", "pair-4"]
+    assert seen.page.locator("figure h2, figure h3, h2").first.inner_text() == "Decided over calls"
+    assert "3 of 5" in seen.page.locator("body").inner_text()
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert not seen.complaints
+
+
 def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:
     run = twenty(tmp_path / "a")
     other = make_run(tmp_path / "b", [Pair("elsewhere", "x", "y")], [[1, 2]])
