@@ -90,14 +90,14 @@ def decision_curve_of(run: RunData, task: Task, *, points: int = _POINTS) -> Dec
 
 def _sample(task: Task) -> IntArray:
     """Decisions that are looked at: evenly spaced where all would take longer than a second or so."""
-    judges = len(task.space.judges)
+    share = 1 / len(task.space.judges)
     if task.group is not None:
-        most = _MOST_GROUPS // judges
-    elif judges > 1:
-        most = _MOST_OF_PANELS // judges
+        most = int(_MOST_GROUPS * share)
+    elif share < 1:
+        most = int(_MOST_OF_PANELS * share)
     else:
         most = int(_MOST_LEVELS / sum(scale.levels + _LEVELS_BESIDE for scale in task.space.scales))
-    return np.unique(np.linspace(0, task.decisions - 1, min(most, task.decisions)).round().astype(np.int64))
+    return np.unique(np.linspace(0, task.decisions - 1, min(max(1, most), task.decisions)).round().astype(np.int64))
 
 
 def _contests_of(task: Task, decisions: IntArray) -> NDArray[np.bool_]:

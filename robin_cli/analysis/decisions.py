@@ -371,7 +371,7 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
 def first_rows(task: Task) -> IntArray:
     """The first row of each decision, shape (decisions,)."""
     if task.group is None:
-        return np.arange(task.decisions) * len(task.space.attributes)
+        return np.asarray(task.space.by_pair(np.arange(len(task.contests)))[:, 0])
     return np.asarray(_rows(task)[:, 0])
 
 
