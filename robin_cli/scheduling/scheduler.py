@@ -106,6 +106,7 @@ class HeapScheduler:
         self._columns = (arms.counts, np.frombuffer(arms.pending, dtype=np.int64), arms.totals, arms.totals_sq)
         self._verdicts = verdicts
         self._looks_at: float = NEVER if verdicts is None else next_look(0, len(arms))
+        self._has_news = False  # whether there are answers that the decisions were not looked at with
         if verdicts is not None and self.budget.spent >= self._looks_at:
             verdicts.look(arms)
             self._looks_at = next_look(self.budget.spent, len(arms))
@@ -126,6 +127,9 @@ class HeapScheduler:
         """
         arms, budget = self.arms, self.budget
         arm = self._next() if budget.available and not self._is_enough() else None
+        if arm is None and self._has_news and not budget.reserved and budget.available:
+            self._look()  # what was given up since may leave more to be asked of the others
+            arm = None if self._is_enough() else self._next()
         self.idle = arm is None
         if arm is None:
             return Idle.EXHAUSTED if _is_over(self) else Idle.WAIT
@@ -156,6 +160,8 @@ class HeapScheduler:
         if isinstance(outcome, Unanswered) and outcome is not Unanswered.PERMANENT:
             if outcome is not Unanswered.WITHDRAWN:
                 self._defer(arm)
+                if arms.retired(arm):
+                    self._decide(arm, outcome)
                 return
             if arms.next_draw[arm] == draw + calls:
                 arms.next_draw[arm] = draw
@@ -238,10 +244,17 @@ class HeapScheduler:
         if verdicts is None:
             return
         verdicts.add(arm, () if isinstance(outcome, Unanswered) else [each for each in outcome if each is not None])
+        self._has_news = True
         if self.budget.spent >= self._looks_at or verdicts.all_decided:
-            self._looks_at = next_look(self.budget.spent, len(self.arms))
-            for each in self._one_of_each_contest(verdicts.look(self.arms)).tolist():
-                self._place(each)
+            self._look()
+
+    def _look(self) -> None:
+        """Decide by all ratings so far, and have the arms that became settled, or opened again, where they belong."""
+        assert self._verdicts is not None  # noqa: S101  # there is news of them
+        self._has_news = False
+        self._looks_at = next_look(self.budget.spent, len(self.arms))
+        for each in self._one_of_each_contest(self._verdicts.look(self.arms)).tolist():
+            self._place(each)
 
     def _is_enough(self) -> bool:
         """Whether nothing more is to be asked as things stand, which calls under way may yet change."""
