@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -190,6 +191,13 @@ def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(tmp_path: P
         (("--scheduler", "robins"), "known schedulers"),
         (("--variances", "pairs.jsonl"), "no pair has two ratings"),
         (("--for-error", "4"), "below 4"),
+        (("--decide", "score>=3", "--for-error", "0.2"), "leave one of the two out"),
+        (("--decide", "score>=9"), "not inside the scale"),
+        (("--decide", "best"), "name the column that says which responses belong together with --group"),
+        (("--decide", "best", "--group", "system"), '"system"'),
+        (("--decide", "score>=3", "--group", "id"), "--group: is for --decide best"),
+        (("--decide", "score>=3", "--scheduler", "lucb"), "needs groups"),
+        (("--decide", "score>=3", "--pilot", "100"), "make the pilot smaller"),
     ],
 )
 def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, ...], step: str) -> None:
@@ -200,6 +208,105 @@ def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, .
     assert refused.returncode == 2
     assert step in refused.stderr
     assert list(tmp_path.iterdir()) == [data]
+
+
+DECISION = ("--decide", "score>=3", "--margin", "0.2")
+
+
+def write_groups(path: Path, count: int) -> Path:
+    rows = [
+        {"id": f"p{k}", "prompt": f"Name {k // 4} colours.", "response": f"Blue, and {k} more."} for k in range(count)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 60)
+    command = plan(data, 600, *DECISION, "--price-in", "1", "--price-out", "1")
+
+    shown = robin(*command, cwd=tmp_path, COLUMNS="200")
+    facts = json.loads(robin(*command, "--json", cwd=tmp_path).stdout)
+
+    assert shown.returncode == 0, shown.stderr
+    decide, rows = facts["decide"], facts["forecast"]
+    assert (facts["scheduler"], facts["scheduler_asked"]) == ("apt", "auto")
+    assert (decide["of"], decide["decisions"], decide["margins"]) == ("pairs", 60, {"helpfulness": 0.2})
+    assert shown.stdout.startswith(
+        f"To decide everything (score>=3, for 60 pairs) takes about {decide['calls_to_end']:,} calls "
+        f"(95 %: {decide['calls_to_end_low']:,} to {decide['calls_to_end_high']:,}; spread evenly: "
+    )
+    assert decide["calls_to_end_low"] < decide["calls_to_end"] < decide["calls_to_end_high"]
+    assert decide["calls_to_end"] < decide["even_calls_to_end"]
+    assert [row["budget"] for row in rows] == [300, 600, 1200, 2400]
+    assert [row["wrong"] for row in rows] == sorted((row["wrong"] for row in rows), reverse=True)
+    assert rows[0]["wrong"] < rows[0]["even_wrong"]
+    assert (rows[0]["calls"], rows[0]["certified"]) == (300, pytest.approx(0, abs=0.05))
+    assert rows[-1]["certified"] == 1
+    assert rows[-1]["calls"] < 2000  # a run ends before its budget is spent, and costs less
+    a_call = rows[0]["cost_usd_at_least"] / 300
+    assert rows[-1]["cost_usd_at_least"] == pytest.approx(a_call * rows[-1]["calls"], rel=0.01)
+    assert [each["wrong"] for each in facts["calls_for"]] == [0.01, 0.001]
+    assert facts["calls_for"][0]["calls"] < facts["calls_for"][0]["even_calls"]
+    assert "600 calls at most" in shown.stdout
+    assert "rough forecast" in shown.stdout
+    for not_of_decisions in ("largest error", "paper's bound", "worst"):
+        assert not_of_decisions not in shown.stdout
+
+
+def test_plans_decisions_without_a_budget_up_to_their_end(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+
+    facts = json.loads(robin("plan", data, "-a", "helpfulness", *DECISION, "--json", cwd=tmp_path).stdout)
+
+    assert facts["budget"] == pytest.approx(facts["decide"]["calls_to_end"], rel=0.15)
+
+
+def test_plans_the_best_of_groups_as_an_earlier_run_rated_them(tmp_path: Path) -> None:
+    data = write_groups(tmp_path / "pairs.jsonl", 40)
+    clear = [(f"p{k}", rating) for k in range(40) for rating in ([4] * 9 + [3] if k % 4 == 0 else [0, 1] * 5)]
+    alike = [(f"p{k}", rating) for k in range(40) for rating in [1, 2, 3] * 4]
+    for name, rows in {"clear": clear, "alike": alike}.items():
+        pd.DataFrame(rows, columns=["pair_id", "rating"]).to_csv(tmp_path / f"{name}.csv", index=False)
+
+    def planned(name: str) -> tuple[dict[str, Any], str]:
+        done = robin(*plan(data, 400, "--decide", "best", "--variances", f"{name}.csv", "--json"), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), done.stderr
+
+    (easy, said), (hard, _) = planned("clear"), planned("alike")
+
+    assert easy["scheduler"] == "lucb"
+    assert (easy["decide"]["of"], easy["decide"]["decisions"]) == ("groups", 10)
+    assert easy["forecast"][1]["wrong"] == 0
+    assert easy["decide"]["calls_to_end"] < 1200 < hard["decide"]["calls_to_end"]
+    assert easy["variances_from"] is None
+    assert "lucb begins with none" in said
+
+
+def test_a_pilot_of_decisions_is_the_beginning_of_the_run_and_tells_how_long_it_takes(
+    tmp_path: Path, replay_url: str
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 100)
+    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--price-in", "1", "--price-out", "1", "--run", "r")
+
+    piloted = robin(*plan(data, 20_000, *judge, *DECISION, "--pilot", "6", "--json"), cwd=tmp_path)
+    other = robin(*plan(data, 20_000, *judge, "--pilot", "3"), cwd=tmp_path)
+    whole = robin("resume", "r", "--budget", "20000", cwd=tmp_path)
+    after = robin(*plan(data, 20_000, *judge, *DECISION, "--pilot", "6"), cwd=tmp_path)
+
+    assert piloted.returncode == 0, piloted.stderr
+    facts = json.loads(piloted.stdout)
+    assert facts["pilot"] == {"run": "r", "spent": 600}
+    assert facts["decide"]["by_pilot"] is False
+    assert "decide" in other.stderr  # the run at r is to decide something, and this plan is of another
+    assert other.returncode == 2
+    assert whole.returncode == 0, whole.stderr
+    spent = len(pd.read_parquet(tmp_path / "r" / "judgments"))
+    assert spent < 10_000
+    assert spent == pytest.approx(facts["decide"]["calls_to_end"], rel=0.5)
+    assert "taken as it is" in after.stderr
+    assert "The pilot decided everything" in after.stdout
 
 
 def test_takes_every_flag_of_judge(tmp_path: Path) -> None:

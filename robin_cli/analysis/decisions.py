@@ -40,7 +40,8 @@ class Evidence:
     """How sure it is of each decision of one run, or of several runs side by side, brought up to date contest by contest.
 
     Attributes:
-        log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ.
+        log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ. What is below that, and
+            certifies nothing, may be too large.
         side: thresholds: whether a pair is rather kept. Else which response of the group leads. Shape (runs, decisions).
         stuck: decisions that no further call can settle, because an arm that they hang on was given up; shape as ``log``.
     """
@@ -140,12 +141,15 @@ class Evidence:
         found = self._over(run[near], arms[near], lead[near], nearest[near], counts_at) - log_rivals[near]
         self.log[run[near], contest[near]] = found
         sure = near[found >= self.needed]
-        row, rival = np.nonzero(rivals[sure])
+        others = rivals[sure] & (np.arange(arms.shape[1]) != nearest[sure, None])
+        row, rival = np.nonzero(others)
         if len(row):
-            each = self._over(run[sure][row], arms[sure][row], lead[sure][row], rival, counts_at)
-            least = np.full(len(sure), np.inf)
+            each = (
+                self._over(run[sure][row], arms[sure][row], lead[sure][row], rival, counts_at) - log_rivals[sure][row]
+            )
+            least = self.log[run[sure], contest[sure]]
             np.minimum.at(least, row, each)
-            self.log[run[sure], contest[sure]] = least - log_rivals[sure]
+            self.log[run[sure], contest[sure]] = least
 
     def _responses(self, run: IntArray, arms: IntArray, sums: Sums) -> tuple[FloatArray, FloatArray]:
         """Mean ratings of responses over their judges and the variances of these; nan unless each judge rated it."""
@@ -157,7 +161,10 @@ class Evidence:
         return mean, error.sum(axis=2) / arms.shape[2] ** 2
 
     def _over(self, run: IntArray, arms: IntArray, lead: IntArray, rival: IntArray, counts_at: CountsAt) -> FloatArray:
-        """ln of the evidence that leaders are above rivals, or below them by less than the margin."""
+        """ln of the evidence that leaders are above rivals, or below them by less than the margin.
+
+        Below what the one rival that there is at least would need, it may be too large.
+        """
         found = np.empty(len(run))
         every = np.arange(len(run))
         own, others = arms[every, lead], arms[every, rival]
@@ -171,7 +178,7 @@ class Evidence:
                 for side, weight in ((own[mine], share), (others[mine], -share))
                 for column in side.T
             ]
-            found[mine] = log_sum_evidence(parts, -margin)
+            found[mine] = log_sum_evidence(parts, -margin, enough=self.needed)
         return found
 
 

@@ -22,9 +22,12 @@ RUNS = 30
 _ARMS_AT_MOST = 1_000
 _ARMS_AT_LEAST = 50
 _STEPS_AT_MOST = 200_000
-_QUANTILES = 200
+QUANTILES = 200
+"""Ratings that a distribution is laid out as."""
+
 _STEPS_OF_A_SEARCH = 50_000
 _CALLS_AN_ARM_AT_MOST = 2_000
+_LEAST = 1e-6
 _NOISE = 1.96
 """Standard errors to either side that make 95 %."""
 
@@ -98,7 +101,7 @@ def forecast(
     arms = sum(len(each.counts) for each in known)
     simulated = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, steps * arms // max(budgets)))
     grown = _largest_normal(arms) / _largest_normal(simulated)
-    sizes = _shares([len(each.counts) for each in known], simulated)
+    sizes = shares([len(each.counts) for each in known], simulated)
     worlds = [_world(known, sizes, rng) for _ in range(RUNS)]
     groups = _by_scale(known, sizes)
     units = np.ones(simulated)
@@ -107,21 +110,19 @@ def forecast(
             units[mine] = scale.high - scale.low
     widest = max((scale.high - scale.low) / units[mine[0]] for scale, mine in groups)
     values = np.concatenate([values for _, values in worlds])
-    ratings = Ratings(values, np.full(len(values), _QUANTILES), np.tile(units, RUNS))
+    ratings = Ratings(values, np.full(len(values), QUANTILES), np.tile(units, RUNS))
     begun = [each.variances for each in known if each.variances is not None]
     told = np.concatenate(begun)[np.concatenate([chosen for chosen, _ in worlds])] if begun else ratings.variances
     expected = {}
-    for policy, group in _by_policy(policy_at, budgets, told, groups):
-        shares = {budget: round(budget * simulated / arms) for budget in group}
+    for policy, group in by_policy(lambda budget: policy_at(budget, told, groups), budgets):
+        parts = {budget: round(budget * simulated / arms) for budget in group}
         if not policy.evenly:  # which takes whole rounds at once
-            shares = {
-                budget: share for budget, share in shares.items() if share <= _STEPS_AT_MOST or budget == budgets[0]
-            }
+            parts = {budget: part for budget, part in parts.items() if part <= _STEPS_AT_MOST or budget == budgets[0]}
         reached = {
-            each.budget: each for each in simulate(ratings, policy, list(shares.values()), RUNS, rng, worlds=RUNS)
+            each.budget: each for each in simulate(ratings, policy, list(parts.values()), RUNS, rng, worlds=RUNS)
         }
-        for budget, share in shares.items():
-            snapshot = reached[share]
+        for budget, part in parts.items():
+            snapshot = reached[part]
             expected[budget] = Expected(
                 budget=budget,
                 worst=min(widest, grown * float(snapshot.wce.mean())),
@@ -141,15 +142,15 @@ class Needed:
     relation: Literal["about", "at most", "more than"]
 
 
-def calls_for(
-    error: float, expected: Mapping[int, Expected], measure: Measure = "worst", *, shift: float = 0.0
-) -> Needed:
+def calls_for(error: float, expected: Mapping[int, object], measure: str = "worst", *, shift: float = 0.0) -> Needed:
     """After how many calls the error is about ``error``.
 
     Read off between the budgets, straight in logarithms, to two significant digits; never beyond them: a scheduler that leaves
     steady pairs alone does not get better with the square root of the calls.
 
     Args:
+        expected: by calls, rising.
+        measure: what of it is meant; its standard error is there, too.
         shift: read it off so many standard errors of the simulation above its means.
     """
     budgets = np.array(list(expected), dtype=np.float64)
@@ -160,7 +161,7 @@ def calls_for(
         return Needed(int(budgets[0]), "at most")
     if error < falling[-1]:
         return Needed(int(budgets[-1]), "more than")
-    calls = np.exp(np.interp(-np.log(error), -np.log(falling), np.log(budgets)))
+    calls = np.exp(np.interp(-np.log(error), -np.log(np.maximum(falling, _LEAST)), np.log(budgets)))
     return Needed(int(float(f"{calls:.2g}")), "about")
 
 
@@ -219,22 +220,16 @@ def budget_for(
     return found(max(least, about.low.calls), about.high.calls, 9)
 
 
-def _by_policy(
-    policy_at: PolicyAt,
-    budgets: Sequence[int],
-    variances: FloatArray,
-    by_scale: Sequence[tuple[Scale, IntArray]],
-) -> Iterator[tuple[Policy, list[int]]]:
+def by_policy(policy_at: Callable[[int], Policy | None], budgets: Sequence[int]) -> Iterator[tuple[Policy, list[int]]]:
     """Budgets whose policies are the same are simulated as one run; in theory mode the constants depend on the budget."""
-    policies = [(policy_at(budget, variances, by_scale), budget) for budget in budgets]
     groups: dict[tuple[str, int], tuple[Policy, list[int]]] = {}
-    for policy, budget in policies:
-        if policy is not None:
+    for budget in budgets:
+        if (policy := policy_at(budget)) is not None:
             groups.setdefault((policy.said, policy.warm_up), (policy, []))[1].append(budget)
     yield from groups.values()
 
 
-def _shares(sizes: Sequence[int], total: int) -> list[int]:
+def shares(sizes: Sequence[int], total: int) -> list[int]:
     """``total`` divided among ``sizes`` in their proportions, as evenly as whole numbers go."""
     ends = np.floor(np.cumsum(sizes) * total / sum(sizes) + 0.5).astype(np.int64)
     return [int(each) for each in np.diff(ends, prepend=0)]
@@ -249,21 +244,21 @@ def _by_scale(known: Sequence[Known], sizes: Sequence[int]) -> list[tuple[Scale,
 
 
 def _world(known: Sequence[Known], sizes: Sequence[int], rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """So many of the arms of each attribute, and their ratings as quantiles, shape (Σ sizes, _QUANTILES)."""
+    """So many of the arms of each attribute, and their ratings as quantiles, shape (Σ sizes, QUANTILES)."""
     chosen, values = [], []
     offset = 0
     for each, size in zip(known, sizes, strict=True):
         mine = np.sort(rng.permutation(len(each.counts))[:size])
         chosen.append(mine + offset)
-        values.append(_quantiles(draw_distributions(each.counts[mine], each.weights, rng), each.scale))
+        values.append(quantiles(draw_distributions(each.counts[mine], each.weights, rng), each.scale))
         offset += len(each.counts)
     return np.concatenate(chosen), np.concatenate(values)
 
 
-def _quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
-    """Of each distribution over the scale, shape (size, _QUANTILES)."""
-    places = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    values = np.full((len(distributions), _QUANTILES), float(scale.low))
+def quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
+    """Of each distribution over the scale, shape (size, QUANTILES)."""
+    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    values = np.full((len(distributions), QUANTILES), float(scale.low))
     for below in distributions.cumsum(axis=1).T[:-1]:
         values += places > below[:, None]
     return values

@@ -56,6 +56,7 @@ _AT_A_TIME = 2**15
 _BELOW = np.linspace(2.2, 0.0, 32)
 _ABOVE = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
 _NEAREST = 1e-6
+_ROUNDING = 1e-6
 
 _KEPT = 0.15
 """The part of the money that is not bet where arms are bet on together: who has lost all on one could win nothing by others."""
@@ -172,7 +173,7 @@ def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[Float
     return lower, -_least_sums([replace(each, weight=-each.weight) for each in parts], alpha)
 
 
-def log_sum_evidence(parts: Sequence[Part], at: FloatArray | float) -> FloatArray:
+def log_sum_evidence(parts: Sequence[Part], at: FloatArray | float, *, enough: float = -np.inf) -> FloatArray:
     """ln of what bets that each sum of means is above ``at`` have come to, at the least; shape (K,).
 
     Where a sum is not above it, it stays below ln 1/α with probability at least 1 − α, whenever one looks. It is inf of
@@ -181,14 +182,49 @@ def log_sum_evidence(parts: Sequence[Part], at: FloatArray | float) -> FloatArra
 
     Args:
         parts: as for :func:`sum_intervals`.
+        enough: of what is less, any number from there up to this is as good: it takes a tenth of the time.
     """
-    least, multipliers, tables = _tables(parts, ALPHA)
-    found = np.empty(len(tables[0][1]))
-    beyond = least - np.broadcast_to(np.asarray(at, dtype=np.float64), found.shape)
-    for some in _slices(len(found)):
+    at = np.broadcast_to(np.asarray(at, dtype=np.float64), len(parts[0].counts))
+    found = _some_sum_evidence(parts, at) if enough > -np.inf else np.full(len(at), np.inf)
+    left = np.flatnonzero(found >= enough - _ROUNDING)
+    if not len(left):
+        return found
+    least, multipliers, tables = _tables([replace(each, counts=each.counts[left]) for each in parts], ALPHA)
+    for some in _slices(len(left)):
         summed = sum(table[which[some]] for table, which in tables)
-        found[some] = ((summed + beyond[some, None]) / multipliers).max(axis=1)
+        found[left[some]] = ((summed + (least - at[left[some], None])) / multipliers).max(axis=1)
     return found
+
+
+def _some_sum_evidence(parts: Sequence[Part], at: FloatArray) -> FloatArray:
+    """Σ_j ln W_j⁺(m_j) at some m_j that sum to ``at`` or less, so nowhere below the inf over these; inf where none was found.
+
+    They are the arms' means, moved in proportion to their error variances, which is about where the inf is.
+    """
+    arms = []
+    for each in parts:
+        counts = np.asarray(each.counts, dtype=np.float64)
+        levels = np.linspace(0.0, each.high - each.low, counts.shape[1])
+        mean, n = _means(counts, levels), np.maximum(counts.sum(axis=1), 1.0)
+        spread = (counts * (levels - mean[:, None]) ** 2).sum(axis=1) + levels[-1] ** 2 / n
+        arms.append((counts, levels, mean, spread / n**2))
+    weights = [each.weight for each in parts]
+    centers = [each.low + mean for each, (_, _, mean, _) in zip(parts, arms, strict=True)]
+    excess = np.maximum(sum(weight * center for weight, center in zip(weights, centers, strict=True)) - at, 0.0)
+    share = excess / sum(weight**2 * error for weight, (*_, error) in zip(weights, arms, strict=True))
+    found, reached = np.zeros(len(at)), np.zeros(len(at))
+    kept = _kept_of(parts)
+    for each, (counts, levels, mean, error) in zip(parts, arms, strict=True):
+        m = np.clip(mean - share * each.weight * error, 0.0, levels[-1])
+        reached += each.weight * (each.low + m)
+        given, upwards = (counts, m) if each.weight > 0 else (counts[:, ::-1], levels[-1] - m)
+        for rows, some, ratings in _blocks(given, levels):
+            found[rows] += np.logaddexp(log_wealth(some, ratings, upwards[rows]) + np.log1p(-kept), np.log(kept))
+    return np.where(reached <= at + _ROUNDING, found, np.inf)
+
+
+def _kept_of(parts: Sequence[Part]) -> float:
+    return _KEPT if len({each.weight > 0 for each in parts}) == 1 else _KEPT_OF_DIFFERENCES
 
 
 def _least_sums(parts: Sequence[Part], alpha: float) -> FloatArray:
@@ -213,7 +249,7 @@ def _tables(parts: Sequence[Part], alpha: float) -> tuple[float, FloatArray, lis
     least = sum(each.weight * (each.low if each.weight > 0 else each.high) for each in parts)
     widest = max(abs(each.weight) * (each.high - each.low) for each in parts)
     multipliers = _MULTIPLIERS * widest
-    kept = _KEPT if len({each.weight > 0 for each in parts}) == 1 else _KEPT_OF_DIFFERENCES
+    kept = _kept_of(parts)
     tables = []
     for each in parts:
         distinct, which = _distinct_rows(np.asarray(each.counts, dtype=np.float64))

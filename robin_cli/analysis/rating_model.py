@@ -25,6 +25,7 @@ _SPREADS = np.geomspace(0.02, 4.0, 20)
 _ITERATIONS = 200
 _LEAST = 1e-12
 _CHUNK = 4096
+_AROUND = 10
 
 
 def fit_mixture(counts: IntArray) -> FloatArray:
@@ -48,12 +49,16 @@ def fit_mixture(counts: IntArray) -> FloatArray:
     return weights
 
 
-def draw_distributions(counts: IntArray, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+def draw_distributions(
+    counts: IntArray, weights: FloatArray, rng: np.random.Generator, *, between: bool = False
+) -> FloatArray:
     """A distribution of ratings for each of K pairs, drawn from its posterior.
 
     Args:
         counts: as for :func:`fit_mixture`; a pair without ratings is drawn from the mixture itself.
         weights: of :func:`fit_mixture`, perhaps of other pairs.
+        between: with a mean that may lie between those of the grid, too: what hangs on how near to a threshold means are must
+            not hang on where the grid's are.
 
     Returns:
         Probabilities of the ratings, shape (K, L).
@@ -64,7 +69,19 @@ def draw_distributions(counts: IntArray, weights: FloatArray, rng: np.random.Gen
         posterior = (_likelihood(counts[part]) * weights).cumsum(axis=1)
         luck = rng.random((len(posterior), 1)) * posterior[:, -1:]
         drawn[part] = (posterior < luck).sum(axis=1)
-    return np.asarray(_grid(counts.shape[1])[drawn])
+    return _near(counts, drawn, rng) if between else np.asarray(_grid(counts.shape[1])[drawn])
+
+
+def _near(counts: IntArray, points: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Distributions drawn around the grid's ``points``, with means even from halfway to one neighbour to halfway to the other.
+
+    By the ratings of each of the K pairs, too; shape (K, L).
+    """
+    near = _around(counts.shape[1])[points]
+    log = (counts[:, None, :] * np.log(np.maximum(near, _LEAST))).sum(axis=2)
+    posterior = np.exp(log - log.max(axis=1, keepdims=True)).cumsum(axis=1)
+    place = (posterior < rng.random((len(posterior), 1)) * posterior[:, -1:]).sum(axis=1)
+    return np.asarray(near[np.arange(len(near)), place])
 
 
 def _likelihood(counts: IntArray) -> FloatArray:
@@ -76,8 +93,22 @@ def _likelihood(counts: IntArray) -> FloatArray:
 @cache
 def _grid(levels: int) -> FloatArray:
     """Probabilities of the ratings at each point of the grid, shape (500, levels)."""
-    means, spreads = (each.ravel()[:, None] for each in np.meshgrid(_MEANS, _SPREADS, indexing="ij"))
+    means, spreads = (each.ravel() for each in np.meshgrid(_MEANS, _SPREADS, indexing="ij"))
+    return _rounded(means, spreads, levels)
+
+
+@cache
+def _around(levels: int) -> FloatArray:
+    """Probabilities of the ratings for means around each point of the grid, shape (500, _AROUND, levels)."""
+    step = _MEANS[1] - _MEANS[0]
+    means = _MEANS[:, None, None] + step * ((np.arange(_AROUND) + 0.5) / _AROUND - 0.5)
+    means, spreads = np.broadcast_arrays(means, _SPREADS[:, None])
+    return _rounded(means, spreads, levels).reshape(-1, _AROUND, levels)
+
+
+def _rounded(means: FloatArray, spreads: FloatArray, levels: int) -> FloatArray:
+    """Probabilities of the ratings of normal variables rounded to the scale, shape (…, levels)."""
     boundaries = (np.arange(1, levels) - 0.5) / (levels - 1)
-    below = ndtr((boundaries - means) / spreads)
-    ends = np.zeros((len(means), 1)), np.ones((len(means), 1))
-    return np.asarray(np.diff(np.concatenate([ends[0], below, ends[1]], axis=1), axis=1))
+    below = ndtr((boundaries - means[..., None]) / spreads[..., None])
+    ends = np.zeros((*means.shape, 1)), np.ones((*means.shape, 1))
+    return np.asarray(np.diff(np.concatenate([ends[0], below, ends[1]], axis=-1), axis=-1))

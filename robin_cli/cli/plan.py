@@ -52,10 +52,10 @@ def plan(
     for_error: _ForError = None,
     json: _Json = False,
 ) -> None:
-    """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be.
+    """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be, or how many decisions wrong.
 
-    Takes the flags of robin judge, and sends nothing. With --pilot N it makes a run of N calls a pair, whose answers count when
-    it is resumed with the whole budget.
+    Takes the flags of robin judge, and sends nothing. With --decide it says how many calls it takes to decide everything.
+    With --pilot N it makes a run of N calls a pair, whose answers count when it is resumed with the whole budget.
     """
     from robin_cli.runner.opening import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
@@ -84,7 +84,7 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
     from robin_cli.model.errors import InputError
     from robin_cli.runner.connection import check_judges
     from robin_cli.runner.opening import open_run
-    from robin_cli.storage.manifest import FILE, read_manifest
+    from robin_cli.storage.manifest import FILE
 
     if settings.budget is not None and calls > settings.budget:
         raise InputError(
@@ -96,7 +96,7 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
             "--pilot: theory mode adapts only from a very large budget on, so a pilot cannot be the beginning of its run; "
             "make a small run in practice mode, and plan with --variances RUN"
         )
-    if settings.run and (Path(settings.run) / FILE).exists() and read_manifest(Path(settings.run)).budget > calls:
+    if settings.run and (Path(settings.run) / FILE).exists() and _is_beyond(Path(settings.run), calls, settings):
         messages.note(
             f"{settings.run} has had more than the pilot's {number_of(calls, 'call')} already: it is taken as it is"
         )
@@ -106,3 +106,12 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
     with open_run(replace(settings, budget=calls), messages.note, dataset, meant=settings.budget) as store:
         spend(store, replace(settings, target_error=None, guaranteed=False), messages, pilot=True)
         return store.path
+
+
+def _is_beyond(run: Path, calls: int, settings: Settings) -> bool:
+    """Whether the run, which is to decide the same, has had more than so many calls; another is left to be refused."""
+    from robin_cli.storage.manifest import read_manifest
+
+    manifest = read_manifest(run)
+    decides = ("decide", "margin", "error_rate", "group")
+    return manifest.budget > calls and all(manifest.own_settings[name] == getattr(settings, name) for name in decides)

@@ -15,12 +15,12 @@ from robin_cli.analysis.forecast import (
     Known,
     Needed,
     _largest_normal,
-    _quantiles,
-    _shares,
     budget_for,
     calls_for,
     forecast,
     most_calls,
+    quantiles,
+    shares,
 )
 from robin_cli.analysis.rating_model import draw_distributions, fit_mixture
 from robin_cli.analysis.simulation import Ratings, simulate
@@ -271,14 +271,14 @@ def test_foresees_no_error_wider_than_the_scale(scales: list[Scale], widest: flo
 
 def test_divides_the_simulated_pairs_among_attributes_as_evenly_as_whole_numbers_go() -> None:
     for sizes, total in (([3, 3, 3], 7), ([1000, 10, 500], 100), ([5], 3), ([4, 4], 8)):
-        parts = _shares(sizes, total)
+        parts = shares(sizes, total)
         assert sum(parts) == total
         assert all(abs(part - total * size / sum(sizes)) < 1 for part, size in zip(parts, sizes, strict=True))
 
 
-def test_lays_a_distribution_out_in_two_hundred_quantiles() -> None:
+def test_lays_a_distribution_out_in_two_hundredquantiles() -> None:
     p = np.array([0.1, 0.25, 0.0, 0.6, 0.05])
-    (values,) = _quantiles(p[None, :], Scale(1, 5))
+    (values,) = quantiles(p[None, :], Scale(1, 5))
     assert [np.sum(values == level) for level in range(1, 6)] == [20, 50, 0, 120, 10]
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, sum_intervals
+from robin_cli.analysis.intervals import Part, largest_reach, log_sum_evidence, mean_intervals, sum_intervals
 from robin_cli.model.arms import IntArray
 
 SPREADS = {
@@ -232,3 +232,28 @@ def test_says_of_many_arms_what_it_says_of_each_alone(rows: list[list[float]]) -
     alone = [mean_intervals(row[None], 1, 3) for row in counts]
     low, high = mean_intervals(counts, 1, 3)
     assert list(zip(low, high, strict=True)) == [(each[0][0], each[1][0]) for each in alone]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 10)])
+@pytest.mark.parametrize("weights", [(1.0, -1.0), (0.5, 0.5), (0.5, 0.5, -0.5, -0.5)])
+def test_evidence_is_the_same_where_it_is_enough_and_below_that_is_said_to_be_below(
+    weights: tuple[float, ...], low: int, high: int
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = 400
+
+    def counts(side: float) -> IntArray:
+        p = rng.dirichlet(np.linspace(0.2, 1.5, high - low + 1)[:: 1 if side > 0 else -1], rows)
+        return np.array([rng.multinomial(n, each) for n, each in zip(rng.integers(0, 50, rows), p, strict=True)])
+
+    parts = [Part(counts(weight), low, high, weight) for weight in weights]
+    at = (low + high) / 2 if sum(weights) else -0.1
+
+    exact = log_sum_evidence(parts, at)
+    for enough in (1.0, 3.0, 6.0):
+        found = log_sum_evidence(parts, at, enough=enough)
+        is_enough = exact >= enough
+        assert 0.02 < is_enough.mean() < 0.95
+        np.testing.assert_allclose(found[is_enough], exact[is_enough], rtol=1e-9)
+        assert (found[~is_enough] < enough).all()
+        assert (found >= exact - 1e-9).all()

@@ -121,3 +121,20 @@ def test_a_mixture_is_one_whatever_was_rated(counts: list[list[int]], seed: int)
     assert (weights >= 0).all()
     assert drawn.shape == table.shape
     assert np.allclose(drawn.sum(axis=1), 1.0)
+
+
+def test_means_lie_between_those_of_the_grid_where_they_are_asked_to() -> None:
+    nothing = np.zeros((4000, 5), dtype=np.int64)
+    point = POINTS.index(min(POINTS, key=lambda each: abs(each[0] - 0.5) + abs(each[1] - 0.2)))
+    levels = np.linspace(0, 1, 5)
+
+    drawn = draw_distributions(nothing, alone(point), np.random.default_rng(0), between=True)
+    after = draw_distributions(
+        nothing + np.array([0, 0, 40, 20, 0]), alone(point), np.random.default_rng(0), between=True
+    )
+
+    ends = [rounded_normal(0.5 + side, POINTS[point][1], 5) @ levels for side in (-0.0225, 0.0225)]
+    means = drawn @ levels
+    assert [means.min(), means.max()] == pytest.approx(ends, abs=1e-3)
+    assert means.mean() == pytest.approx(0.5, abs=0.002)
+    assert (after @ levels).mean() > 0.505  # towards its ratings

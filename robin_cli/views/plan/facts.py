@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robin_cli.analysis.bounds import theorem_bound
-from robin_cli.analysis.forecast import RUNS, Expected, Known, Measure, budget_for, calls_for, forecast, most_calls
+from robin_cli.analysis.forecast import RUNS, Expected, Known, Measure, budget_for, calls_for, most_calls
 from robin_cli.analysis.rating_model import draw_distributions, fit_mixture
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import shipped
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import BASELINE, chosen, make_policy, policy_named
-from robin_cli.runner.opening import check_error, check_reach, check_target, prompts_of, ratings_together
+from robin_cli.runner.opening import check_error, check_reach, check_target, prompts_of, ratings_together, wanted_task
 from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
@@ -30,6 +29,15 @@ from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.plan.calls import Calls, calls_of
+from robin_cli.views.plan.decisions import (
+    calls_to_end,
+    decided_of,
+    decision_calls_for,
+    decision_row,
+    expected_calls,
+    outlooks_of,
+)
+from robin_cli.views.plan.prospect import SEED, Prospect
 
 _MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 _SHOWN_FROM = 0.5
@@ -38,82 +46,6 @@ _TARGETS = (0.125, 0.075, 0.05, 0.025)
 
 _PAPER_RATED = ("helpfulness", "correctness", "complexity", "verbosity")
 _FIT_ROWS = 20_000
-_SEED = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Prospect:
-    """What the schedulers are tried on."""
-
-    config: Settings
-    space: ArmSpace
-    known: Sequence[Known]
-
-    @property
-    def arms(self) -> int:
-        """How many there are."""
-        return len(self.space)
-
-    @property
-    def width(self) -> float:
-        """The largest error there is, in the unit of the errors."""
-        scale = self.space.scales[0]
-        return 1.0 if self.space.has_several_scales else float(scale.high - scale.low)
-
-    @property
-    def warm(self) -> bool:
-        """Whether the scheduler begins with variances of an earlier run."""
-        return self.known[0].variances is not None
-
-    def setup(self, budget: int) -> Setup:
-        """What a policy is told of a run with ``budget``."""
-        config = self.config
-        return Setup(
-            arms=self.arms,
-            budget=budget,
-            scale=self.space.scales[0],
-            delta=config.delta,
-            mode=config.mode,
-            objective=config.objective,
-            to_target=config.target_error is not None,
-        )
-
-    def scheduler_at(self, budget: int) -> str:
-        """The name of the scheduler that a run with ``budget`` would have."""
-        try:
-            choice = chosen(self.config.scheduler, self.setup(budget))
-        except InputError:  # which does not take so small a part of the budget
-            choice = None
-        return self.config.scheduler if choice is None else choice.name
-
-    def policy(
-        self,
-        name: str,
-        budget: int,
-        variances: FloatArray | None,
-        groups: Sequence[tuple[Scale, IntArray]] | None = None,
-    ) -> Policy | None:
-        """The policy for ``budget``; None where theory mode refuses a part of the budget that is planned for.
-
-        ``variances``: those it begins with, where it begins with any. ``groups``: the arms of each scale, where a part of all
-        is simulated.
-        """
-        groups = self.space.by_scale() if groups is None else groups
-        setup = self.setup(budget)
-        part = replace(setup, arms=sum(len(arms) for _, arms in groups), variances=variances)
-        try:
-            choice = chosen(name, setup)  # by all of the arms, which have all of the budget
-            named = name if choice is None else choice.name
-            return policy_by_scale(named, part, variances if self.warm else None, groups)
-        except InputError:
-            if self.config.budget is not None and budget >= self.config.budget:
-                raise
-            return None
-
-    def expected(self, name: str, budgets: Sequence[int]) -> Mapping[int, Expected]:
-        """What the scheduler ``name`` reaches with each of ``budgets``; the same for the same prospect."""
-        rng = np.random.default_rng(_SEED)
-        return forecast(self.known, lambda b, variances, groups: self.policy(name, b, variances, groups), budgets, rng)
 
 
 def plan_of(
@@ -152,14 +84,17 @@ def plan_of(
         make_policy(
             config.scheduler, Setup(len(space), config.budget or len(space), prompts.scales[0])
         )  # says what it needs
-    known = _begun(_known(told_by, space), config, space, notify)
-    prospect = _Prospect(config, space, known)
+    task = wanted_task(config, space, dataset.pairs, notify if pilot is None else _unheard)
+    prospect = Prospect(config, space, _known(told_by, space), task)
+    least = max(len(space), spent)
+    prospect = replace(prospect, known=_begun(prospect, least, notify))
     if kept := _kept(config, pilot):
         prospect = replace(prospect, config=replace(config, scheduler=kept))
-    least = max(len(space), spent)
     target = _target(prospect, for_error, least)
     if config.budget is None and target is not None:
         prospect = replace(prospect, config=replace(prospect.config, budget=max(least, target["calls"])))
+    if config.budget is None and task is not None:
+        prospect = replace(prospect, config=replace(prospect.config, budget=calls_to_end(prospect, least)))
     scheduler = prospect.config.scheduler
     choice = chosen(scheduler, prospect.setup(prospect.config.budget or least))
     calls = calls_of(
@@ -176,6 +111,7 @@ def plan_of(
         "scheduler_because": None if choice is None else choice.why,
         "pilot": None if pilot is None or run is None else {"run": str(pilot), "spent": spent},
         "variances_from": config.variances if prospect.warm else None,
+        "ratings_known": told_by is not None,
         "ratings_vary_as": _vary_as(told_by, pilot, prompts.attributes),
         "tokens_from": calls.source,
         "price": calls.price,
@@ -184,8 +120,16 @@ def plan_of(
         "for_error": target,
         "target_error": config.target_error,
         "target_guaranteed": config.guaranteed,
-        **_outlook(prospect, calls, least),
+        **(
+            _outlook(prospect, calls, least)
+            if task is None
+            else _decisions(prospect, calls, least, run if pilot else None)
+        ),
     }
+
+
+def _unheard(_: str) -> None:
+    """For what the pilot's run has said already."""
 
 
 def _kept(config: Settings, pilot: Path | None) -> str | None:
@@ -198,9 +142,14 @@ def _kept(config: Settings, pilot: Path | None) -> str | None:
 
 
 def check_asked(config: Settings, for_error: float | None, scales: Sequence[Scale]) -> None:
-    """InputError unless there is a budget, or an error to find one for."""
+    """InputError unless there is a budget, or an error or decisions to find one for."""
     check_target(config, scales)
-    if for_error is None and config.target_error is None and config.budget is None:
+    if for_error is not None and config.decide is not None:
+        raise InputError(
+            "--for-error: not with --decide, whose calls go where a decision is open, whatever the errors of the scores are; "
+            "leave one of the two out. A plan with --decide says how many calls it takes until everything is decided"
+        )
+    if for_error is None and config.target_error is None and config.decide is None and config.budget is None:
         raise InputError(
             "--budget is missing: say what budget to plan for, for example --budget 50000, or --for-error 0.2 to find one"
         )
@@ -218,33 +167,86 @@ def _spent_by(pilot: RunData | None, config: Settings) -> int:
     return spent
 
 
-def _outlook(prospect: _Prospect, calls: Calls, least: int) -> dict[str, Any]:
+def _outlook(prospect: Prospect, calls: Calls, least: int) -> dict[str, Any]:
     """What the budget and its multiples take and reach; at no fewer calls than ``least``."""
     config = prospect.config
-    budget = config.budget or least
-    bought = (None, None) if config.max_cost is None else calls.bought(config.max_cost)
-    stops = {bought[0]} if bought[0] is not None and bought[0] == bought[1] else set()
-    multiples = {max(least, round(budget * each)) for each in _MULTIPLES}
-    budgets = sorted(multiples | {each for each in stops if least <= each <= max(multiples)})
+    shown, multiples = _budgets(prospect, calls, least)
+    budgets = sorted({*shown, *multiples})
     expected = {name: prospect.expected(name, budgets) for name in dict.fromkeys((config.scheduler, BASELINE))}
-    rows = []
-    for each in (each for each in budgets if each >= _SHOWN_FROM * budget or each in stops):
-        low, high = calls.dollars(each)
-        money = {"cost_usd_at_least": low, "cost_usd_at_most": high, "within_max_cost": _within(each, bought, config)}
-        rows.append({"budget": each, **money, "seconds": calls.time(each), **_errors(prospect, each, expected)})
-    tokens = calls.tokens(budget)
+    rows = [
+        {"budget": each, **_taken(config, calls, each), **_errors(prospect, each, expected)}
+        for each in budgets
+        if each in shown
+    ]
+    return {
+        **_all(prospect, calls, config.budget or least),
+        "decide": None,
+        "forecast": rows,
+        "calls_for": [_needed(share, prospect, expected) for share in _TARGETS],
+    }
+
+
+def _decisions(prospect: Prospect, calls: Calls, least: int, pilot: RunData | None) -> dict[str, Any]:
+    """The same where something is to be decided; what it takes is that of the calls until everything is."""
+    config = prospect.config
+    shown, _ = _budgets(prospect, calls, least)
+    outlooks = outlooks_of(prospect, shown)
+    spent = {each: max(least, expected_calls(outlooks[config.scheduler], each)) for each in shown}
+    rows = [
+        {"budget": each, **_taken(config, calls, spent[each]), **decision_row(prospect, each, outlooks)}
+        for each in shown
+    ]
+    return {
+        **_all(prospect, calls, spent[config.budget or least]),
+        "decide": decided_of(prospect, least, outlooks, pilot),
+        "forecast": rows,
+        "calls_for": decision_calls_for(prospect, outlooks),
+    }
+
+
+def _budgets(prospect: Prospect, calls: Calls, least: int) -> tuple[list[int], list[int]]:
+    """The budgets to show, rising, and all multiples of the budget, at no fewer calls than ``least``."""
+    config = prospect.config
+    budget = config.budget or least
+    bought = _bought(config, calls)
+    multiples = {max(least, round(budget * each)) for each in _MULTIPLES}
+    stops = {each for each in bought[:1] if each is not None and bought[0] == bought[1]}
+    shown = {each for each in multiples if each >= _SHOWN_FROM * budget}
+    return sorted(shown | {each for each in stops if least <= each <= max(multiples)}), sorted(multiples)
+
+
+def _bought(config: Settings, calls: Calls) -> tuple[int | None, int | None]:
+    """The least and the most calls that ``--max-cost`` pays for."""
+    return (None, None) if config.max_cost is None else calls.bought(config.max_cost)
+
+
+def _taken(config: Settings, calls: Calls, spent: int) -> dict[str, Any]:
+    """Money and time for so many calls."""
+    low, high = calls.dollars(spent)
+    within = _within(spent, _bought(config, calls), config)
+    return {
+        "cost_usd_at_least": low,
+        "cost_usd_at_most": high,
+        "within_max_cost": within,
+        "seconds": calls.time(spent),
+    }
+
+
+def _all(prospect: Prospect, calls: Calls, spent: int) -> dict[str, Any]:
+    """What the budget takes, of which ``spent`` calls are spent."""
+    config = prospect.config
+    budget = config.budget or spent
+    tokens, bought = calls.tokens(spent), _bought(config, calls)
     return {
         "budget": budget,
         "calls_an_arm": budget / prospect.arms,
         "prompt_tokens": tokens[0],
         "completion_tokens": tokens[1],
-        "completion_tokens_at_most": config.max_tokens * budget,
+        "completion_tokens_at_most": config.max_tokens * spent,
         "max_cost_usd": config.max_cost,
         "max_cost_calls_at_least": bought[0],
         "max_cost_calls_at_most": bought[1],
         "below_warm_up": _warm_up(prospect) * prospect.arms > budget,
-        "forecast": rows,
-        "calls_for": [_needed(share, prospect, expected) for share in _TARGETS],
     }
 
 
@@ -256,7 +258,7 @@ def _within(budget: int, bought: tuple[int | None, int | None], config: Settings
     return None if most is None or budget <= most else False
 
 
-def _target(prospect: _Prospect, for_error: float | None, least: int) -> dict[str, Any] | None:
+def _target(prospect: Prospect, for_error: float | None, least: int) -> dict[str, Any] | None:
     """The budget for an error, and that of an even spread; of the largest error where the run would stop at it."""
     error = prospect.config.target_error if for_error is None else for_error
     if error is None:
@@ -266,7 +268,7 @@ def _target(prospect: _Prospect, for_error: float | None, least: int) -> dict[st
     unsaid = replace(prospect, config=replace(prospect.config, budget=None))
     found = {}
     for name in dict.fromkeys((prospect.config.scheduler, BASELINE)):
-        rng = np.random.default_rng(_SEED)
+        rng = np.random.default_rng(SEED)
         found[name] = budget_for(
             error,
             prospect.known,
@@ -293,7 +295,7 @@ def _target(prospect: _Prospect, for_error: float | None, least: int) -> dict[st
 def _known(told_by: str | Path | None, space: ArmSpace) -> list[Known]:
     scales = [space.scale_of(place) for place in space.arms_of_pair(0)]
     if told_by is not None:
-        rng = np.random.default_rng(_SEED)
+        rng = np.random.default_rng(SEED)
         counted = zip(known_counts(told_by, space), scales, strict=True)
         return [Known(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS]), scale) for counts, scale in counted]
     nothing = [np.zeros((len(space.pair_ids), scale.levels), dtype=np.int64) for scale in scales]
@@ -301,18 +303,23 @@ def _known(told_by: str | Path | None, space: ArmSpace) -> list[Known]:
     return [Known(*each) for each in zip(nothing, mixtures, scales, strict=True)]
 
 
-def _begun(known: Sequence[Known], config: Settings, space: ArmSpace, notify: Callable[[str], None]) -> Sequence[Known]:
-    """``known`` with the variances that the scheduler would begin with.
+def _begun(prospect: Prospect, least: int, notify: Callable[[str], None]) -> Sequence[Known]:
+    """What is known, with the variances that the scheduler would begin with.
 
     In theory mode there are none, and robin judge refuses them; but a plan may still be made by the ratings there.
     """
-    policy = policy_named(config.scheduler)
+    known, config, space = prospect.known, prospect.config, prospect.space
+    scheduler = config.scheduler if prospect.task is None else prospect.scheduler_at(config.budget or least)
+    policy = policy_named(scheduler)
     if not config.variances or policy.evenly:
+        return known
+    if policy.whole:
+        notify(f"--variances: only planned by; --scheduler {scheduler} begins with none")
         return known
     if policy.takes_prior and policy.theorem(config.mode) is not None:
         notify("--variances: only planned by; leave it out of robin judge, where theory mode refuses it")
         return known
-    variances = earlier_variances(config.variances, space, config.scheduler, notify)
+    variances = earlier_variances(config.variances, space, scheduler, notify)
     assert variances is not None  # noqa: S101  # it asks not evenly, so it has a use for them
     return [
         replace(
@@ -338,7 +345,7 @@ def _vary_as(told_by: str | Path | None, pilot: str | Path | None, attributes: S
     return f"as in the {'pilot' if pilot else 'ratings of'} {told_by}"
 
 
-def _errors(prospect: _Prospect, budget: int, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
+def _errors(prospect: Prospect, budget: int, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
     mine, evenly = expected[prospect.config.scheduler].get(budget), expected[BASELINE][budget]
     return {
         "calls_an_arm": budget / prospect.arms,
@@ -353,7 +360,7 @@ def _errors(prospect: _Prospect, budget: int, expected: Mapping[str, Mapping[int
     }
 
 
-def _needed(share: float, prospect: _Prospect, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
+def _needed(share: float, prospect: Prospect, expected: Mapping[str, Mapping[int, Expected]]) -> dict[str, Any]:
     target = float(f"{share * prospect.width:.1g}")
     chosen = expected[prospect.config.scheduler]
     calls, evenly = calls_for(target, chosen), calls_for(target, expected[BASELINE])
@@ -366,13 +373,13 @@ def _needed(share: float, prospect: _Prospect, expected: Mapping[str, Mapping[in
     }
 
 
-def _warm_up(prospect: _Prospect) -> int:
+def _warm_up(prospect: Prospect) -> int:
     """Calls an arm before the scheduler adapts; 0 if it never does, or there is no telling."""
     policy = prospect.policy(prospect.config.scheduler, prospect.config.budget or 0, np.ones(prospect.arms))
     return 0 if policy is None or policy.evenly else policy.warm_up
 
 
-def _a_request(prospect: _Prospect, least: int) -> float:
+def _a_request(prospect: Prospect, least: int) -> float:
     """Ratings that a request asks for on average: a scheduler that looks at each rating asks for few at a time."""
     budget = prospect.config.budget or least
     policy = prospect.policy(prospect.config.scheduler, budget, np.ones(prospect.arms))
@@ -380,14 +387,14 @@ def _a_request(prospect: _Prospect, least: int) -> float:
     return float(samples) if policy is None else ratings_together(policy, budget / prospect.arms, samples)
 
 
-def _paper_bound(prospect: _Prospect, budget: int) -> dict[str, Any]:
+def _paper_bound(prospect: Prospect, budget: int) -> dict[str, Any]:
     """The paper's bound, for the schedulers that its theorems cover, with variances drawn from what is known."""
     config = prospect.config
     nothing = {"bound": None, "assumes": None}
     theorem = policy_named(config.scheduler).theorem(config.mode)
     if theorem is None:
         return nothing
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(SEED)
     variances = np.concatenate([_drawn_variances(each, rng) for each in prospect.known])
     if prospect.space.has_several_scales:
         variances /= np.concatenate([np.full(len(k.counts), (k.scale.high - k.scale.low) ** 2) for k in prospect.known])

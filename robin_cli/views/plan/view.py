@@ -39,9 +39,11 @@ def _head(plan: dict[str, Any]) -> list[str]:
         judges = f" × {len(plan['judges'])} judges" if len(plan["judges"]) > 1 else ""
         arms = f"{plan['arms']:,} scores ({number_of(plan['pairs'], 'pair')} × {', '.join(plan['attributes'])}{judges})"
     target = plan["for_error"]
+    who, at_most = plan["scheduler"], " at most" * (plan["decide"] is not None)
     return [
         *([] if target is None else [_target(plan, target), ""]),
-        f"{number_of(plan['budget'], 'call')} over {arms}, {plan['calls_an_arm']:.1f} each on average, by {plan['scheduler']}.",
+        *([] if plan["decide"] is None else [_end(plan, plan["decide"]), ""]),
+        f"{number_of(plan['budget'], 'call')}{at_most} over {arms}, {plan['calls_an_arm']:.1f} each on average, by {who}.",
         *(
             [f"--scheduler {plan['scheduler_asked']}: {plan['scheduler_because']}."]
             if plan["scheduler_because"]
@@ -60,18 +62,18 @@ def _table(plan: dict[str, Any]) -> Table:
     columns: list[tuple[str, Any]] = [
         ("calls", lambda row: f"{row['budget']:,}"),
         ("a pair" if plan["arms"] == plan["pairs"] else "a score", lambda row: f"{row['calls_an_arm']:.1f}"),
+        ("spent", _spent),
         ("money", _money),
         ("time", lambda row: duration(row["seconds"])),
-        ("largest error", lambda row: _error(plan, row["worst_error"], row["worst_error_sem"])),
-        ("spread evenly", lambda row: _error(plan, row["even_worst_error"], row["even_worst_error_sem"])),
-        ("average", lambda row: _error(plan, row["mean_error"], None)),
-        ("paper's bound", lambda row: _error(plan, row["bound"], None)),
+        *(_errors(plan) if plan["decide"] is None else _DECISIONS),
     ]
     shown = {
+        **dict.fromkeys(("a pair", "a score"), plan["decide"] is None),  # there are columns enough
+        "spent": any(row.get("calls") is not None for row in rows),
         "money": rows[0]["cost_usd_at_least"] is not None,
         "time": rows[0]["seconds"] is not None,
-        "spread evenly": not policy_named(plan["scheduler"]).evenly,
-        "paper's bound": any(row["bound"] is not None for row in rows),
+        **dict.fromkeys(("spread evenly", "evenly"), not policy_named(plan["scheduler"]).evenly),
+        "paper's bound": any(row.get("bound") is not None for row in rows),
     }
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     chosen = [(name, text) for name, text in columns if shown.get(name, True)]
@@ -81,6 +83,48 @@ def _table(plan: dict[str, Any]) -> Table:
         mark = "bold" if row["budget"] == plan["budget"] else "dim" if row["within_max_cost"] is False else ""
         table.add_row(*(text(row) for _, text in chosen), style=mark)
     return table
+
+
+def _errors(plan: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [
+        ("largest error", lambda row: _error(plan, row["worst_error"], row["worst_error_sem"])),
+        ("spread evenly", lambda row: _error(plan, row["even_worst_error"], row["even_worst_error_sem"])),
+        ("average", lambda row: _error(plan, row["mean_error"], None)),
+        ("paper's bound", lambda row: _error(plan, row["bound"], None)),
+    ]
+
+
+def _spent(row: dict[str, Any]) -> str:
+    return "–" if row["calls"] is None else f"{row['calls']:,.0f}"
+
+
+def _wrong(row: dict[str, Any], prefix: str = "") -> str:
+    share: float | None
+    sem: float
+    share, sem = row[f"{prefix}wrong"], row[f"{prefix}wrong_sem"]
+    if share is None:
+        return "–"
+    if not share:  # none of so many: fewer than 3 in as many, with 95 %
+        return f"< {300 / row[f'{prefix}decisions_simulated']:.1g}"
+    return f"{100 * share:.2f}" + (f" ± {100 * sem:.2f}" if sem >= _SHOWN_SEM else "")
+
+
+def _certified(row: dict[str, Any], prefix: str = "") -> str:
+    share: float | None
+    sem: float
+    share, sem = row[f"{prefix}certified"], row[f"{prefix}certified_sem"]
+    if share is None:
+        return "–"
+    return f"{100 * share:.0f}" + (f" ± {100 * sem:.0f}" if sem >= 100 * _SHOWN_SEM else "")
+
+
+_SHOWN_SEM = 0.00005
+_DECISIONS: list[tuple[str, Any]] = [
+    ("wrong %", _wrong),
+    ("evenly", lambda row: _wrong(row, "even_")),
+    ("certified %", _certified),
+    ("evenly", lambda row: _certified(row, "even_")),
+]
 
 
 def _money(row: dict[str, Any]) -> str:
@@ -101,6 +145,10 @@ def _error(plan: dict[str, Any], value: float | None, sem: float | None) -> str:
 
 
 def _tail(plan: dict[str, Any]) -> list[str]:
+    return [*(_of_errors(plan) if plan["decide"] is None else _of_decisions(plan, plan["decide"])), *_further(plan)]
+
+
+def _of_errors(plan: dict[str, Any]) -> list[str]:
     lines = [] if plan["for_error"] else [_needed(plan, each) for each in plan["calls_for"]]
     if beyond := [each for each in plan["calls_for"] if each["calls_are"] == "more than" and not plan["for_error"]]:
         lines.append(f"--for-error {beyond[0]['worst_error']:g} looks for it beyond the largest budget here.")
@@ -123,17 +171,51 @@ def _tail(plan: dict[str, Any]) -> list[str]:
         )
     if len(plan["judges"]) > 1:
         lines.append("These are errors of each judge's scores; those of the panel are smaller.")
+    lines += sorted({f"paper's bound: assumes {row['assumes']}" for row in plan["forecast"] if row["assumes"]})
+    return lines
+
+
+def _of_decisions(plan: dict[str, Any], decide: dict[str, Any]) -> list[str]:
+    lines = [each for needed in plan["calls_for"] if (each := _for_wrong(plan, needed))]
+    margins = list(dict.fromkeys(decide["margins"].values()))
+    margin = f"the margin of {margins[0]:g}" if len(margins) == 1 else "its margin"
+    evenly = "" if policy_named(plan["scheduler"]).evenly else "; evenly: by an even spread of the calls"
+    guaranteed = f"certified: at most {100 * decide['error_rate']:g} % of these are wrong on average, guaranteed"
+    late = "most of them come at once, near the end, for till then calls go where it is least clear"
+    lines += [
+        *_max_cost(plan),
+        "",
+        "spent: on average, for a run ends when everything is decided.",
+        f"wrong: of all decisions by the mean ratings alone, by more than {margin}{evenly}.",
+        f"{guaranteed}{'' if policy_named(plan['scheduler']).evenly else f'; {late}'}.",
+        f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
+    ]
+    if plan["pilot"] is None and not plan["ratings_known"]:
+        alike = ", which takes the responses of a group to be no more alike than others" * (decide["of"] == "groups")
+        lines.append(f"Without ratings of these pairs this is a rough forecast{alike}.")
+    if not plan["by_text"]:
+        lines.append("These are decisions by the text; by log probabilities they take fewer calls.")
+    return lines
+
+
+def _further(plan: dict[str, Any]) -> list[str]:
+    """What the money is of, and how to go on."""
+    lines = []
     if any(row["cost_usd_at_least"] != row["cost_usd_at_most"] for row in plan["forecast"]):
         lines.append("money: from answers of no length to answers of --max-tokens each.")
     if plan["below_warm_up"]:
         lines.append(
-            f"This budget is below {plan['scheduler'].upper()}'s warm-up, so it is spread evenly; "
-            "--scheduler two-priors adapts sooner."
+            f"This budget is below {plan['scheduler'].upper()}'s warm-up, so it is spread evenly"
+            + "; --scheduler two-priors adapts sooner" * (plan["decide"] is None)
+            + "."
         )
-    lines += sorted({f"paper's bound: assumes {row['assumes']}" for row in plan["forecast"] if row["assumes"]})
     if plan["pilot"] is None:
         lines.append(
             "--pilot 3 asks your judge three times a pair, and plans by its answers, their cost and their pace."
+        )
+    elif plan["decide"] is not None and plan["decide"]["by_pilot"]:
+        lines.append(
+            f"The pilot decided everything: nothing is left to be spent. robin export {plan['pilot']['run']} has it."
         )
     else:
         until = "" if plan["target_error"] is None else f" --target-error {plan['target_error']:g}"
@@ -177,6 +259,30 @@ def _target(plan: dict[str, Any], target: dict[str, Any]) -> str:
     return f"For {error} you need {target['calls_are']} {number_of(target['calls'], 'call')}" + (
         f" ({'; '.join(about)})." if about else "."
     )
+
+
+def _end(plan: dict[str, Any], decide: dict[str, Any]) -> str:
+    """When everything is decided, first of all: it is what such a run ends by."""
+    what = number_of(decide["decisions"], decide["of"][:-1])
+    what = f"{decide['decide']}, for {what}"
+    evenly = f"spread evenly: {decide['even_calls_to_end_are']} {decide['even_calls_to_end']:,}"
+    says_more = decide["even_calls_to_end_are"] == "about" or decide["even_calls_to_end"] > decide["calls_to_end"]
+    about = [evenly] if says_more and not policy_named(plan["scheduler"]).evenly else []
+    if decide["calls_to_end_are"] == "about":
+        about.insert(0, f"95 %: {decide['calls_to_end_low']:,} to {decide['calls_to_end_high']:,}")
+    calls = f"{decide['calls_to_end_are']} {number_of(decide['calls_to_end'], 'call')}"
+    return f"To decide everything ({what}) takes {calls}" + (f" ({'; '.join(about)})." if about else ".")
+
+
+def _for_wrong(plan: dict[str, Any], needed: dict[str, Any]) -> str:
+    """The calls for a share of wrong decisions; "" where it does not come to so few."""
+    if needed["calls"] is None:
+        return ""
+    evenly = ""
+    if not policy_named(plan["scheduler"]).evenly and needed["even_calls"] is not None:
+        evenly = f" (spread evenly: {needed['even_calls_are']} {needed['even_calls']:,})"
+    calls = f"{needed['calls_are']} {number_of(needed['calls'], 'call')}"
+    return f"For {100 * needed['wrong']:g} % of wrong decisions you need {calls}{evenly}."
 
 
 def _stop(plan: dict[str, Any]) -> list[str]:
