@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 import xmlschema
 
+import robin_cli
 from robin_cli.analysis.gate import Settling, Verdict
 from robin_cli.model.decision import Criterion
 from robin_cli.model.requirement import Requirement
@@ -73,7 +75,7 @@ def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rat
     assert done.returncode == 6
     assert re.fullmatch(
         r"INCONCLUSIVE all\(style>=4\): 0 of 3 pairs certified, 3 open: p0, p1, p2; about \d+ more calls where it is open "
-        r"would settle it \(robin judge --decide 'style>=4' spends them there\)\n",
+        r"would settle it \(a new run of robin judge --decide 'style>=4' asks there\)\n",
         done.stdout,
     )
     assert robin("gate", "r", "--require", "all(score>=4)", "--error-rate", "0.5", cwd=tmp_path).returncode == 0
@@ -181,3 +183,24 @@ def test_lets_no_name_act_in_lines_junit_or_markdown() -> None:
 @pytest.mark.parametrize(("number", "told"), [(0.2, 1), (7, 7), (99.1, 100), (101, 110), (123_456, 130_000)])
 def test_tells_what_is_needed_in_two_digits(number: float, told: int) -> None:
     assert about(number) == told
+
+
+def test_takes_the_mean_of_a_run_that_decided_from_the_ratings_that_no_rating_chose(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    means = {f"p{number}": mean for number, mean in enumerate(rng.uniform(0.5, 3.5, 30))}
+    pairs = [robin_cli.Pair(name, f"prompt {name}", f"the answer {name} ends") for name in means]
+
+    def judge(messages: Sequence[Mapping[str, str]]) -> str:
+        name = re.findall(r"the answer (p\d+) ends", messages[-1]["content"])[0]
+        return f"Feedback: fine\nRating: {rng.binomial(4, means[name] / 4)}"
+
+    run = robin_cli.judge(
+        pairs, judge=judge, attribute="helpfulness", budget=400, decide="score>=2", run=str(tmp_path / "r"), quiet=True
+    )
+    done = robin("gate", "r", "--require", "mean(score)>=2", "--json", cwd=tmp_path)
+
+    ratings = run.judgments().groupby("pair_id")["rating"]
+    (verdict,) = json.loads(done.stdout)["requirements"]
+    assert verdict["estimate"] == pytest.approx(ratings.head(2).mean())
+    assert verdict["estimate"] != pytest.approx(run.scores()["score"].mean(), abs=1e-3)
+    assert "the first 2 ratings of each" in robin("gate", "r", "--require", "mean(score)>=2", cwd=tmp_path).stdout

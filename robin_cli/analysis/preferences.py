@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.analysis.decisions import decide
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, Part, log_sum_evidence
+from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
 from robin_cli.analysis.scores import rated_parts
 from robin_cli.model.arms import FloatArray, IntArray, mean
-from robin_cli.model.decision import MARGIN
+from robin_cli.model.decision import BEST, MARGIN
 from robin_cli.storage.reader import RunData
 
 
@@ -77,12 +79,16 @@ def preferences(run: RunData) -> Preferences:
     told = (difference > likely_half_widths(error, freedom_of_sum(errors, freedoms), alpha=error_rate)) & ~same
     lead, rival = lead[told], rival[told]
     tried = len(space.attributes) * int((sizes * (sizes - 1) // 2).sum())
+    sure = certified(_log_evidence(run, lead, rival, attribute[lead]), error_rate, among=tried)
+    if run.task is not None and run.task.group is not None:  # which certified the best of a group against all of it
+        decided = decide(run.task, score, LevelCounts.of(run), arms)
+        sure |= (decided.decision[lead] == BEST) & decided.certified[rival]
     return Preferences(
         pair[lead],
         pair[rival],
         attribute[lead],
         difference[told],
-        certified(_log_evidence(run, lead, rival, attribute[lead]), error_rate, among=tried),
+        sure,
         alike=int((~told).sum()),
         unrated=int(of_several.sum()) - len(rated),
         alone=int((sizes == 1).sum()),

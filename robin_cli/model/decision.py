@@ -125,7 +125,7 @@ def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -
         if match is None or match["relation"] not in RELATIONS:
             raise InputError(
                 f'{said}: "{part.strip()}", {where}, is no requirement; write NAME>=NUMBER (or >, <, <=), several with commas, '
-                f"as in --decide 'score>=3', or --decide {BEST}"
+                f"in quotes, as in --decide 'score>=3', or --decide {BEST}"
             )
         attribute = attribute_named(match["name"], attributes, f"{said}: {where}")
         if any(each.attribute == attribute for each in found):
@@ -137,7 +137,7 @@ def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -
         if not scale.low < threshold < scale.high:
             raise InputError(
                 f"{said}: {where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}: nothing would "
-                "be left to decide"
+                f"be left to decide. For its ends, take a threshold short of them, as {scale.high - 0.5:g}"
             )
         found.append(Criterion(attribute, match["relation"], threshold))
     return tuple(found)
@@ -157,7 +157,7 @@ def attribute_named(name: str, attributes: Sequence[str], where: str) -> str:
             f"{where}: which score? This run judges {', '.join(attributes)}; name them, as {attributes[0]}>=3"
         )
     if name not in attributes:
-        near = did_you_mean(name, attributes)
+        near = did_you_mean(name, (*attributes, SCORE) if len(attributes) == 1 else attributes)
         raise InputError(f'{where}: "{name}" is not judged here, but {", ".join(attributes)}{near}')
     return name
 

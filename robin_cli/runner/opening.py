@@ -107,7 +107,7 @@ def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
     task = task_of(decision, space, lambda: groups_of(pairs)[0])
     if task is not None and task.group is not None:
         if said := check_groups(task.group, settings.group):
-            notify(said)
+            notify(f"{said}: they are asked no more than twice")
         _ = task.contests  # refuses groups that are too large
     return task
 

@@ -302,6 +302,15 @@ class Content(_Exact):
     format: int
 
 
+def _of_decision(manifest: Manifest) -> dict[str, Any]:
+    """What holds of the decisions of a run, defaults too; nothing where there are none."""
+    if (decision := manifest.decision) is None:
+        return {}
+    margins = dict(zip(manifest.attributes, decision.margins, strict=True))
+    margin = decision.margins[0] if len(set(decision.margins)) == 1 else margins
+    return {"margin": margin, "error_rate": decision.error_rate}
+
+
 def settings_of(run: Path) -> dict[str, Any]:
     """What to say of the run ``run`` beside its results. Raises RunError as :func:`read_manifest` does."""
     manifest = read_manifest(run)
@@ -310,6 +319,7 @@ def settings_of(run: Path) -> dict[str, Any]:
         "budget": manifest.budget,
         "attributes": ", ".join(manifest.attributes),
         **manifest.settings,
+        **_of_decision(manifest),
         "seed": manifest.seed,
         "data": manifest.data["source"],
         "data (SHA-256)": manifest.data["sha256"],

@@ -110,7 +110,9 @@ def _decisions_figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figur
             line[1].plot(budgets, [100 * each.certified_mean for each in told], **look)
         for place, label in enumerate(("wrong by the mean ratings", "certified")):
             line[place].set(
-                xscale="log", xlabel="judge calls", ylabel=f"decisions {label}, %\n(mean of {runs} simulated runs)"
+                xscale="log",
+                xlabel="judge calls (log scale)",
+                ylabel=f"decisions {label}, %\n(mean of {runs} simulated runs)",
             )
             line[place].set_ylim(0, None if place == 0 else 103)
             log_axis(line[place].xaxis)

@@ -31,6 +31,7 @@ def decision_facts(decided: Decided) -> dict[str, Any]:
         "certified": int((~is_open[first]).sum()),
         "open": int(is_open[first].sum()),
         **decided.tally(decided.decision),
+        "within_margin": int((decided.certified & (decided.decision != decided.leaning))[first].sum()),
         "settled": int(decided.settled[first].sum()),
         "given_up": int((is_open & decided.given_up)[first].sum()),
         "leaning": decided.tally(decided.leaning),
@@ -46,7 +47,7 @@ def decided_text(facts: Mapping[str, Any]) -> str:
     """The facts of :func:`decision_facts` in a sentence: what is certified, what is open and how it leans, how sure that is."""
     certified, is_open, settled = facts["certified"], facts["open"], facts["settled"]
     if not is_open:
-        return f"all {things(facts)} are decided{_counts(facts)} ({promise(facts)}){_wrong(facts, 'these')}"
+        return f"all {things(facts)} are decided{_counts(facts)} ({promise(facts)}){_either(facts)}{_wrong(facts, 'these')}"
     by_means = _counts(facts["open_leaning"]).replace(": ", "by their means ", 1)
     if unknown := facts["open_leaning"][UNDECIDED]:
         by_means = f"{by_means}, {unknown:,} not rated".removeprefix(", ")
@@ -57,13 +58,13 @@ def decided_text(facts: Mapping[str, Any]) -> str:
     )
     if certified:
         parts = [
-            f"{certified:,} of {things(facts)} are decided{_counts(facts)} ({promise(facts)})",
+            f"{certified:,} of {things(facts)} are decided{_counts(facts)} ({promise(facts)}){_either(facts)}",
             f"{is_open:,} {'is' if is_open == 1 else 'are'} open{f' ({by_means})' if by_means else ''}",
             together if settled > certified else "",
         ]
     else:
         soon = together if settled else "most are certified at about the same time, near the end"
-        parts = [f"none of {things(facts)} is certified yet: {soon}", by_means]
+        parts = [by_means, f"none of {things(facts)} is certified yet: {soon}"]
     if facts["given_up"]:
         parts.append(f"{facts['given_up']:,} of those open cannot be decided: given up, asked no more")
     return "; ".join(filter(None, parts)) + _wrong(facts, number_of(facts["likely_wrong_of"], "leaning"))
@@ -98,6 +99,12 @@ def wrong_text(share: float) -> str:
 def _wrong(facts: Mapping[str, Any], of: str) -> str:
     share = facts["likely_wrong_share"]
     return "" if share is None else f"; {wrong_text(share)} of {of} are likely wrong"
+
+
+def _either(facts: Mapping[str, Any]) -> str:
+    """How many decisions are not what their means say."""
+    count = facts["within_margin"]
+    return f", {count:,} of them against their means: within the margin either side will do" if count else ""
 
 
 def _counts(tally: Mapping[str, Any]) -> str:

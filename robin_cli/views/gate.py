@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from robin_cli.analysis.gate import State, Verdict, judged, together, with_settling
-from robin_cli.analysis.run_gate import measured
+from robin_cli.analysis.run_gate import FIRST, measured, measured_for_mean
 from robin_cli.analysis.scores import score
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError
@@ -51,6 +51,7 @@ class Gated:
         spent: calls of the run.
         attributes: how many these are spread over.
         error_rate: δ of each requirement.
+        by_first: how many ratings of each pair a mean is made of, where that is not all.
     """
 
     run: str
@@ -59,6 +60,7 @@ class Gated:
     spent: int
     attributes: int
     error_rate: float
+    by_first: int | None = None
 
     @property
     def state(self) -> State:
@@ -79,14 +81,13 @@ def gated(path: Path, required: Sequence[str], *, margin: float | None, error_ra
         requirement_of(text, manifest.attributes, manifest.scales, margin=margin) for text in dict.fromkeys(required)
     ]
     scores = score(run, alpha=error_rate)
-    known = {name: measured(run, scores, name) for name in {each.attribute for each in requirements}}
-    verdicts = [
-        with_settling(
-            judged(each, known[each.attribute], error_rate=error_rate), known[each.attribute], error_rate=error_rate
-        )
-        for each in requirements
-    ]
-    return Gated(str(path), verdicts, run.pair_ids, run.fold.arms.spent, len(manifest.attributes), error_rate)
+    verdicts = []
+    for each in requirements:
+        known = (measured_for_mean if each.kind == "mean" else measured)(run, scores, each.attribute)
+        verdicts.append(with_settling(judged(each, known, error_rate=error_rate), known, error_rate=error_rate))
+    by_first = FIRST if run.task is not None else None
+    spent = run.fold.arms.spent
+    return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, by_first)
 
 
 def lines_of(found: Gated) -> list[str]:
@@ -126,7 +127,9 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
     if not verdict.pairs:
         return "no pair has a rating yet"
     estimate, low, high = _told(verdict)
-    return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)})"
+    first = found.by_first if verdict.requirement.kind == "mean" else None
+    of_first = f", the first {first} ratings of each, for later ones were asked because of these" if first else ""
+    return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)}{of_first})"
 
 
 def _there(verdict: Verdict) -> str:
@@ -181,7 +184,8 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
     settle = f"about {number_of(calls, 'more call')} would settle it"
     if requirement.kind != "mean":
         how = quote(f"--decide {shlex.quote(str(requirement.criterion))}")
-        return f"about {number_of(calls, 'more call')} where it is open would settle it (robin judge {how} spends them there)"
+        more = number_of(calls, "more call")
+        return f"about {more} where it is open would settle it (a new run of robin judge {how} asks there)"
     if found.attributes > 1:
         return f"{settle}, of {quote(requirement.attribute)} alone"
     return f"{settle} ({quote(f'robin resume {shlex.quote(found.run)} --budget {found.spent + calls}')})"

@@ -104,7 +104,7 @@ def _decided(evidence: Evidence) -> tuple[str, str]:
     log = evidence.log[0].copy()
     is_sure = certified(log, evidence.task.decision.error_rate)
     waiting = int((~is_sure & (log >= evidence.needed)).sum())
-    said = f" ({waiting:,} asked no more)" if waiting else ""
+    said = f" ({waiting:,} clear, asked no more)" if waiting else ""
     noun = "group" if evidence.task.group is not None else "pair"
     return f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}", f"{int((~is_sure).sum()):,}{said}"
 

@@ -106,7 +106,7 @@ def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(tmp_path
     command = judging(replay_url, DEMO / "pairs.jsonl", 300, "--run", "r", "--decide", "score>=3", "--margin", "0.2")
     short = robin(*command, cwd=tmp_path)
     assert short.returncode == 0, short.stderr
-    assert re.search(r"none of 60 pairs is certified yet: .*; by their means \d+ keep, \d+ drop; about", short.stderr)
+    assert re.search(r"by their means \d+ keep, \d+ drop; none of 60 pairs is certified yet: .*; about", short.stderr)
     assert "to go on: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short.stderr
 
     whole = robin("resume", "r", "--budget", "3000", cwd=tmp_path)
@@ -242,7 +242,7 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
     ratings += [[3, 2, 4, 3] for _ in range(9)]
     session = session_of(run_of(tmp_path / "r", ratings))
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
-    assert "decided 0 of 10 pairs, open 10 (1 asked no more)" in progress_line(session, pace)
+    assert "decided 0 of 10 pairs, open 10 (1 clear, asked no more)" in progress_line(session, pace)
     said = decided_text(facts_of(read_run(tmp_path / "r")))
     assert "none of 10 pairs is certified yet: 1 has the evidence that one alone needs; once about 8 have" in said
 

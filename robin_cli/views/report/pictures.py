@@ -104,7 +104,7 @@ def course(
         if also is not None:
             axes.plot(calls, also[1], color=theme.marks[0], linestyle=":", label=also[0])
         axes.plot(calls, evenly, color=theme.marks[1], linestyle="--", label="even spread (projected)")
-        axes.set(xlabel="ratings", ylabel=label, xscale="log")
+        axes.set(xlabel="ratings (log scale)", ylabel=label, xscale="log")
         log_axis(axes.xaxis)
         axes.set_ylim(0, None)
         axes.legend(frameon=False, fontsize=8, labelcolor=theme.ink)
