@@ -16,6 +16,9 @@ from robin_cli.model.space import ArmSpace
 MOST_IN_A_GROUP = 1_000
 """Responses of one group that can be compared."""
 
+_MOST_PLACES = 10_000_000
+"""In a table with a row for each group, as wide as the largest, if more than nine in ten of its places are empty."""
+
 
 def task_of(decision: Decision | None, space: ArmSpace, group: Callable[[], IntArray]) -> Task | None:
     """What is to be decided over the arms of ``space``; None where nothing is.
@@ -46,7 +49,7 @@ class Task:
         no decisions. Else one a pair and attribute.
 
         Raises:
-            InputError: a group of more responses than can be compared.
+            InputError: a group of more responses than can be compared, or than can be beside so many others.
         """
         space, judges = self.space, np.arange(len(self.space.judges))
         if self.group is None:
@@ -56,6 +59,13 @@ class Task:
             raise InputError(
                 f"--decide best: a group has {sizes.max():,} responses, and at most {MOST_IN_A_GROUP:,} can be compared; name "
                 "a column of smaller groups with --group"
+            )
+        places = len(sizes) * int(sizes.max(initial=1))
+        if places > max(_MOST_PLACES, 10 * len(self.group)):
+            raise InputError(
+                f"--decide best: the largest of {len(sizes):,} groups has {sizes.max():,} responses, the others "
+                f"{(len(self.group) - sizes.max()) / (len(sizes) - 1):.1f} on average: too unequal to be compared in "
+                "one run; judge the largest in a run of its own"
             )
         by_group = np.argsort(self.group, kind="stable")
         pairs = np.full((len(sizes), sizes.max(initial=1)), -1, dtype=np.int64)
