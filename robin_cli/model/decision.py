@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import ge, gt, le, lt
 from typing import Any
 
-from robin_cli.model.errors import InputError, did_you_mean
+from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import Scale
 
 BEST = "best"
@@ -24,7 +24,8 @@ KEEP, DROP, REJECTED, UNDECIDED = "keep", "drop", "rejected", "undecided"
 
 RELATIONS: dict[str, Callable[[Any, Any], Any]] = {">=": ge, "<=": le, ">": gt, "<": lt}
 
-_CRITERION = re.compile(r"\s*(?P<name>.*?)\s*(?P<relation>>=|<=|>|<|==|=)\s*(?P<threshold>\S+)\s*\Z")
+_RELATION = re.compile("|".join(RELATIONS) + "|==|=")
+_LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,8 @@ def decision_of(
     margins = tuple(MARGIN * (scale.high - scale.low) if margin is None else margin for scale in scales)
     if criteria and (open_ := [name for name in attributes if name not in {each.attribute for each in criteria}]):
         raise InputError(
-            f'--decide "{text}": says nothing of {", ".join(open_)}, which would be judged on and on; give it a threshold, '
-            "or leave it out of --attribute"
+            f'--decide "{shown(text, _LONGEST_SHOWN)}": says nothing of {", ".join(open_)}, which would be judged on and on; '
+            "give it a threshold, or leave it out of --attribute"
         )
     for name, scale, points in zip(attributes, scales, margins, strict=True):
         for each in (each for each in criteria if each.attribute == name):
@@ -115,37 +116,45 @@ def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -
         InputError: what is not understood, and where; an attribute that is not judged, or is named twice; a threshold outside
             its scale.
     """
-    said = f'--decide "{text}"'
+    said = f'--decide "{shown(text, _LONGEST_SHOWN)}"'
     found: list[Criterion] = []
     place = 1
     for part in text.split(","):
         where = f"at character {place + len(part) - len(part.lstrip())}"
         place += len(part) + 1
-        match = _CRITERION.match(part)
-        if match is None or match["relation"] not in RELATIONS:
+        name, relation, threshold_text = _compared(part)
+        if relation not in RELATIONS or not threshold_text:
             raise InputError(
-                f'{said}: "{part.strip()}", {where}, is no requirement; write NAME>=NUMBER (or >, <, <=), several with commas, '
-                f"in quotes, as in --decide 'score>=3', or --decide {BEST}"
+                f'{said}: "{shown(part.strip(), _LONGEST_SHOWN)}", {where}, is no requirement; write NAME>=NUMBER '
+                f"(or >, <, <=), several with commas, in quotes, as in --decide 'score>=3', or --decide {BEST}"
             )
-        attribute = attribute_named(match["name"], attributes, f"{said}: {where}")
+        attribute = attribute_named(name, attributes, f"{said}: {where}")
         if any(each.attribute == attribute for each in found):
             raise InputError(
                 f"{said}: {attribute} is named twice, the second time {where}; give each attribute one threshold"
             )
-        threshold = number_in(match["threshold"], f"{said}: {where}")
+        threshold = number_in(threshold_text, f"{said}: {where}")
         scale = scales[list(attributes).index(attribute)]
         if not scale.low < threshold < scale.high:
             raise InputError(
                 f"{said}: {where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}: nothing would "
                 f"be left to decide. For its ends, take a threshold short of them, as {scale.high - 0.5:g}"
             )
-        found.append(Criterion(attribute, match["relation"], threshold))
+        found.append(Criterion(attribute, relation, threshold))
     return tuple(found)
 
 
 def named_in(text: str) -> list[str]:
     """The attributes that thresholds name, as they stand there; of what is not understood nothing."""
-    return [match["name"] for part in text.split(",") if (match := _CRITERION.match(part))]
+    return [name for name, _, threshold in map(_compared, text.split(",")) if threshold]
+
+
+def _compared(part: str) -> tuple[str, str, str]:
+    """What is compared how with what; the last two are empty where nothing is."""
+    relation = _RELATION.search(part)
+    if relation is None:
+        return part.strip(), "", ""
+    return part[: relation.start()].strip(), relation[0], part[relation.end() :].strip()
 
 
 def attribute_named(name: str, attributes: Sequence[str], where: str) -> str:
@@ -158,16 +167,16 @@ def attribute_named(name: str, attributes: Sequence[str], where: str) -> str:
         )
     if name not in attributes:
         near = did_you_mean(name, (*attributes, SCORE) if len(attributes) == 1 else attributes)
-        raise InputError(f'{where}: "{name}" is not judged here, but {", ".join(attributes)}{near}')
+        raise InputError(f'{where}: "{shown(name)}" is not judged here, but {", ".join(attributes)}{near}')
     return name
 
 
 def number_in(text: str, where: str) -> float:
     """The finite number that a requirement names; InputError, beginning with ``where``."""
     try:
-        number = float(text)
+        number = float(text) if text.isascii() and "_" not in text else float("nan")
     except ValueError:
         number = float("nan")
     if number - number != 0.0:  # nan, or no end
-        raise InputError(f'{where}: "{text}" is no number')
+        raise InputError(f'{where}: "{shown(text)}" is no number')
     return number

@@ -227,9 +227,11 @@ def _manifest(content: dict[str, Any]) -> Manifest:
             raise ValueError("sessions: judges that are not this run's")
     scale = content["scale"]
     scale = scale if isinstance(scale, dict) else tuple(scale)
-    return Manifest(
+    found = Manifest(
         **{**content, "attributes": tuple(content["attributes"]), "sessions": tuple(sessions), "scale": scale}
     )
+    _ = found.decision  # refuses what cannot be decided
+    return found
 
 
 def _check_settings(settings: Mapping[str, Any], place: str, needed: Iterable[str] = ()) -> None:

@@ -1,0 +1,544 @@
+"""robin judge --decide as a user runs it: real processes, over HTTP, with judges that vary, fail and are killed."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+import pytest
+
+import robin_cli
+from robin_cli import RobinError, open_run
+from tests.conftest import environment, lines_of, robin, wait_until
+from tests.judges.wire import Answer, completion, error, serving
+from tests.starting import Robin
+from tests.test_scoring import with_logprobs
+
+MEANS = [0.4, 3.6, 1.0, 3.2, 0.3, 1.3, 3.9, 3.0, 0.8, 0.2, 1.4, 3.5]
+KEPT = [mean >= 2.5 for mean in MEANS]
+BEST = [1, 3, 6, 11]
+
+
+def write_rows(path: Path, count: int = len(MEANS)) -> Path:
+    """Pairs of which three follow each other in a group, and in a prompt."""
+    rows = [
+        {"id": f"p{k}", "prompt": f"Question {k // 3}?", "response": f"Item {k} here.", "ask": f"g{k // 3}"}
+        for k in range(count)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def asked_of(body: dict[str, Any]) -> int:
+    """Which response a request is about."""
+    found = re.search(r"Item (\d+) here", json.dumps(body))
+    assert found is not None
+    return int(found[1])
+
+
+def drawn(mean: float, rng: random.Random) -> int:
+    low = int(mean)
+    return min(4, max(0, low + (rng.random() < mean - low) + rng.choice([-1, 0, 0, 1])))
+
+
+def rated(means: list[float] = MEANS, shift: float = 0.0) -> Callable[[int, dict[str, Any]], Answer]:
+    """A judge with these mean ratings, around which it varies."""
+    rng = random.Random(1)
+
+    def respond(_: int, body: dict[str, Any]) -> Answer:
+        number = body.get("n") or 1
+        answer = completion()
+        mean = means[asked_of(body)] + shift
+        answer["choices"] = [
+            {
+                **answer["choices"][0],
+                "index": k,
+                "message": {"role": "assistant", "content": f"Rating: {drawn(mean, rng)}"},
+            }
+            for k in range(number)
+        ]
+        return answer
+
+    return respond
+
+
+def judging(url: str, *more: str, budget: int = 3_000) -> list[str]:
+    judge = ["judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--base-url", url, "--model", "m"]
+    return [*judge, "--run", "r", *more]
+
+
+def scores_in(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values={"score": "", "human": ""})
+
+
+def assert_all_decided(scores: pd.DataFrame, kept: list[bool] = KEPT) -> None:
+    assert scores["certified"].all()
+    assert list(scores["decision"]) == ["keep" if each else "drop" for each in kept]
+
+
+@pytest.mark.parametrize("scheduler", ["auto", "uniform", "two-priors", "robin-hood"])
+def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", "--scheduler", scheduler)
+        done = robin(*asked, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        scores = scores_in(done.stdout)
+        assert_all_decided(scores)
+        assert list(scores.columns[-3:]) == ["decision", "leaning", "certified"]
+        assert scores["n"].sum() == len(wire.bodies) < 1_000
+
+        again = robin(*asked, cwd=tmp_path)
+        resumed = robin("resume", "r", cwd=tmp_path)
+        more = robin("resume", "r", "--budget", "4000", cwd=tmp_path)
+        assert len(wire.bodies) == scores["n"].sum()
+    for each in (again, resumed, more):
+        assert each.returncode == 0, each.stderr
+        assert "all 12 pairs are decided: 5 keep, 7 drop" in each.stderr
+        assert "nothing was sent" in each.stderr
+        assert each.stdout == done.stdout
+
+
+def test_finds_the_best_of_each_group_and_says_so_in_every_row(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        by_column = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--concurrency", "32"), cwd=tmp_path)
+        by_prompt = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
+    for done, names in ((by_column, ["g0", "g1", "g2", "g3"]), (by_prompt, None)):
+        assert done.returncode == 0, done.stderr
+        scores = scores_in(done.stdout)
+        assert scores["certified"].all()
+        assert list(np.flatnonzero(scores["decision"] == "best")) == BEST
+        assert set(scores["decision"]) == {"best", "rejected"}
+        assert names is None or list(scores["group"]) == [name for name in names for _ in range(3)]
+        assert list(scores.groupby("group", sort=False)["decision"].agg(lambda each: (each == "best").sum())) == [1] * 4
+
+
+def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    verbose = [0.5, 0.5, 3.5] * 4
+
+    def respond(number: int, body: dict[str, Any]) -> Answer:
+        return (by_length if "verbos" in json.dumps(body).lower() else helpful)(number, body)
+
+    helpful, by_length = rated(), rated(verbose)
+    with serving(respond) as wire:
+        decide = ("-a", "helpfulness,verbosity", "--decide", "helpfulness>=2.5, verbosity<2")
+        done = robin(*judging(wire.url, *decide, budget=5_000), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    scores = scores_in(done.stdout)
+    kept = [h and v < 2 for h, v in zip(KEPT, verbose, strict=True)]
+    assert_all_decided(scores, [each for each in kept for _ in range(2)])
+    wide = scores_in(robin("export", "r", "--wide", cwd=tmp_path).stdout)
+    assert len(wide) == 12
+    for name in ("decision", "leaning"):
+        columns = [column for column in wide.columns if column.endswith(name)]
+        assert columns
+        for column in columns:
+            assert list(wide[column]) == ["keep" if each else "drop" for each in kept]
+
+
+@pytest.mark.parametrize("decide", ["score>=2.5", "best"])
+def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated(shift=-0.4)) as harsh, serving(rated(shift=0.4)) as mild:
+        asked = judging(harsh.url, "--model", f"other@{mild.url}", "--decide", decide, "--concurrency", "16")
+        done = robin(*asked, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        scores = scores_in(done.stdout)
+        assert scores["certified"].all()
+        kept = [k in BEST for k in range(12)] if decide == "best" else KEPT
+        assert [each in {"keep", "best"} for each in scores["decision"]] == kept
+        assert len(harsh.bodies) + len(mild.bodies) == scores["n"].sum() < 3_000
+        resumed = robin("resume", "r", cwd=tmp_path)
+        assert "nothing was sent" in resumed.stderr
+    each = scores_in(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout)
+    assert not {"decision", "leaning", "certified"} & set(each.columns)
+
+
+def test_decides_by_log_probabilities(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+
+    def respond(_: int, body: dict[str, Any]) -> Answer:
+        return with_logprobs({"3": 0.8, "4": 0.2} if KEPT[asked_of(body)] else {"3": 0.1, "1": 0.9})
+
+    with serving(respond) as wire:
+        done = robin(*judging(wire.url, "--scoring", "logprobs", "--decide", "score>=2.5"), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        scores = scores_in(done.stdout)
+        assert_all_decided(scores)
+        assert "nothing was sent" in robin("resume", "r", cwd=tmp_path).stderr
+        assert len(wire.bodies) == scores["n"].sum() < 300
+
+
+def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        scores = scores_in(done.stdout)
+        assert_all_decided(scores)
+        assert scores["n"].sum() == sum(body.get("n") or 1 for body in wire.bodies)
+        assert max(body.get("n") or 1 for body in wire.bodies) > 1
+
+
+@pytest.mark.parametrize("decide", ["score>=2.5", "best"])
+def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path: Path, decide: str) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    well = rated()
+
+    def respond(number: int, body: dict[str, Any]) -> Answer:
+        item = asked_of(body)
+        if item in {0, 4}:
+            return error(400, "maximum context length is 10 tokens", code="context_length_exceeded")
+        return completion("No idea.") if item in {2, 8} else well(number, body)
+
+    with serving(respond) as wire:
+        done = robin(*judging(wire.url, "--decide", decide, "--concurrency", "32", "--no-fuse"), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        sent = len(wire.bodies)
+        again = robin("resume", "r", cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
+        assert "nothing was sent" in again.stderr
+        assert len(wire.bodies) == sent < 1_000
+    scores = scores_in(done.stdout)
+    gone = scores["pair_id"].isin(["p0", "p4", "p2", "p8"])
+    assert set(scores.loc[gone, "decision"]) == {"undecided"}
+    if decide == "best":
+        assert list(np.flatnonzero(scores["decision"] == "best"))[-2:] == BEST[-2:]
+    else:
+        assert scores["certified"][~gone].all()
+    assert ((scores["decision"] != "undecided") == scores["certified"]).all()
+
+
+def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    well = rated()
+    with serving(lambda number, body: completion("Hm.") if number % 2 else well(number, body)) as wire:
+        done = robin(*judging(wire.url, "--decide", "score>=2.5", "--no-fuse", "--concurrency", "8"), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        scores = scores_in(done.stdout)
+        assert_all_decided(
+            scores[scores["given_up"] == ""], [k for k, why in zip(KEPT, scores["given_up"], strict=True) if not why]
+        )
+        assert scores[["n", "n_unparsed"]].sum().sum() == len(wire.bodies) < 3_000
+
+
+def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart(tmp_path: Path) -> None:
+    rows = [{"id": f"p{k}", "prompt": "Question?", "response": f"Item {k} here.", "ask": "g"} for k in range(2)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with serving(rated([2.0, 2.0])) as wire:
+        margin = ("--margin", "0.001")
+        done = robin(*judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len(wire.bodies) == 300
+        assert set(scores_in(done.stdout)["decision"]) == {"undecided"}
+        assert sorted(scores_in(done.stdout)["leaning"]) == ["best", "rejected"]
+        further = robin("resume", "r", "--budget", "340", cwd=tmp_path)
+        assert further.returncode == 0, further.stderr
+        assert len(wire.bodies) == 340
+
+
+@pytest.mark.parametrize("budget", [12, 20, 24])
+def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(tmp_path: Path, budget: int) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len(wire.bodies) == budget
+        scores = scores_in(done.stdout)
+        assert ((scores["decision"] != "undecided") == scores["certified"]).all()
+        assert "none of 12 pairs is certified yet" in done.stderr
+        asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=3_000)
+        further = robin(*asked, cwd=tmp_path)
+        assert further.returncode == 0, further.stderr
+        assert_all_decided(scores_in(further.stdout))
+
+
+def test_decides_about_a_single_pair(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", 1)
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert_all_decided(scores_in(done.stdout), [True])
+        assert len(wire.bodies) < 100
+        best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
+    assert best.returncode == 2
+    assert "1 of 1 prompts have one response only" in best.stderr
+
+
+@pytest.mark.parametrize(("decide", "seed"), [("score>=2.5", 1), ("best", 2)])
+def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path, decide: str, seed: int) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    means = [2.0, 2.9, 1.8, 2.1, 3.0, 1.9] * 2  # which take a while
+    with serving(rated(means)) as wire:
+        command = judging(wire.url, "--decide", decide, "--concurrency", "16", "--quiet", budget=6_000)
+        for moment in sorted(random.Random(seed).sample(range(20, 150), 3)):
+            with Robin(command, env=environment(), cwd=tmp_path) as process:
+                wait_until(lambda moment=moment: len(wire.bodies) >= moment, process)  # type: ignore[misc]
+                process.send_signal(signal.SIGKILL)
+            if (tmp_path / "r" / "manifest.json").exists():
+                command = ["resume", "r", "--quiet"]
+        done = robin(*command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        sent = len(wire.bodies)
+        again = robin("resume", "r", cwd=tmp_path)
+        assert len(wire.bodies) == sent
+    scores = scores_in(done.stdout)
+    assert scores["certified"].all()
+    kept = pd.read_parquet(tmp_path / "r" / "judgments")
+    assert len(kept) == scores["n"].sum() <= sent <= len(kept) + 3 * 16
+    assert "nothing was sent" in again.stderr
+    assert again.stdout == done.stdout
+    (tmp_path / "r" / "state.parquet").unlink(missing_ok=True)
+    assert robin("export", "r", cwd=tmp_path).stdout == done.stdout
+
+
+def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        first = robin(*judging(wire.url, "--decide", "score>=2.5"), cwd=tmp_path)
+        assert first.returncode == 0, first.stderr
+        sent = len(wire.bodies)
+        for change, said in (
+            (("--decide", "score>=2"), "decide: the run has score>=2.5, now score>=2"),
+            (("--decide", "score>=2.5", "--margin", "0.2"), "margin"),
+            (("--decide", "score>=2.5", "--error-rate", "0.1"), "error_rate: the run has 0.05, now 0.1"),
+            (("--decide", "best"), "decide: the run has score>=2.5, now best"),
+            ((), "decide: the run has score>=2.5, now"),
+        ):
+            other = robin(*judging(wire.url, *change), cwd=tmp_path)
+            assert other.returncode == 2, other.stderr
+            assert said in other.stderr.replace("error-rate", "error_rate"), other.stderr
+        best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
+        assert best.returncode == 0, best.stderr
+        grouped = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"), cwd=tmp_path)
+        assert grouped.returncode == 2
+        assert "group" in grouped.stderr
+        refused = robin("resume", "r", "--decide", "score>=2", cwd=tmp_path)
+        assert refused.returncode == 2
+        assert len(wire.bodies) - len(pd.read_parquet(tmp_path / "q" / "judgments")) == sent
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Path, kind: str) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        assert robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path).returncode == 0
+        assert robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path).returncode == 0
+    frames = {}
+    for run in ("r", "plain"):
+        done = robin("export", run, "--format", kind, "-o", f"{run}.{kind}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        path = tmp_path / f"{run}.{kind}"
+        if kind == "csv":
+            frames[run] = pd.read_csv(path)
+        else:
+            frames[run] = pd.read_parquet(path) if kind == "parquet" else pd.read_json(path, lines=True)
+    assert list(frames["r"].columns[-4:]) == ["decision", "leaning", "certified", "group"]
+    assert frames["r"]["certified"].dtype == bool
+    assert frames["r"]["certified"].all()
+    assert not {"decision", "leaning", "certified", "group"} & set(frames["plain"].columns)
+
+
+BAD = [
+    (("--decide", ""), "--decide"),
+    (("--decide", "score>="), "at character 1"),
+    (("--decide", ">=3"), "at character 1"),
+    (("--decide", "score>=3,"), "at character 10"),
+    (("--decide", "score=>3"), '"score=>3", at character 1, is no requirement'),
+    (("--decide", "score==3"), '"score==3", at character 1, is no requirement'),
+    (("--decide", "score≥3"), "at character 1"),
+    (("--decide", "best,score>=3"), '"best", at character 1, is no requirement'),
+    (("--decide", "best >= 3"), '"best" is not judged here'),
+    (("--decide", "bset"), "--decide best"),
+    (("--decide", "score>=nan"), '"nan" is no number'),
+    (("--decide", "score>=inf"), '"inf" is no number'),
+    (("--decide", "score>=1e999"), '"1e999" is no number'),
+    (("--decide", "score>=3_0"), "is no number"),
+    (("--decide", "score>=٣"), "is no number"),
+    (("--decide", "score>=4"), "not inside the scale 0-4"),
+    (("--decide", "score>=0"), "not inside the scale 0-4"),
+    (("--decide", "score>=-1"), "not inside the scale 0-4"),
+    (("--decide", "helpfullness>=3"), 'did you mean "helpfulness"?'),
+    (("--decide", "score>=3,score>=2"), "named twice"),
+    (("--decide", "score>=3" + "x" * 100_000), "--decide"),
+    (("--decide", "score" + " " * 100_000), "is no requirement"),
+    (("--decide", " " * 100_000 + "x"), "is no requirement"),
+    (("--decide", "\x1b[2Jscore>=3"), "\\x1b[2Jscore"),
+    (("--decide", "score>=3", "--margin", "1"), "take one below 1"),
+    (("--decide", "score>=3", "--margin", "0"), "--margin"),
+    (("--decide", "score>=3", "--margin", "-0.1"), "--margin"),
+    (("--decide", "score>=3", "--margin", "nan"), "--margin"),
+    (("--decide", "best", "--margin", "4"), "as wide as the scale"),
+    (("--decide", "score>=3", "--error-rate", "0"), "--error-rate"),
+    (("--decide", "score>=3", "--error-rate", "1"), "--error-rate"),
+    (("--decide", "score>=3", "--objective", "mean-error"), "--objective"),
+    (("--decide", "score>=3", "--target-error", "0.2"), "--target-error"),
+    (("--decide", "score>=3", "--mode", "theory"), "--mode theory"),
+    (("--decide", "score>=3", "--group", "ask"), "--group"),
+    (("--decide", "best", "--group", "nowhere"), "nowhere"),
+    (("--decide", "best", "--group", "id"), "12 of 12 groups by id have one response only"),
+    (("--margin", "0.2"), "is for --decide"),
+    (("--error-rate", "0.1"), "is for --decide"),
+    (("--decide", "score>=3", "--scheduler", "lucb"), "needs groups"),
+    (("--decide", "best", "--scheduler", "apt"), "needs thresholds"),
+    (("--scheduler", "apt"), "needs thresholds"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), BAD, ids=[" ".join(given)[:40] for given, _ in BAD])
+def test_refuses_what_cannot_be_decided_before_anything_is_sent_or_made(
+    tmp_path: Path, given: tuple[str, ...], said: str
+) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    command = judging("http://127.0.0.1:9/v1", *given)
+    done = robin(*command, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in " ".join(done.stderr.split()), done.stderr
+    assert len(done.stderr) < 2_000
+    assert not (tmp_path / "r").exists()
+    flags = {
+        name.removeprefix("--").replace("-", "_"): value for name, value in zip(given[::2], given[1::2], strict=True)
+    }
+    keywords: dict[str, Any] = {
+        name: float(value) if name in {"margin", "error_rate", "target_error"} else value
+        for name, value in flags.items()
+    }
+    with pytest.raises(RobinError):
+        robin_cli.judge(
+            tmp_path / "pairs.jsonl",
+            attribute="helpfulness",
+            budget=50,
+            judge=lambda _: "Rating: 1",
+            run=tmp_path / "r",
+            quiet=True,
+            **keywords,
+        )
+    assert not (tmp_path / "r").exists()
+
+
+def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_checks(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    (tmp_path / "robin.toml").write_text('decide = "score>=2.5"\nmargin = 0.2\n', encoding="utf-8")
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert_all_decided(scores_in(done.stdout))
+    nowhere = judging("http://127.0.0.1:9/v1", "--run", "q")
+    for flags in (["--objective", "mean-error"], ["--target-error", "0.2"], ["--decide", "score>=9"]):
+        refused = robin(*nowhere, *flags, cwd=tmp_path)
+        assert refused.returncode == 2, refused.stderr
+    (tmp_path / "robin.toml").unlink()
+    refused = robin(*nowhere, cwd=tmp_path, ROBIN_DECIDE="score=>3")
+    assert refused.returncode == 2
+    assert "at character 1, is no requirement" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"decide": "garbage"},
+        {"decide": "score>=99"},
+        {"decide": "a" + " " * 1_000_000 + "b"},
+        {"decide": 7},
+        {"decide": ["score>=3"]},
+        {"margin": -1},
+        {"margin": "NaN"},
+        {"margin": 1e308},
+        {"error_rate": 0},
+        {"error_rate": 2},
+        {"error_rate": None},
+        {"group": "ask"},
+        {"decide": "best", "scheduler": "lucb", "group": 7},
+    ],
+)
+def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        assert robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path).returncode == 0
+        manifest = tmp_path / "r" / "manifest.json"
+        content = orjson.loads(manifest.read_bytes())
+        content["settings"] |= change
+        manifest.write_bytes(orjson.dumps(content))
+        for command in (
+            ["status", "r"],
+            ["export", "r"],
+            ["resume", "r", "--budget", "30"],
+            ["report", "r"],
+            ["runs", "."],
+        ):
+            done = robin(*command, cwd=tmp_path)
+            assert "Traceback" not in done.stderr
+            assert done.returncode in {0, 1, 2}
+            if change != {"group": "ask"} and command != ["runs", "."]:
+                assert done.returncode == 2, (command, done.stdout, done.stderr)
+                assert "manifest.json" in done.stderr, (command, done.stderr)
+
+
+def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        assert robin(*judging(wire.url, "--decide", "best", budget=24), cwd=tmp_path).returncode == 0
+        pairs = pd.read_parquet(tmp_path / "r" / "pairs.parquet")
+        many = pd.concat([pairs] * 9_000, ignore_index=True)
+        many["pair_id"] = [f"p{k}" for k in range(len(many))]
+        many["prompt"] = "one"
+        many.to_parquet(tmp_path / "r" / "pairs.parquet", index=False)
+        for command in (["status", "r"], ["export", "r"], ["resume", "r", "--budget", "200000"]):
+            done = robin(*command, cwd=tmp_path)
+            assert "Traceback" not in done.stderr
+            assert done.returncode != 0
+            assert len(done.stderr) < 2_000
+
+
+def test_begins_with_the_variances_of_an_earlier_run(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        assert robin(*judging(wire.url, "--run", "before", budget=60), cwd=tmp_path).returncode == 0
+        asked = judging(wire.url, "--decide", "score>=2.5", "--variances", "before")
+        apt = robin(*asked, cwd=tmp_path)
+        two = robin(*asked, "--scheduler", "two-priors", "--run", "q", cwd=tmp_path)
+    assert two.returncode == 0, two.stderr
+    assert_all_decided(scores_in(two.stdout))
+    assert apt.returncode in {0, 2}
+    if apt.returncode:
+        assert "--variances" in apt.stderr
+    else:
+        assert_all_decided(scores_in(apt.stdout))
+
+
+def test_goes_on_where_an_interrupt_stopped_it(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated([2.0, 2.9, 1.8] * 4)) as wire:
+        with Robin(judging(wire.url, "--decide", "score>=2.5", "--quiet"), env=environment(), cwd=tmp_path) as process:
+            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") >= 30, process)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        done = robin("resume", "r", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert scores_in(done.stdout)["certified"].all()
+
+
+def test_has_decisions_in_python_too(tmp_path: Path) -> None:
+    rng = random.Random(1)
+
+    def by_item(messages: list[Mapping[str, str]]) -> str:
+        return f"Rating: {drawn(MEANS[asked_of({'m': [dict(each) for each in messages]})], rng)}"
+
+    by_item.name = "by-item"  # type: ignore[attr-defined]
+    data = write_rows(tmp_path / "pairs.jsonl")
+    run = robin_cli.judge(
+        data, attribute="helpfulness", budget=3_000, judge=by_item, run=tmp_path / "r", decide="score>=2.5", quiet=True
+    )
+    assert_all_decided(run.scores())
+    assert open_run(run.path).resume(judge=by_item, quiet=True).status()["spent"] == run.scores()["n"].sum()
