@@ -74,13 +74,14 @@ def decision_curve_of(run: RunData, task: Task, *, points: int = _POINTS) -> Dec
         share = np.divide(evenly, n, out=np.zeros(len(n)), where=there)
         measured.append(
             (
-                *_reached(so_far, changed, chosen, counts, sums_until(until)),
+                *_reached(so_far, changed, chosen, counts, sums_until(until), run.fold.arms.retired_mask),
                 *_reached(
                     Evidence(task),
                     np.flatnonzero(is_looked_at),
                     chosen,
                     even,
                     (evenly, share * total, share * total_sq),
+                    run.fold.arms.retired_mask,
                 ),
             )
         )
@@ -107,24 +108,34 @@ def _contests_of(task: Task, decisions: IntArray) -> NDArray[np.bool_]:
 
 
 def _reached(
-    evidence: Evidence, changed: IntArray, chosen: IntArray, counts: LevelCounts, sums: tuple[FloatArray, ...]
+    evidence: Evidence,
+    changed: IntArray,
+    chosen: IntArray,
+    counts: LevelCounts,
+    sums: tuple[FloatArray, ...],
+    given_up: NDArray[np.bool_],
 ) -> tuple[float, float, float]:
     """Which share of the ``chosen`` decisions holds, which has evidence enough for one, which of the leanings is likely wrong.
 
-    ``changed``: contests to look at anew.
+    ``changed``: contests to look at anew. ``given_up``: arms that are asked no more, shape (K,).
     """
     task = evidence.task
     n, total, total_sq = sums
     evidence.update(
-        np.zeros_like(changed), changed, lambda _run, arm: counts.of_arms(arm), (n[None], total[None], total_sq[None])
+        np.zeros_like(changed),
+        changed,
+        lambda _run, arm: counts.of_arms(arm),
+        (n[None], total[None], total_sq[None]),
+        given_up[None],
     )
     log = evidence.log[0][chosen]
     held = certified(log, task.decision.error_rate).mean() if len(log) else np.nan
     settled = (log >= evidence.needed).mean() if len(log) else np.nan
     with np.errstate(invalid="ignore"):
         means = task.space.by_judge(total / n).mean(axis=1)
-    doubt = doubts(task, means, leanings(task, means), (n, total, total_sq))
-    return float(held), float(settled), share_of(doubt[first_rows(task)])
+    leaning = leanings(task, means)
+    doubt = doubts(task, means, leaning, (n, total, total_sq), given_up)
+    return float(held), float(settled), share_of(doubt[first_rows(task, leaning)])
 
 
 def _evenly(counts: FloatArray, calls: FloatArray) -> FloatArray:

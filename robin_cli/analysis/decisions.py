@@ -29,6 +29,9 @@ _CLEAR = 2.0
 
 _ROUNDING = 1e-9
 
+_MANY = 64.0
+"""Times as many ratings as there are stand for as many as one likes."""
+
 Sums = tuple[IntArray | FloatArray, FloatArray, FloatArray]
 """Ratings of each arm, their sum and that of their squares, shape (runs, K) each."""
 
@@ -43,6 +46,7 @@ class Evidence:
         log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ. What is below that, and
             certifies nothing, may be too large.
         side: thresholds: whether a pair is rather kept. Else which response of the group leads. Shape (runs, decisions).
+        other: the same for the other side of thresholds; both may be sure of a mean within the margin. Shape as ``log``.
         stuck: decisions that no further call can settle, because an arm that they hang on was given up; shape as ``log``.
     """
 
@@ -50,6 +54,7 @@ class Evidence:
         self.task = task
         self.log = np.full((runs, task.decisions), -np.inf)
         self.side = np.zeros((runs, task.decisions), dtype=np.int64)
+        self.other = np.full((runs, task.decisions), -np.inf)
         self.stuck = np.zeros((runs, task.decisions), dtype=np.bool_)
         self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
 
@@ -93,14 +98,30 @@ class Evidence:
                 above, below = self._of_threshold(run[mine], self.task.contests[contest[mine]][:, 0], counts_at)
                 good, bad = (above, below) if each.above else (below, above)
                 self._good[run[mine], contest[mine]], self._bad[run[mine], contest[mine]] = good, bad
-        pair = self.task.space.pair[self.task.contests[contest][:, 0, 0]]
+        pair = self.task.space.pair[self.task.contests[contest][:, 0, 0]].astype(np.int64)
         of_pairs = [each.reshape(*self.log.shape, -1)[run, pair] for each in (self._good, self._bad)]
         # Kept is a pair where all hold: each has to be shown. Dropped, where one does not: an average of bets on each shows it.
         keep = of_pairs[0].min(axis=1)
         drop = np.logaddexp.reduce(of_pairs[1], axis=1) - math.log(len(self.task.decision.criteria))
         self.log[run, pair], self.side[run, pair] = np.maximum(keep, drop), keep >= drop
-        arms = self.task.space.by_pair(np.arange(len(self.task.space)))[pair]
-        self.stuck[run, pair] = given_up[run[:, None], arms].any(axis=1)
+        self.other[run, pair] = np.minimum(keep, drop)
+        self.stuck[run, pair] = self._is_stuck(run, pair, of_pairs[0], sums, given_up)
+
+    def _is_stuck(
+        self, run: IntArray, pair: IntArray, good: FloatArray, sums: Sums, given_up: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Pairs that cannot be kept, because a threshold can be shown no further, while nothing speaks for dropping them."""
+        space, criteria = self.task.space, self.task.decision.criteria
+        columns = [list(space.attributes).index(each.attribute) for each in criteria]
+        rows = space.by_pair(np.arange(len(self.task.contests)))[pair][:, columns]
+        arms = self.task.contests[rows, 0]
+        gone = given_up[run[:, None, None], arms].any(axis=2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = (np.asarray(sums[1]) / sums[0])[run[:, None, None], arms].mean(axis=2)
+        holds = [RELATIONS[each.relation](means[:, place], each.threshold) for place, each in enumerate(criteria)]
+        is_against = ~np.isnan(means) & ~np.stack(holds, axis=1)
+        blocked = gone & (good[:, columns] < self.needed)
+        return np.asarray(blocked.any(axis=1) & ~(is_against & ~gone).any(axis=1))
 
     def _of_threshold(self, run: IntArray, arms: IntArray, counts_at: CountsAt) -> tuple[FloatArray, FloatArray]:
         """ln of the evidence that means are above a threshold, and below; ``arms`` a row each and a column a judge."""
@@ -135,8 +156,17 @@ class Evidence:
         self.side[run, contest], self.log[run, contest] = lead, -np.inf
         nearest = ahead.argmin(axis=1)
         has_rivals = rivals.any(axis=1)
-        self.stuck[run, contest] = is_gone[every, lead] | is_gone[every, nearest] | ~has_rivals
         log_rivals = np.log(np.maximum(rivals.sum(axis=1), 1))
+        gone = is_gone[every, lead] | is_gone[every, nearest]
+        one = np.flatnonzero((is_gone[every, lead] != is_gone[every, nearest]) & has_rivals)
+        self.stuck[run, contest] = gone | ~has_rivals
+
+        def with_many(of: IntArray, arm: IntArray) -> FloatArray:
+            return counts_at(of, arm) * np.where(given_up[of, arm], 1.0, _MANY)[:, None]
+
+        # With the other of them asked as often as one likes it may be decided all the same.
+        then = self._over(run[one], arms[one], lead[one], nearest[one], with_many) - log_rivals[one]
+        self.stuck[run[one], contest[one]] = then < self.needed
         near = np.flatnonzero((ahead.min(axis=1) >= _CLEAR) & has_rivals)
         found = self._over(run[near], arms[near], lead[near], nearest[near], counts_at) - log_rivals[near]
         self.log[run[near], contest[near]] = found
@@ -314,20 +344,19 @@ class Decided:
 
     @property
     def first(self) -> IntArray:
-        """The first row of each decision, shape (decisions,)."""
-        return first_rows(self.task)
+        """A row that stands for each decision, shape (decisions,): the first, of groups the one that leads."""
+        return first_rows(self.task, self.leaning)
 
     def tally(self, column: NDArray[np.object_], among: NDArray[np.bool_] | None = None) -> dict[str, int]:
         """How many decisions came to what: pairs, of groups those that have a best.
 
         Args:
-            among: the rows of decisions that are counted; None for all.
+            among: which decisions are counted, shape (decisions,); None for all.
         """
-        counted = self.number >= 0 if among is None else (self.number >= 0) & among
+        each = column[self.first][slice(None) if among is None else among]
         if self.task.group is not None:
-            best = int((column[counted] == BEST).sum())
-            return {BEST: best, UNDECIDED: int(counted[self.first].sum()) - best}
-        each = column[self.first][counted[self.first]]
+            best = int((each == BEST).sum())
+            return {BEST: best, UNDECIDED: len(each) - best}
         return {name: int((each == name).sum()) for name in (KEEP, DROP, UNDECIDED)}
 
 
@@ -348,6 +377,8 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
     if task.group is None:
         number = task.space.pair[task.contests[:, 0, 0]].astype(np.int64)
         side = np.where(evidence.side[0], KEEP, DROP).astype(object)[number]
+        is_either = (evidence.other[0] >= evidence.needed)[number] & (leaning != UNDECIDED)
+        side = np.where(is_either, leaning, side)  # sure of both: it lies within the margin
     else:
         number, side = np.full(len(means), -1), np.full(len(means), UNDECIDED, dtype=object)
         rows = _rows(task)
@@ -363,11 +394,11 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
     is_sure = of_rows(sure) & (leaning != UNDECIDED)
     return Decided(
         task=task,
-        decision=np.where(is_sure, side, UNDECIDED),
+        decision=np.where(is_sure, side, np.where(part, UNDECIDED, "")),
         leaning=leaning,
         certified=is_sure,
         settled=of_rows(evidence.log[0] >= evidence.needed),
-        doubt=doubts(task, means, leaning, (arms.counts, arms.totals, arms.totals_sq)),
+        doubt=doubts(task, means, leaning, (arms.counts, arms.totals, arms.totals_sq), arms.retired_mask),
         given_up=of_rows(evidence.stuck[0]),
         number=number,
         held=sure,
@@ -375,11 +406,16 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
     )
 
 
-def first_rows(task: Task) -> IntArray:
-    """The first row of each decision, shape (decisions,)."""
+def first_rows(task: Task, leaning: NDArray[np.object_]) -> IntArray:
+    """The first row of each decision, of groups that of the leader where there is one; shape (decisions,).
+
+    ``leaning``: of each row, see :func:`leanings`.
+    """
     if task.group is None:
         return np.asarray(task.space.by_pair(np.arange(len(task.contests)))[:, 0])
-    return np.asarray(_rows(task)[:, 0])
+    rows = _rows(task)
+    leads = (rows >= 0) & (leaning[rows] == BEST)
+    return np.asarray(rows[np.arange(len(rows)), leads.argmax(axis=1)])
 
 
 def share_of(doubt: FloatArray) -> float:
@@ -388,7 +424,9 @@ def share_of(doubt: FloatArray) -> float:
     return float(known.mean()) if len(known) else math.nan
 
 
-def doubts(task: Task, means: FloatArray, leaning: NDArray[np.object_], sums: Sums) -> FloatArray:
+def doubts(
+    task: Task, means: FloatArray, leaning: NDArray[np.object_], sums: Sums, given_up: NDArray[np.bool_]
+) -> FloatArray:
     """The estimated chance that the leaning of each row's decision is wrong beyond the margin; nan where it is not known.
 
     By the tails of the moderated t, see :mod:`robin_cli.analysis.moderated`: kept wrongly is a pair where one threshold does
@@ -400,13 +438,14 @@ def doubts(task: Task, means: FloatArray, leaning: NDArray[np.object_], sums: Su
     Args:
         means: the score of each row, shape (rows,).
         sums: of the ratings of each arm, shape (K,) each.
+        given_up: arms that are asked no more because they cannot be rated, shape (K,).
     """
     space, found = task.space, moderated(task.space, *sums)
     variances = space.by_judge(found.error_variance)
     error = variances.sum(axis=1) / len(space.judges) ** 2
     freedom = freedom_of_sum(variances, space.by_judge(found.freedom))
     if task.group is not None:
-        return _doubts_of_best(task, means, error, freedom)
+        return _doubts_of_best(task, means, error, freedom, np.asarray(space.by_judge(given_up).any(axis=1)))
     values, spread, free = (space.by_pair(each) for each in (means, np.sqrt(error), freedom))
     all_hold, hold_by_more = np.ones(len(values)), np.ones(len(values))
     for each in task.decision.criteria:
@@ -420,12 +459,16 @@ def doubts(task: Task, means: FloatArray, leaning: NDArray[np.object_], sums: Su
     return np.where(leaning == UNDECIDED, np.nan, doubt)
 
 
-def _doubts_of_best(task: Task, means: FloatArray, error: FloatArray, freedom: FloatArray) -> FloatArray:
+def _doubts_of_best(
+    task: Task, means: FloatArray, error: FloatArray, freedom: FloatArray, given_up: NDArray[np.bool_]
+) -> FloatArray:
     rows = _rows(task)
     there, every = rows >= 0, np.arange(len(rows))
     value, variance, free = (np.where(there, each[rows], np.nan) for each in (means, error, freedom))
     lead = np.where(np.isnan(value), -np.inf, value).argmax(axis=1)
-    rival = there & (np.arange(rows.shape[1]) != lead[:, None])
+    unrated = np.asarray(there & np.isnan(value))
+    unknown = (unrated & ~given_up[np.maximum(rows, 0)]) | (there & (unrated | ~there).all(axis=1, keepdims=True))
+    rival = there & (np.arange(rows.shape[1]) != lead[:, None]) & ~unrated
     margin = task.margin[task.contests[: len(rows), 0, 0]]
     both = np.stack([np.broadcast_to(variance[every, lead, None], rows.shape), variance], axis=-1)[rival]
     ahead = (value[every, lead, None] - value + margin[:, None])[rival] / np.sqrt(both.sum(axis=1))
@@ -433,7 +476,8 @@ def _doubts_of_best(task: Task, means: FloatArray, error: FloatArray, freedom: F
     worse = np.zeros(rows.shape)
     worse[rival] = chance_below(-ahead, freedom_of_sum(both, frees))
     doubt = np.full(len(means), np.nan)
-    doubt[rows[there]] = np.broadcast_to(worse.max(axis=1)[:, None], rows.shape)[there]  # nan where one is not known
+    worse = np.where(unknown, np.nan, worse)  # it may be better than all
+    doubt[rows[there]] = np.broadcast_to(worse.max(axis=1)[:, None], rows.shape)[there]
     return doubt
 
 
@@ -444,12 +488,13 @@ def leanings(task: Task, means: FloatArray) -> NDArray[np.object_]:
         holds = np.ones(len(by_pair), dtype=np.bool_)
         for each in task.decision.criteria:
             column = by_pair[:, list(task.space.attributes).index(each.attribute)]
-            holds &= RELATIONS[each.relation](np.nan_to_num(column), each.threshold)
-        side = np.where(holds, KEEP, DROP)
-        side = np.where(task.space.by_pair(known).all(axis=1), side, UNDECIDED).astype(object)
+            holds &= np.isnan(column) | RELATIONS[each.relation](column, each.threshold)
+        side = np.where(task.space.by_pair(known).all(axis=1), KEEP, UNDECIDED)
+        side = np.where(holds, side, DROP).astype(object)  # one that is not met is enough
         return side[task.space.pair[task.contests[:, 0, 0]]]
     rows = _rows(task)
-    found = np.full(len(means), UNDECIDED, dtype=object)
+    found = np.full(len(means), "", dtype=object)
+    found[rows[rows >= 0]] = UNDECIDED
     of_group = np.where((rows >= 0) & ~np.isnan(means[rows]), means[rows], -np.inf)
     is_known = of_group.max(axis=1, initial=-np.inf) > -np.inf
     lead = of_group.argmax(axis=1)

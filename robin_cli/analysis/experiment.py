@@ -52,6 +52,7 @@ class Design:
     decide: str | None = None
     margin: float | None = None
     error_rate: float = 0.05
+    group: str | None = None
 
     def budgets_of(self, scheduler: str) -> tuple[int, ...]:
         """The budgets that ``scheduler`` is simulated at."""
@@ -312,7 +313,7 @@ def _task(subject: Subject, design: Design) -> Task | None:
         )
     else:
         group = subject.group
-        check_groups(group, None)
+        check_groups(group, design.group)
     space = ArmSpace([str(number) for number in range(len(subject.ratings))], [short], ["judge"], [subject.scale])
     return Task(decision, space, group)
 

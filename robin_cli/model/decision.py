@@ -96,13 +96,14 @@ def decision_of(
             f'--decide "{shown(text, _LONGEST_SHOWN)}": says nothing of {", ".join(open_)}, which would be judged on and on; '
             "give it a threshold, or leave it out of --attribute"
         )
+    usual = " (a fortieth of the scale, if it is not given)" if margin is None else ""
     for name, scale, points in zip(attributes, scales, margins, strict=True):
         for each in (each for each in criteria if each.attribute == name):
             room = min(each.threshold - scale.low, scale.high - each.threshold)
             if points >= room:
                 raise InputError(
-                    f"--margin {points:g}: reaches from the threshold of {each} to an end of its scale {scale}: nothing would "
-                    f"be left to decide; take one below {room:g}"
+                    f"--margin {points:g}{usual}: reaches from the threshold of {each} to an end of its scale {scale}: nothing "
+                    f"would be left to decide; take a margin below {room:g}, or another threshold"
                 )
         if points >= scale.high - scale.low:
             raise InputError(f"--margin {points:g}: is as wide as the scale {scale} of {name}; take a smaller one")

@@ -20,7 +20,7 @@ from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.decision import decision_of
+from robin_cli.model.decision import MARGIN, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
 from robin_cli.model.groups import check_groups, groups_of
 from robin_cli.model.records import Pair, Scale, shared_scale, things_rated
@@ -67,7 +67,10 @@ def open_run(
     judges = tuple(judge.name for judge in judges_of(settings))
     space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
     task = wanted_task(settings, space, dataset.pairs, notify)
-    choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or settings.budget))
+    budget = settings.budget
+    if task is not None:
+        settings = replace(settings, decide=str(task.decision), margin=_told_margin(task))
+    choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget))
     asked, settings = settings.scheduler, settings if choice is None else replace(settings, scheduler=choice.name)
     wanted = manifest_of(settings, dataset, prompts)
     if settings.run and scheme_of(settings.run):
@@ -110,6 +113,13 @@ def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
             notify(f"{said}: they are asked no more than twice")
         _ = task.contests  # refuses groups that are too large
     return task
+
+
+def _told_margin(task: Task) -> float | None:
+    """The margin as it is recorded: None for what it is if nothing is said."""
+    margins = task.decision.margins
+    usual = [MARGIN * (scale.high - scale.low) for scale in task.space.scales]
+    return None if np.allclose(margins, usual, rtol=1e-9, atol=0.0) else margins[0]
 
 
 def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: int) -> Setup:
@@ -238,6 +248,11 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     except InputError as error:
         raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
     own = manifest.own_settings
+    if own["decide"] is not None and given.get("target_error") is not None:
+        raise InputError(
+            f"--target-error: this run ends when it has decided {own['decide']}, not at an error; leave it out, or start a new "
+            "run"
+        )
     if (judge := given.get("judge", own["judge"])) != own["judge"]:
         raise InputError(
             f"--judge: this run is judged by {own['judge']}, now {judge}; for another judge start a new run"

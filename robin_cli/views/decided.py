@@ -24,16 +24,16 @@ _FEW = 0.0995
 def decision_facts(decided: Decided) -> dict[str, Any]:
     """How the decisions of a run stand, by name; every value is JSON."""
     first, asked = decided.first, decided.task.decision
-    is_open, wrong = ~decided.certified, decided.likely_wrong
+    is_open, wrong = ~decided.held, decided.likely_wrong
     return {
         "of": decided.decisions,
         "each": "group" if asked.is_best else "pair",
-        "certified": int((~is_open[first]).sum()),
-        "open": int(is_open[first].sum()),
+        "certified": int((~is_open).sum()),
+        "open": int(is_open.sum()),
         **decided.tally(decided.decision),
         "within_margin": int((decided.certified & (decided.decision != decided.leaning))[first].sum()),
         "settled": int(decided.settled[first].sum()),
-        "given_up": int((is_open & decided.given_up)[first].sum()),
+        "given_up": int((is_open & decided.stuck).sum()),
         "leaning": decided.tally(decided.leaning),
         "open_leaning": decided.tally(decided.leaning, is_open),
         "likely_wrong_share": None if math.isnan(wrong) else wrong,

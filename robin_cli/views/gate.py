@@ -127,13 +127,19 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
     if not verdict.pairs:
         return "no pair has a rating yet"
     estimate, low, high = _told(verdict)
-    first = found.by_first if verdict.requirement.kind == "mean" else None
-    of_first = f", the first {first} ratings of each, for later ones were asked because of these" if first else ""
-    return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)}{of_first})"
+    why = ", for later ones were asked because of these" if _by_first(found, verdict) else ""
+    return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(found, verdict)}{why})"
 
 
-def _there(verdict: Verdict) -> str:
-    return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}"
+def _by_first(found: Gated, verdict: Verdict) -> int | None:
+    """How many ratings of each pair the estimate is made of, where that is not all."""
+    return found.by_first if verdict.requirement.kind == "mean" else None
+
+
+def _there(found: Gated, verdict: Verdict) -> str:
+    first = _by_first(found, verdict)
+    of_first = f", the first {first} ratings of each" if first else ""
+    return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}{of_first}"
 
 
 def _confidence(found: Gated) -> str:
@@ -221,6 +227,7 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "n_pairs": verdict.pairs,
         "n_prompts": verdict.prompts,
         "n_unrated": verdict.unrated,
+        "first_ratings": _by_first(found, verdict),
         "margin": None if requirement.kind == "mean" else requirement.margin,
         "n_open": len(verdict.open),
         "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],
@@ -275,7 +282,7 @@ def markdown_of(found: Gated) -> str:
         interval = f"{low} to {high}" if is_sample else "–"
         name = _code(str(verdict.requirement))
         told = "; ".join(reasons(found, verdict, _code))
-        cells = (f"{_MARKS[verdict.state]} {verdict.state}", name, estimate, interval, _there(verdict), told)
+        cells = (f"{_MARKS[verdict.state]} {verdict.state}", name, estimate, interval, _there(found, verdict), told)
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"Run {_code(found.run)}, {found.spent:,} calls."]
     return "\n".join(lines) + "\n"

@@ -72,6 +72,7 @@ def experiment(settings: SimulationSettings, progress: Callable[[int, int], None
         decide=settings.decide,
         margin=settings.margin,
         error_rate=settings.error_rate,
+        group=settings.group,
     )
     if settings.decide and not settings.schedulers:
         design = replace(design, schedulers=(BASELINE, deciding_policy(subjects[0], design)))
@@ -122,7 +123,8 @@ def say_decisions(rows: Sequence[Row], settings: SimulationSettings, notify: Cal
         mine, other = row.decided, evenly.get((row.attribute, row.budget))
         if row.scheduler == BASELINE or row.budget not in settings.budget or mine is None or other is None:
             continue
-        ended = f", all decided after {mine.calls_mean:,.0f} calls" if mine.calls_mean < row.budget else ""
+        is_over = mine.certified_mean == 1.0
+        ended = f", all decided after {mine.calls_mean:,.0f} calls" if is_over and mine.calls_mean < row.budget else ""
         notify(
             f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {_percent(mine)} wrong against {_percent(other)}, "
             f"{mine.certified_mean:.0%} certified against {other.certified_mean:.0%}{ended}"

@@ -47,7 +47,12 @@ def doubts_of(task: Task, arms: Arms) -> tuple[FloatArray, FloatArray, FloatArra
         means = arms.totals / arms.counts
     rows = task.space.by_judge(means).mean(axis=1)
     found = moderated(task.space, *sums)
-    return doubts(task, rows, leanings(task, rows), sums), means, np.sqrt(found.error_variance), found.freedom
+    return (
+        doubts(task, rows, leanings(task, rows), sums, arms.retired_mask),
+        means,
+        np.sqrt(found.error_variance),
+        found.freedom,
+    )
 
 
 def test_doubts_a_side_by_the_tail_beyond_the_margin() -> None:
@@ -109,7 +114,8 @@ def run_of(task: Task, arm: list[int], rating: list[int]) -> Any:
             "status": ["ok"] * len(arm),
         }
     )
-    return SimpleNamespace(space=task.space, arm=np.array(arm, dtype=np.int64), judgments=judgments)
+    fold = SimpleNamespace(arms=Arms(len(task.space)))  # none of which is given up
+    return SimpleNamespace(space=task.space, arm=np.array(arm, dtype=np.int64), judgments=judgments, fold=fold)
 
 
 TASKS = {

@@ -22,6 +22,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
+from robin_cli.views.decided import decision_facts
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 MARGIN = 0.2
@@ -189,7 +190,7 @@ def test_leans_in_a_group_to_the_highest_mean_and_the_first_of_equals() -> None:
 
     found = leanings(task, np.array([2.0, 3.0, 3.0, math.nan, 1.0, 4.0]))
 
-    assert found.tolist() == ["rejected", "best", "rejected", "undecided", "best", "undecided"]
+    assert found.tolist() == ["rejected", "best", "rejected", "undecided", "best", ""]
 
 
 @pytest.mark.parametrize(
@@ -299,3 +300,59 @@ def test_is_not_over_before_it_began() -> None:
     _, verdicts, arms = made("a>=2", [[], []])
 
     assert not verdicts.decided(arms).is_over
+
+
+def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rated() -> None:
+    _, verdicts, arms = made("a>=3,b<=2", [[], [9, 9], [4], [1]], scales=(SHORT, LONG))
+    arms.add_failure(0, permanent=True)
+    verdicts.add(0, ())
+
+    verdicts.look(arms)
+    assert not verdicts.evidence.stuck[0, 0], "that b is too high is enough"
+    while not verdicts.decided(arms).held[0]:
+        tell(verdicts, arms, 1, [9])
+
+    decided = verdicts.decided(arms)
+    assert decided.decision[:2].tolist() == ["drop", "drop"]
+    assert decided.leaning[:2].tolist() == ["drop", "drop"]
+    arms.add_failure(2, permanent=True)
+    verdicts.add(2, ())
+    verdicts.look(arms)
+    assert verdicts.evidence.stuck[0, 1], "what cannot be shown to be good, and is not bad by the other, is left"
+
+
+def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_that_can_decide_it() -> None:
+    _, verdicts, arms = made("best", [[4, 4], [0] * 8, [2, 2], [2]], group=[0, 0, 1, 1])
+    for arm in (1, 3):
+        arms.add_failure(arm, permanent=True)
+        verdicts.add(arm, ())
+
+    verdicts.look(arms)
+    assert verdicts.evidence.stuck[0].tolist() == [False, True]
+    while not verdicts.all_decided:
+        tell(verdicts, arms, 0, [4])
+        verdicts.look(arms)
+
+    assert verdicts.decided(arms).decision.tolist() == ["best", "rejected", "undecided", "undecided"]
+
+
+def test_says_what_the_mean_says_where_it_is_sure_of_both_sides() -> None:
+    _, verdicts, arms = made("a>=3", [[3] * 40])
+    decided = verdicts.decided(arms)
+    assert (decided.decision.tolist(), decided.leaning.tolist()) == (["drop"], ["keep"]), "sure to be below 3.2 alone"
+
+    tell(verdicts, arms, 0, [3] * 60)
+    assert verdicts.decided(arms).decision.tolist() == ["keep"]
+
+
+def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated() -> None:
+    _, verdicts, arms = made("best", [[], [4] * 20, [0] * 20, [4]], group=[0, 0, 0, 1])
+    arms.add_failure(0, permanent=True)
+    verdicts.add(0, ())
+
+    decided = verdicts.decided(arms)
+
+    facts = decision_facts(decided)
+    assert (facts["of"], facts["certified"], facts["open"], facts["best"], facts["undecided"]) == (1, 1, 0, 1, 0)
+    assert facts["likely_wrong_of"] == 1
+    assert (decided.decision.tolist(), decided.leaning.tolist()[3]) == (["undecided", "best", "rejected", ""], "")

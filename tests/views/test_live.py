@@ -100,7 +100,7 @@ def test_shows_how_many_pairs_are_decided_while_it_works(tmp_path: Path) -> None
     assert code == 0
     seen = frames(shown)
     assert re.search(r"decided +0 of 60 pairs +open +60", seen[0])
-    assert re.search(r"open +\d+ \(\d+ asked no more\)", "".join(seen))
+    assert re.search(r"open +\d+ \(\d+ clear, asked no more\)", "".join(seen))
     assert "all 60 pairs are decided" in " ".join(shown[shown.rindex("╯") :].split())
 
 
