@@ -78,7 +78,13 @@ def most_calls(arms: int) -> int:
 
 
 def foresee(
-    known: Sequence[Known], task: Task, policy_at: PolicyAt, budgets: Sequence[int], rng: np.random.Generator
+    known: Sequence[Known],
+    task: Task,
+    policy_at: PolicyAt,
+    budgets: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    least: int | None = None,
 ) -> Outlook:
     """Simulate runs of every budget, and to their end, on pairs like ``known``.
 
@@ -88,11 +94,12 @@ def foresee(
         known: what is known of the arms of each attribute and judge, attribute by attribute.
         task: what is to be decided of all of them.
         budgets: calls in all, rising, each at least the number of arms.
+        least: the smallest of those in between; the smallest of ``budgets`` if not given.
 
     Returns:
         Without the budgets that the policy refuses.
     """
-    arms, first, last = len(task.space), budgets[0], budgets[-1]
+    arms, first, last = len(task.space), budgets[0] if least is None else least, budgets[-1]
     most = max(last, most_calls(arms))
 
     def run(size: float, wanted: Sequence[int]) -> dict[int, _Simulated]:

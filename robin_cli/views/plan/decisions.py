@@ -23,12 +23,14 @@ _TARGETS = (0.01, 0.001)
 def calls_to_end(prospect: Prospect, least: int) -> int:
     """About how many calls it takes until everything is decided; as many as were looked at, where it takes more."""
     begun = replace(prospect, config=replace(prospect.config, budget=least))
-    return max(least, begun.decisions(prospect.config.scheduler, [least]).end.needed.calls)
+    return max(least, begun.decisions(prospect.config.scheduler, [least], least).end.needed.calls)
 
 
-def outlooks_of(prospect: Prospect, budgets: Sequence[int]) -> dict[str, Outlook]:
+def outlooks_of(prospect: Prospect, budgets: Sequence[int], least: int) -> dict[str, Outlook]:
     """What the scheduler decides with each of ``budgets``, and an even spread."""
-    return {name: prospect.decisions(name, budgets) for name in dict.fromkeys((prospect.config.scheduler, BASELINE))}
+    return {
+        name: prospect.decisions(name, budgets, least) for name in dict.fromkeys((prospect.config.scheduler, BASELINE))
+    }
 
 
 def expected_calls(outlook: Outlook, budget: int) -> int:

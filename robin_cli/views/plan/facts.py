@@ -190,7 +190,7 @@ def _decisions(prospect: Prospect, calls: Calls, least: int, pilot: RunData | No
     """The same where something is to be decided; what it takes is that of the calls until everything is."""
     config = prospect.config
     shown, _ = _budgets(prospect, calls, least)
-    outlooks = outlooks_of(prospect, shown)
+    outlooks = outlooks_of(prospect, shown, least)
     spent = {each: max(least, expected_calls(outlooks[config.scheduler], each)) for each in shown}
     rows = [
         {"budget": each, **_taken(config, calls, spent[each]), **decision_row(prospect, each, outlooks)}

@@ -101,8 +101,11 @@ class Prospect:
         rng = np.random.default_rng(SEED)
         return forecast(self.known, lambda b, variances, groups: self.policy(name, b, variances, groups), budgets, rng)
 
-    def decisions(self, name: str, budgets: Sequence[int]) -> Outlook:
-        """What the scheduler ``name`` decides with each of ``budgets``, and when it ends; the same for the same prospect."""
+    def decisions(self, name: str, budgets: Sequence[int], least: int) -> Outlook:
+        """What the scheduler ``name`` decides with each of ``budgets``, and when it ends; the same for the same prospect.
+
+        ``least``: calls from which on it is looked at.
+        """
         assert self.task is not None  # noqa: S101  # there is something to decide
         rng = np.random.default_rng(SEED)
         return foresee(
@@ -111,4 +114,5 @@ class Prospect:
             lambda budget, variances, task: self.policy(name, budget, variances, task=task),
             budgets,
             rng,
+            least=least,
         )

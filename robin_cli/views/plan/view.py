@@ -187,7 +187,7 @@ def _of_decisions(plan: dict[str, Any], decide: dict[str, Any]) -> list[str]:
         "",
         "spent: on average, for a run ends when everything is decided.",
         f"wrong: of all decisions by the mean ratings alone, by more than {margin}{evenly}.",
-        f"{guaranteed}{'' if policy_named(plan['scheduler']).evenly else f'; {late}'}.",
+        f"{guaranteed}{f'; {late}' if policy_named(plan['scheduler']).whole else ''}.",
         f"Simulated, mean of {plan['simulated_runs']} runs; ± is the simulation's own noise, no guarantee.",
     ]
     if plan["pilot"] is None and not plan["ratings_known"]:
