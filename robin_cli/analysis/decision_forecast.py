@@ -23,8 +23,8 @@ from robin_cli.policies.base import Policy
 
 _ARMS_AT_MOST = 1_000
 _ARMS_FIRST = 20
-_STEPS = (40_000, 8_000)
-_ARMS_EVENLY = (300, 80)
+_STEPS = (40_000, 6_000)
+_ARMS_EVENLY = (300, 60)
 """Where each arm is judged by itself, and where several are together, each of which takes the more time."""
 
 _CALLS_AN_ARM_AT_MOST = 1_000

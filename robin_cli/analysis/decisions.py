@@ -131,8 +131,13 @@ class Evidence:
             return log_evidence(counts_at(run, arms[:, 0]), scale.low, scale.high, at, margin)
         share = 1.0 / arms.shape[1]
         counts = [counts_at(run, mine) for mine in arms.T]
-        above = log_sum_evidence([Part(each, scale.low, scale.high, share) for each in counts], at - margin)
-        below = log_sum_evidence([Part(each, scale.low, scale.high, -share) for each in counts], -(at + margin))
+        enough = self.needed if len(task.decision.criteria) == 1 else -math.inf  # of several, what is less counts, too
+        above = log_sum_evidence(
+            [Part(each, scale.low, scale.high, share) for each in counts], at - margin, enough=enough
+        )
+        below = log_sum_evidence(
+            [Part(each, scale.low, scale.high, -share) for each in counts], -(at + margin), enough=enough
+        )
         return above, below
 
     def _update_best(
