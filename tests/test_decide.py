@@ -310,11 +310,11 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
         assert first.returncode == 0, first.stderr
         sent = len(wire.bodies)
         for change, said in (
-            (("--decide", "score>=2"), "decide: the run has score>=2.5, now score>=2"),
+            (("--decide", "score>=2"), "decide: the run has helpfulness>=2.5, now helpfulness>=2"),
             (("--decide", "score>=2.5", "--margin", "0.2"), "margin"),
             (("--decide", "score>=2.5", "--error-rate", "0.1"), "error_rate: the run has 0.05, now 0.1"),
-            (("--decide", "best"), "decide: the run has score>=2.5, now best"),
-            ((), "decide: the run has score>=2.5, now"),
+            (("--decide", "best"), "decide: the run has helpfulness>=2.5, now best"),
+            ((), "decide: the run has helpfulness>=2.5, now"),
         ):
             other = robin(*judging(wire.url, *change), cwd=tmp_path)
             assert other.returncode == 2, other.stderr
@@ -375,7 +375,7 @@ BAD = [
     (("--decide", "score" + " " * 100_000), "is no requirement"),
     (("--decide", " " * 100_000 + "x"), "is no requirement"),
     (("--decide", "\x1b[2Jscore>=3"), "\\x1b[2Jscore"),
-    (("--decide", "score>=3", "--margin", "1"), "take one below 1"),
+    (("--decide", "score>=3", "--margin", "1"), "take a margin below 1"),
     (("--decide", "score>=3", "--margin", "0"), "--margin"),
     (("--decide", "score>=3", "--margin", "-0.1"), "--margin"),
     (("--decide", "score>=3", "--margin", "nan"), "--margin"),

@@ -110,8 +110,21 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
 
 def _is_beyond(run: Path, calls: int, settings: Settings) -> bool:
     """Whether the run, which is to decide the same, has had more than so many calls; another is left to be refused."""
+    from robin_cli.model.decision import decision_of
+    from robin_cli.model.errors import InputError
     from robin_cli.storage.manifest import read_manifest
 
-    manifest = read_manifest(run)
-    decides = ("decide", "margin", "error_rate", "group")
-    return manifest.budget > calls and all(manifest.own_settings[name] == getattr(settings, name) for name in decides)
+    manifest, wanted = read_manifest(run), None
+    if settings.decide is not None:
+        try:
+            wanted = decision_of(
+                settings.decide,
+                manifest.attributes,
+                manifest.scales,
+                margin=settings.margin,
+                error_rate=settings.error_rate,
+            )
+        except InputError:  # which is said when the run is opened
+            return False
+    is_same = (manifest.decision, manifest.own_settings["group"]) == (wanted, settings.group)
+    return manifest.budget > calls and is_same
