@@ -72,6 +72,11 @@ def open_run(
         settings = replace(settings, decide=str(task.decision), margin=_told_margin(task))
     choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget))
     asked, settings = settings.scheduler, settings if choice is None else replace(settings, scheduler=choice.name)
+    if settings.variances and policy_named(settings.scheduler).whole:
+        notify(
+            f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
+        )
+        settings = replace(settings, variances=None)
     wanted = manifest_of(settings, dataset, prompts)
     if settings.run and scheme_of(settings.run):
         raise InputError(
