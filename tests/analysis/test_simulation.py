@@ -121,7 +121,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2]))
         rows.append(rng.choice(levels, rng.integers(3, 12)))
     ratings = Ratings.of(rows)
-    budget = 15 * len(space)
+    budget = (25 if name == "auto" else 15) * len(space)
     setup = Setup(len(space), budget, SHORT, delta=0.9, task=task)
     chosen_name = chosen(name, setup)
     made = policy_by_scale(name if chosen_name is None else chosen_name.name, setup, None, space.by_scale())
