@@ -163,6 +163,13 @@ def gated(pair_id: str, attribute: str) -> Gated:
     return Gated(f"runs/{pair_id}", [against, left_open], [pair_id, "b"], 100, 1, 0.05)
 
 
+def test_sees_one_file_named_in_two_ways(work: Path) -> None:
+    done = robin("gate", "r", *required("mean(score)>=3"), "--junit", "./x.xml", "--summary", "x.xml", cwd=work)
+    assert done.returncode == 2
+    assert "--junit and --summary: would both be written to ./x.xml" in done.stderr
+    assert not (work / "x.xml").exists()
+
+
 def test_lets_no_name_act_in_lines_junit_or_markdown() -> None:
     found = gated(HOSTILE, HOSTILE)
     for line in lines_of(found):

@@ -111,6 +111,8 @@ class Evidence:
         self, run: IntArray, pair: IntArray, good: FloatArray, sums: Sums, given_up: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Pairs that cannot be kept, because a threshold can be shown no further, while nothing speaks for dropping them."""
+        if not given_up.any():
+            return np.zeros(len(pair), dtype=np.bool_)
         space, criteria = self.task.space, self.task.decision.criteria
         columns = [list(space.attributes).index(each.attribute) for each in criteria]
         rows = space.by_pair(np.arange(len(self.task.contests)))[pair][:, columns]
@@ -382,7 +384,10 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
     if task.group is None:
         number = task.space.pair[task.contests[:, 0, 0]].astype(np.int64)
         side = np.where(evidence.side[0], KEEP, DROP).astype(object)[number]
-        is_either = (evidence.other[0] >= evidence.needed)[number] & (leaning != UNDECIDED)
+        enough = evidence.needed + math.log(
+            len(sure) / max(1, sure.sum())
+        )  # what e-BH asked of those that it certified
+        is_either = (evidence.other[0] >= enough)[number] & (leaning != UNDECIDED)
         side = np.where(is_either, leaning, side)  # sure of both: it lies within the margin
     else:
         number, side = np.full(len(means), -1), np.full(len(means), UNDECIDED, dtype=object)

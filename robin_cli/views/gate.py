@@ -6,6 +6,7 @@ Names and ids in them come from models and data sets: in each they are text and 
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
 import sys
@@ -301,12 +302,12 @@ def check_outputs(outputs: Mapping[str, str | None], *, as_json: bool) -> None:
         InputError: two results in one place, or a place that cannot be written.
     """
     given = {flag: name for flag, name in outputs.items() if name is not None}
-    places = [*given.values(), *["-"] * as_json]
-    for name in places:
-        if places.count(name) > 1:
-            flags = " and ".join(
-                [*(flag for flag, each in given.items() if each == name), *["--json"] * (as_json and name == "-")]
-            )
+    places = {flag: name if name == "-" else os.path.realpath(name) for flag, name in given.items()}
+    if as_json:
+        places["--json"] = "-"
+    for flag, name in given.items():
+        if len(alike := [each for each, place in places.items() if place == places[flag]]) > 1:
+            flags = " and ".join(alike)
             raise InputError(f"{flags}: would both be written to {name}; give one of them another file")
     for flag, name in given.items():
         if name == "-":

@@ -348,6 +348,12 @@ def test_says_what_the_mean_says_where_it_is_sure_of_both_sides() -> None:
     tell(verdicts, arms, 0, [3] * 60)
     assert verdicts.decided(arms).decision.tolist() == ["keep"]
 
+    # Of four pairs that are open beside it, it alone is certified: that takes five times the evidence, of either side.
+    _, beside, arms = made("a>=3", [[3] * 60, [], [], [], []])
+    above, below = (each[0] for each in log_evidence(counted([3] * 60), 0, 4, 3, MARGIN))
+    assert math.log(1 / 0.05) < above < math.log(5 / 0.05) < below
+    assert beside.decided(arms).decision[0] == "drop"
+
 
 def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated() -> None:
     _, verdicts, arms = made("best", [[], [4] * 20, [0] * 20, [4]], group=[0, 0, 0, 1])
