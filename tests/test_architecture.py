@@ -102,6 +102,7 @@ ONLY = {
         "analysis/forecast.py",
         "analysis/moderated.py",
         "analysis/rating_model.py",
+        "analysis/sample_size.py",
     },
     "matplotlib": {"views/curves.py", "views/report/pictures.py"},
     "pyarrow": {
