@@ -7,35 +7,19 @@ from dataclasses import replace
 import numpy as np
 
 from robin_cli.analysis.gate import Measured
+from robin_cli.analysis.pair_means import pair_means
 from robin_cli.analysis.scores import Scores, rated_parts
-from robin_cli.model.arms import mean
-from robin_cli.storage.fold import values_of
 from robin_cli.storage.reader import RunData
-
-FIRST = 2
-"""Ratings of each pair and judge that a mean is made of where a run was to decide: every pair gets them, whatever they say."""
 
 
 def measured_for_mean(run: RunData, scores: Scores, attribute: str) -> Measured:
-    """The same for a requirement on the mean.
-
-    Of a run that was to decide these are the means of each pair's FIRST ratings. It asked on where a side was not clear by the
-    ratings so far, and who was far off by chance was left so: the mean of all scores was off by −0.10 to +0.05 points in
-    simulated runs (nine pools, 5 and 10 calls a pair), with 1,000 pairs more than a standard error.
-    """
-    found = measured(run, scores, attribute)
-    if run.task is None:
+    """The same for a requirement on the mean: of what :mod:`robin_cli.analysis.pair_means` says."""
+    found, known = measured(run, scores, attribute), pair_means(run, scores, attribute)
+    if known.first is None:
         return found
-    is_rated = np.asarray(run.judgments["rating"].is_valid())
-    arm, value = run.arm[is_rated], values_of(run.judgments)[is_rated]
-    by_arm = np.argsort(arm, kind="stable")
-    starts = np.searchsorted(arm[by_arm], np.arange(len(run.space)))
-    is_first = np.arange(len(arm)) - starts[arm[by_arm]] < FIRST
-    first, count = by_arm[is_first], len(run.space)
-    n, total = np.bincount(arm[first], minlength=count), np.bincount(arm[first], value[first], count)
-    mine = np.array(scores.columns["attribute"]) == attribute
-    means = run.space.by_judge(mean(n, total.astype(np.float64))).mean(axis=1)[mine]
-    return replace(found, scores=means, error_variances=np.zeros_like(means))  # which more calls would not change
+    return replace(
+        found, scores=known.scores, error_variances=np.zeros_like(known.scores)
+    )  # more calls change no first ones
 
 
 def measured(run: RunData, scores: Scores, attribute: str) -> Measured:

@@ -17,7 +17,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from robin_cli.analysis.gate import State, Verdict, judged, together, with_settling
-from robin_cli.analysis.run_gate import FIRST, measured, measured_for_mean
+from robin_cli.analysis.pair_means import FIRST
+from robin_cli.analysis.run_gate import measured, measured_for_mean
 from robin_cli.analysis.scores import score
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError

@@ -55,13 +55,14 @@ def run_of(
     more: Sequence[Judgment] = (),
     human: dict[str, dict[str, float]] | None = None,
     prompts: dict[str, str] | None = None,
+    settings: dict[str, Any] | None = None,
 ) -> RunData:
     """A run with these ratings, on disk and read back; the prompts are the pairs' names, or these."""
     names, attributes, judges = (tuple(dict.fromkeys(key[place] for key in ratings)) for place in range(3))
     pairs = [Pair(name, (prompts or {}).get(name, name), "response", (human or {}).get(name, {})) for name in names]
     scale = {name: (ends or ENDS)[name] for name in attributes}
     made = manifest(
-        settings={**SETTINGS, "model": judges},
+        settings={**SETTINGS, "model": judges, **(settings or {})},
         attributes=attributes,
         budget=1000,
         scale=scale if len(set(scale.values())) > 1 else next(iter(scale.values())),
