@@ -1,0 +1,197 @@
+"""A mean of scores, or a difference of two, corrected by the labels that people gave to some of the pairs.
+
+A judge may be too kind, or kinder to one system than to another; more calls and more pairs do not take that away, labels do.
+The estimate is that of prediction-powered inference with its power tuned (Angelopoulos, Duchi and Zrnic, "PPI++",
+arXiv:2311.01453): with scores f, labels y of the pairs in L, and target weights w that sum to 1,
+    θ = λ Σ w f + Σ_L d (y − λ f),   d ∝ w/π over L, summing to 1,
+π being the probability with which a pair was drawn to be labelled (active inference: Zrnic and Candès, arXiv:2403.03208). For
+a difference it is that of system a less that of b, with one λ. No λ makes it wrong; the one that makes it least uncertain is
+taken: near 0 where the judge says nothing of what people would say, and then θ is the mean of the labels.
+
+Responses to one prompt are alike, so prompts are what is drawn. The variance is by linearization: sums over each prompt of
+    ± (d (y − ȳ) − λ (d (f − f̄_L) − w (f − f̄))),
+centred over labelled and over other prompts apart, squared. That is a quadratic in λ, which is at its least. With all pairs
+of the labelled prompts labelled, probabilities alike and a pair a prompt it is PPI++'s but for degrees of freedom: mean and
+slope are fitted to the labelled prompts, so their squares count with n/(n − 2), and Student's t has n − 2, n being (Σ d)²/Σ
+d² with d summed by prompt, which is the number of labelled prompts where these weigh alike. benchmarks/labels.py measures
+what that covers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.moderated import likely_half_widths
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import number_of
+
+FEWEST_LABELLED = 25
+"""Labelled prompts for a corrected mean to be stated, and of each system for a difference."""
+
+_FEWEST_ALIKE = 10
+"""Prompts of equal weight that unequal probabilities must leave."""
+
+_NOTHING = 1e-9
+"""A standard error that is no more than this part of the values is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A mean or a difference that labels correct; all of it nan where it is refused.
+
+    Attributes:
+        low, high: 1 − α interval.
+        lam: how far the judge is relied on, 0 (not at all: the mean of the labels) to 1: PPI++'s λ.
+        n_labels: those that count.
+        n_prompts: prompts with a label; of a difference those of the system that has fewer.
+        why: it is refused; '' where it is not.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    std_error: float
+    lam: float
+    n_labels: int
+    n_prompts: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The mean of one system.
+
+    Attributes:
+        labels: those that count.
+        prompts: how many have one.
+        alike: how many prompts of equal weight these are worth.
+        share: of the target weight, what is labelled.
+        mean_label: ȳ.
+        excess: f̄_L − f̄, by how much the scores of labelled pairs are above those of all.
+        at_zero, by_lam: what each pair adds to the residual of its prompt at λ = 0, and what is taken off by λ; shape (K,).
+    """
+
+    labels: FloatArray
+    prompts: int
+    alike: float
+    share: float
+    mean_label: float
+    excess: float
+    at_zero: FloatArray
+    by_lam: FloatArray
+
+
+def corrected(
+    scores: FloatArray,
+    labels: FloatArray,
+    probability: ArrayLike,
+    prompt: IntArray,
+    weights: FloatArray,
+    *,
+    alpha: float = ALPHA,
+) -> Corrected:
+    """A mean of the scores, or a difference of two, corrected by labels.
+
+    Args:
+        scores: shape (K,), finite where a weight is not 0.
+        labels: shape (K,), nan where there is none.
+        probability: with which each labelled pair was drawn, shape (K,) or one number; 1, or any other, where all are alike.
+        prompt: which prompt each pair has, any numbers, shape (K,).
+        weights: shape (parts, K). A mean: one row that sums to 1, as 1/K each. A difference: two rows, of which the first sums
+            to 1 and the second to −1.
+        alpha: the interval holds with about 1 − alpha.
+    """
+    rows = np.atleast_2d(weights)
+    counts = (rows != 0).any(axis=0)
+    if np.isnan(scores[counts]).any():
+        raise ValueError("a pair without a score has a weight")
+    drawn = np.broadcast_to(np.asarray(probability, dtype=np.float64), labels.shape)
+    scores, labels, drawn = (each[counts] for each in (scores, labels, drawn))
+    _, place = np.unique(prompt[counts], return_inverse=True)
+    parts = [_part(scores, labels, drawn, place, np.abs(row)) for row in rows[:, counts]]
+    n_labels, n_prompts = int((~np.isnan(labels)).sum()), min(part.prompts for part in parts)
+    if why := _refusal(parts):
+        return _refused(n_labels, n_prompts, why)
+    signs = np.sign(rows.sum(axis=1))
+    at_zero, by_lam = (
+        np.bincount(place, signs @ np.stack(each)).astype(np.float64)
+        for each in ([part.at_zero for part in parts], [part.by_lam for part in parts])
+    )
+    is_labelled = np.bincount(place, ~np.isnan(labels)) > 0
+    unlabelled = 1.0 - float(np.mean([part.share for part in parts]))
+    is_whole = unlabelled < _NOTHING
+    alike = min(part.alike for part in parts)
+    freedom = alike - (1.0 if is_whole else 2.0)  # the mean, and λ
+    (own, both), (_, of_scores) = _squares(np.stack([at_zero, by_lam]), is_labelled, alike / freedom)
+    is_flat = of_scores <= (_NOTHING * np.abs(scores).max()) ** 2
+    lam = 0.0 if is_whole or is_flat else float(np.clip(both / of_scores, 0.0, 1.0 / unlabelled))
+    variance = max(0.0, own - 2.0 * lam * both + lam**2 * of_scores)
+    if variance <= (_NOTHING * np.nanmax(np.abs(labels))) ** 2:
+        return _refused(n_labels, n_prompts, _WITHOUT_REST)
+    estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
+    half = float(likely_half_widths(np.array([variance]), np.array([freedom]), alpha=alpha)[0])
+    error = float(np.sqrt(variance))
+    return Corrected(estimate, estimate - half, estimate + half, error, lam * unlabelled, n_labels, n_prompts)
+
+
+def _part(scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntArray, weight: FloatArray) -> _Part:
+    mine = ~np.isnan(labels) & (weight > 0)
+    if not mine.any():
+        return _Part(labels[mine], 0, 0.0, 0.0, nan, nan, weight, weight)
+    is_whole = not (weight[~mine] > 0).any()  # then all pairs are in, however they were drawn
+    d = np.zeros(len(weight))
+    d[mine] = weight[mine] if is_whole else weight[mine] / drawn[mine]
+    d /= d.sum()
+    mean_label, labelled_mean, mean = float(d[mine] @ labels[mine]), float(d @ scores), float(weight @ scores)
+    by_prompt = np.bincount(place, d)
+    return _Part(
+        labels=labels[mine],
+        prompts=int((by_prompt > 0).sum()),
+        alike=float(1.0 / (by_prompt @ by_prompt)),
+        share=float(weight[mine].sum()),
+        mean_label=mean_label,
+        excess=labelled_mean - mean,
+        at_zero=d * (np.where(mine, labels, 0.0) - mean_label),
+        by_lam=d * (scores - labelled_mean) - weight * (scores - mean),
+    )
+
+
+def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: float) -> FloatArray:
+    """Products of the residuals of prompts, shape (2, G), centred over labelled and other ones apart; shape (2, 2).
+
+    Args:
+        factor: what those of the labelled ones count with; the others' count with G/(G − 1).
+    """
+    own, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
+    found = factor * len(own.T) * np.cov(own, ddof=0)
+    found += len(others.T) * np.cov(others) if len(others.T) > 1 else others @ others.T
+    return np.asarray(found)
+
+
+def _refusal(parts: list[_Part]) -> str:
+    """Why nothing is stated of labels like these, in words; '' if it is."""
+    fewest = min(part.prompts for part in parts)
+    of_each = " of each system" if len(parts) > 1 else ""
+    if fewest < FEWEST_LABELLED:
+        return f"{number_of(fewest, 'prompt')}{of_each} with a label; {FEWEST_LABELLED} are needed"
+    if any(np.ptp(part.labels) == 0 for part in parts):
+        value = next(part.labels[0] for part in parts if np.ptp(part.labels) == 0)
+        return f"all labels{' of a system' * (len(parts) > 1)} are {value:g}, so nothing says how far their mean is off"
+    if (alike := min(part.alike for part in parts)) < _FEWEST_ALIKE:
+        return (
+            f"the labels' probabilities differ so much that {number_of(fewest, 'prompt')} count as {alike:.0f}; "
+            f"{_FEWEST_ALIKE} are needed"
+        )
+    return ""
+
+
+_WITHOUT_REST = "labels and scores go together without rest, so nothing says how far it is off"
+
+
+def _refused(n_labels: int, n_prompts: int, why: str) -> Corrected:
+    return Corrected(nan, nan, nan, nan, nan, n_labels, n_prompts, why)
