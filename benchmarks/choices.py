@@ -11,6 +11,7 @@ the slowest, in the last column. "first look" is the one at all arms at once, wh
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from robin_cli.model.arms import Arms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import COMPARE, Systems, systems_of
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
@@ -31,6 +33,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 SCALE = Scale(0, 4)
 TO_DECIDE = {"apt": "score>=2", "lucb": "best"}
+COMPARING = "paired"
 
 
 def warmed_up(count: int, rng: np.random.Generator) -> Arms:
@@ -52,6 +55,13 @@ def task_of(name: str, count: int) -> Task | None:
     return Task(decision, space, np.arange(count) // 4 if decision.is_best else None)
 
 
+def systems_for(count: int) -> Systems:
+    """Four systems that answered the same prompts."""
+    space = ArmSpace([str(number) for number in range(count)], ["a"], ["j"], [SCALE])
+    prompt, system = np.divmod(np.arange(count), 4)
+    return systems_of(space, system, list("abcd"), prompt, [str(number) for number in range(count // 4)], None)
+
+
 def verdicts_of(task: Task, arms: Arms) -> RunVerdicts:
     """The decisions after the ratings of ``arms``, which are all at the ends of the scale."""
     counts = LevelCounts(task.space)
@@ -70,7 +80,10 @@ def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
     if verdicts is not None:
         verdicts.look(arms)
     looked = time.process_time() - began
-    policy = make_policy(name, Setup(count, 100 * count, SCALE, task=task))
+    setup = Setup(count, 100 * count, SCALE, task=task)
+    if name == COMPARING:
+        setup = replace(setup, objective=COMPARE, systems=systems_for(count))
+    policy = make_policy(name, setup)
     scheduler = HeapScheduler(arms, policy, verdicts=verdicts)
     ratings = rng.choice([0.0, 4.0], CHOICES).tolist()
     longest, started = 0.0, time.process_time()
@@ -88,7 +101,7 @@ def main() -> None:
     """Print the table."""
     columns = f"{'choices/s':>12} {'µs each':>8} {'× 1,000':>8} {'slowest ms':>10} {'first look ms':>13}"
     print(f"{'scheduler':12} {'arms':>10} {columns}")
-    for name in ("uniform", "robin-hood", "dirichlet", "two-priors", *TO_DECIDE):
+    for name in ("uniform", "robin-hood", "dirichlet", "two-priors", COMPARING, *TO_DECIDE):
         first = 0.0
         for count in SIZES:
             cost, longest, looked = seconds_a_choice(name, count)

@@ -149,6 +149,8 @@ class _State:
         self._refit_at = next_refit(0, self._pairs) if policy.refits else NEVER
         self._court = None if task is None else Court(task, runs)
         self._looks_at: float = NEVER if task is None else next_look(0, self._pairs)
+        turn = np.arange(self._pairs) if policy.turn is None else policy.turn
+        self._round = np.argsort(turn)
         self._contests = policy.contests
         self._contest_of = np.empty(0, dtype=np.int64)
         if task is not None and self._contests is not None:
@@ -158,11 +160,11 @@ class _State:
         return self._court is not None and bool(self._court.done.all())
 
     def ask_evenly(self, budget: int) -> None:
-        """Go on in whole rounds, the pairs in order, up to ``budget`` calls a run."""
+        """Go on in whole rounds, the pairs in their turn, up to ``budget`` calls a run."""
         while self._budget < budget and not self._is_over():
             start = self._budget % self._pairs
             end = int(min(self._pairs, start + min(budget, self._refit_at, self._looks_at) - self._budget))
-            pairs = np.arange(start, end)
+            pairs = self._round[start:end]
             ratings = self._ratings.draw(self._first_row[:, None] + pairs, self._rng).ravel()
             self._add(np.repeat(np.arange(self._runs), len(pairs)), np.tile(pairs, self._runs), ratings)
             self._budget += end - start

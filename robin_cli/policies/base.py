@@ -18,12 +18,14 @@ import numpy as np
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
+from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
 
 Number = TypeVar("Number", float, FloatArray)
 Arm = int | IntArray
 
 OBJECTIVES = ("worst-case", "mean-error")
+"""Of scores; a run that compares systems has one of its own, COMPARE."""
 
 MODES = ("practice", "theory")
 
@@ -42,11 +44,12 @@ class Setup:
         budget: B, calls in all.
         scale: the ratings there are.
         delta, mode: ROBIN-HOOD's.
-        objective: one of OBJECTIVES.
+        objective: one of OBJECTIVES, or COMPARE.
         variances: known ones, shape (K,), 1/n; None where nothing is known.
         evidence: see :class:`TwoPriors`.
         task: what is to be decided; None where nothing is.
         to_target: the run stops once the largest error of all is small enough, as estimated or bounded.
+        systems: what is to be compared; None where nothing is.
     """
 
     arms: int
@@ -59,6 +62,7 @@ class Setup:
     evidence: float = 0.0
     task: Task | None = None
     to_target: bool = False
+    systems: Systems | None = None
 
 
 class Choice(NamedTuple):
@@ -80,6 +84,8 @@ class Policy:
         among: names of the policies that it chooses among, where it is none itself, see :meth:`stands_for`.
         whole: it knows the arms of all scales at once (of ``setup.task``), so that there is one policy for them.
         contests: arms whose priorities hang together, see :meth:`priorities`.
+        compares: it is for runs that compare systems (``setup.systems``), and no other policy is.
+        turn: the order of the arms in each round of the warm-up.
     """
 
     __slots__ = ()
@@ -89,6 +95,7 @@ class Policy:
     starves: ClassVar[bool] = False
     among: ClassVar[tuple[str, ...]] = ()
     whole: ClassVar[bool] = False
+    compares: ClassVar[bool] = False
 
     warm_up: int
     """Ratings that every arm gets, in whole rounds, before ``priority`` is asked; at least 1."""
@@ -126,6 +133,11 @@ class Policy:
 
         Every arm is there once; −1 where there is none.
         """
+        return None
+
+    @property
+    def turn(self) -> IntArray | None:
+        """The place of each arm in a round of the warm-up, from 0 on, shape (K,); None for the order of the data."""
         return None
 
     def priorities(

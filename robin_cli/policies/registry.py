@@ -81,13 +81,16 @@ def make_policy(name: str, setup: Setup) -> Policy:
     Raises:
         InputError: as :func:`policy_named`; an unknown objective, or settings that the policy refuses.
     """
+    from robin_cli.model.systems import COMPARE
     from robin_cli.policies.base import OBJECTIVES
 
     if instead := chosen(name, setup):
         name = instead.name
     kind = policy_named(name)
-    if setup.objective not in OBJECTIVES:
-        raise InputError(f'--objective "{setup.objective}": known objectives are {", ".join(OBJECTIVES)}')
+    if setup.objective not in (known := (*OBJECTIVES, COMPARE)):
+        raise InputError(f'--objective "{setup.objective}": known objectives are {", ".join(known)}')
+    if setup.objective == COMPARE and not kind.compares:
+        raise InputError(f"--objective {COMPARE}: has a scheduler of its own; leave --scheduler {name} out")
     with nullcontext() if name in _OWN else plugins(GROUP)[name].loaded(f'--scheduler "{name}"'):
         policy = kind.of(setup)
     if not isinstance(getattr(policy, "warm_up", None), int) or policy.warm_up < 1:

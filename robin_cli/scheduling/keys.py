@@ -19,9 +19,13 @@ SPREAD = 1e-300
 their calls, so that a budget with nothing better to do is spread and does not pile up on the first arm."""
 
 
-def warm_up_key(calls: Number) -> Number:
-    """In its warm-up the arm with the fewest ``calls`` comes first, and before every arm past its own."""
-    return _WARM_UP + calls
+def warm_up_key(calls: Number, turn: Number | None = None, arms: int = 1) -> Number:
+    """In its warm-up the arm with the fewest ``calls`` comes first, and before every arm past its own.
+
+    Args:
+        turn: which of those with as many calls comes first, of as many ``arms`` as there are; None for the lower arm.
+    """
+    return _WARM_UP + calls if turn is None else _WARM_UP + (calls * arms + turn)
 
 
 def adaptive_key(policy: Policy, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.refits import next_refit
 from robin_cli.model.space import Coordinates
-from robin_cli.policies.base import Policy, exited
+from robin_cli.policies.base import Arm, Number, Policy, exited
 from robin_cli.scheduling.budget import CallBudget
 from robin_cli.scheduling.eligibility import WarmUp, most_at_once, most_pending, most_pending_of_all
 from robin_cli.scheduling.fairness import Fairness
@@ -102,6 +102,7 @@ class HeapScheduler:
         self.idle = False
         self.warming_up = False  # whether the last call asked for was one of a warm-up
         self._policy = policy
+        self._turn = policy.turn
         self._contests = None if policy.contests is None else _Contests.of(policy.contests, len(arms))
         self._columns = (arms.counts, np.frombuffer(arms.pending, dtype=np.int64), arms.totals, arms.totals_sq)
         self._verdicts = verdicts
@@ -301,7 +302,7 @@ class HeapScheduler:
     def _key_if_free(self, arm: int, n: float, pending: float) -> float:
         """The key of an arm that may be asked. InputError where the policy gives it no finite priority."""
         if n < self._warm_up.calls:
-            return warm_up_key(n + pending)
+            return self._key_in_turn(n + pending, arm)
         if self._contests is not None:
             return self._contest_keys(arm)[arm]
         arms = self.arms
@@ -309,6 +310,13 @@ class HeapScheduler:
         if -NEVER < key < NEVER:
             return key
         raise _no_priority(self._policy, arm, -key)
+
+    def _key_in_turn(self, calls: Number, arm: Arm) -> Number:
+        """The keys of arms in their warm-up."""
+        if self._turn is None:
+            return warm_up_key(calls)
+        turn = self._turn.item(arm) if isinstance(arm, int) else self._turn[arm]
+        return warm_up_key(calls, cast("Number", turn), len(self._turn))
 
     def _one_of_each_contest(self, arms: IntArray) -> IntArray:
         """The arms that are to be placed so that all of ``arms`` are."""
@@ -329,7 +337,7 @@ class HeapScheduler:
         arms = np.where(there, members, 0)
         n, under_way, total, total_sq = (np.where(there, each[arms], 0.0) for each in self._columns)
         keys = contest_keys(self._policy, n, under_way, total, total_sq, arms)
-        keys = np.where(n < self._warm_up.calls, warm_up_key(n + under_way), keys)[there]
+        keys = np.where(n < self._warm_up.calls, self._key_in_turn(n + under_way, arms), keys)[there]
         if not np.isfinite(keys).all():
             wrong = int(np.flatnonzero(~np.isfinite(keys))[0])
             raise _no_priority(self._policy, int(arms[there][wrong]), -keys.item(wrong))
@@ -352,7 +360,7 @@ class HeapScheduler:
             rated = np.maximum(n, 1.0)  # any number will do for arms in their warm-up: they are masked below
             with np.errstate(invalid="ignore", divide="ignore"):
                 keys = adaptive_key(self._policy, rated, pending, arms.totals, arms.totals_sq, np.arange(len(arms)))
-            keys = np.where(n < warm_up.calls, warm_up_key(n + pending), keys)
+            keys = np.where(n < warm_up.calls, self._key_in_turn(n + pending, np.arange(len(arms))), keys)
             if not np.isfinite(keys).all():
                 arm = int(np.flatnonzero(~np.isfinite(keys))[0])
                 raise _no_priority(self._policy, arm, -keys.item(arm))

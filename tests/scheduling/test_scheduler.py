@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER, Scale
 from robin_cli.model.refits import last_refit, next_refit
 from robin_cli.model.space import ArmSpace, Coordinates
+from robin_cli.model.systems import Systems, systems_of
 from robin_cli.policies.base import Arm, Number, Policy, Setup
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood, practice_constant, smallest_theory_budget, theory_warm_up
@@ -77,6 +79,15 @@ def next_ticket(scheduler: HeapScheduler, *, arm: int, calls: int = 1) -> Ticket
 def beside(pairs: int, judges: int) -> Coordinates:
     """Which judge each arm is asked of."""
     return ArmSpace(["p"] * pairs, ["a"], ["j"] * judges, [SCALE]).judge
+
+
+def by_two(pairs: int, judges: int) -> Systems:
+    """Two systems that answered a prompt after the other."""
+    space = ArmSpace(
+        [str(number) for number in range(pairs)], ["a"], [str(number) for number in range(judges)], [SCALE]
+    )
+    prompt, system = np.divmod(np.arange(pairs), 2)
+    return systems_of(space, system, ["one", "other"], prompt, [str(number) for number in range(-(-pairs // 2))], 1)
 
 
 def assert_places_each_arm_as_all(scheduler: HeapScheduler) -> None:
@@ -148,7 +159,7 @@ def test_gives_every_arm_a_third_of_its_share_while_the_bounds_hold(ratings: lis
         assert np.all(arms.counts >= true / true.sum() * (budget - len(ratings) * policy.warm_up) / 3 - 1e-6)
 
 
-@pytest.mark.parametrize("name", ["robin-hood", "dirichlet", "two-priors", "uniform"])
+@pytest.mark.parametrize("name", ["robin-hood", "dirichlet", "two-priors", "uniform", "paired"])
 def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str) -> None:
     # bit for bit: or else a run that goes on after an interruption could break ties in another way
     rng = np.random.default_rng(5)
@@ -157,7 +168,10 @@ def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str) -> None
         for rating in rng.integers(0, 5, rng.integers(0, 40)):
             arms.add_rating(arm, int(rating))
         arms.pending[arm] = int(rng.integers(0, 3))
-    policy = make_policy(name, Setup(500, 50_000, SCALE))
+    setup = Setup(500, 50_000, SCALE)
+    if name == "paired":
+        setup = replace(setup, objective="compare", systems=by_two(500, 1))
+    policy = make_policy(name, setup)
     if policy.refits:
         policy = policy.fitted(arms.counts.astype(float), arms.totals, arms.totals_sq)
     scheduler = HeapScheduler(arms, policy)
@@ -335,13 +349,16 @@ class AnyOrder(RuleBasedStateMachine):
 
     @initialize(
         pairs=st.integers(1, 6),
-        kind=st.sampled_from(["uniform", "robin-hood", "dirichlet", "two-priors"]),
+        kind=st.sampled_from(["uniform", "robin-hood", "dirichlet", "two-priors", "paired"]),
         judges=st.sampled_from([1, 1, 2, 3]),
     )
     def begin(self, pairs: int, kind: str, judges: int) -> None:
         count = pairs * judges
         self.arms = Arms(count)
-        policy = make_policy(kind, Setup(count, 1000, SCALE, delta=0.5))
+        setup = Setup(count, 1000, SCALE, delta=0.5)
+        if kind == "paired":
+            setup = replace(setup, objective="compare", systems=by_two(pairs, judges))
+        policy = make_policy(kind, setup)
         self.scheduler = HeapScheduler(self.arms, policy, judge=beside(pairs, judges))
         self.under_way: list[Ticket] = []
 
@@ -444,11 +461,15 @@ def test_states_the_smallest_budget_for_the_theory_and_means_it() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("robbin", {}, "known schedulers are apt, auto, dirichlet, lucb, robin, robin-hood, two-priors, uniform"),
+        (
+            "robbin",
+            {},
+            "known schedulers are apt, auto, dirichlet, lucb, paired, robin, robin-hood, two-priors, uniform",
+        ),
         ("robin", {}, "--variances RUN"),
         ("robin-hood", {"delta": 1.5}, "at most at 1"),
         ("robin-hood", {"mode": "practise"}, "practice, theory"),
-        ("uniform", {"objective": "mean"}, "worst-case, mean-error"),
+        ("uniform", {"objective": "mean"}, "worst-case, mean-error, compare"),
     ],
 )
 def test_names_what_is_known(name: str, change: dict[str, str], said: str) -> None:

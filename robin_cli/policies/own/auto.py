@@ -31,6 +31,8 @@ class Auto(Policy):
         """
         if setup.task is not None:
             return cls._deciding(setup, setup.task)
+        if setup.systems is not None:
+            return Choice("paired", "for --objective compare, it asks prompts not asked yet before it repeats any")
         warm_up = RobinHood.of(setup).warm_up
         if cls.theorem(setup.mode) is not None:
             return Choice(cls.among[0], f"--mode {setup.mode} is its own")

@@ -1,0 +1,153 @@
+"""Systems that answered the same prompts, and what a run that compares them asks first."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.groups import name_of
+from robin_cli.model.space import ArmSpace
+
+COMPARE = "compare"
+"""The objective of a run that compares systems."""
+
+COLUMN = "system"
+"""The further column of the data that says which system answered."""
+
+FEWEST_PROMPTS = 5
+"""Prompts that two systems answered, below which nothing is compared."""
+
+_SHOWN = 60
+
+
+class Asked(NamedTuple):
+    """How far a run that compares came: prompts that systems are compared on, and those that one system alone answered."""
+
+    whole: int
+    """All of whose responses were asked about."""
+    partly: int
+    prompts: int
+    unasked_pairs: int
+    """Of all prompts; they have no score."""
+
+
+@dataclass(frozen=True)
+class Systems:
+    """Which system answered each pair, and to which prompt.
+
+    Attributes:
+        names: of the systems.
+        system, prompt: of each pair, numbered from 0, shape (pairs,).
+        rank: place of each prompt in a random order, shape (prompts,).
+    """
+
+    space: ArmSpace
+    names: Sequence[str]
+    system: IntArray
+    prompt: IntArray
+    rank: IntArray
+
+    @cached_property
+    def cell(self) -> IntArray:
+        """Prompt and system of each pair as one number, shape (pairs,)."""
+        return self.prompt * len(self.names) + self.system
+
+    @cached_property
+    def is_shared(self) -> NDArray[np.bool_]:
+        """Which prompts two systems or more answered, shape (prompts,)."""
+        return np.bincount(np.unique(self.cell) // len(self.names), minlength=len(self.rank)) > 1
+
+    @cached_property
+    def turn(self) -> IntArray:
+        """Place of each arm in the order in which all are asked once, shape (K,).
+
+        Prompt by prompt, in random order, each with all that is to be asked of it, so that what was asked is always a sample of
+        whole prompts. Those that one system alone answered come last.
+        """
+        pairs = np.lexsort((self.rank[self.prompt], ~self.is_shared[self.prompt]))
+        return _places(self.space.by_pair(np.arange(len(self.space)))[pairs].ravel())
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """How much the mean of each arm counts in the mean of its system at its prompt, in units; shape (K,).
+
+        0 where no other system answered the prompt.
+        """
+        _, which, responses = np.unique(self.cell, return_inverse=True, return_counts=True)
+        of_pair = np.where(self.is_shared[self.prompt], 1.0 / responses[which], 0.0)
+        return np.asarray(of_pair[self.space.pair] / len(self.space.judges) / self.space.units)
+
+    def calls_for(self, prompts: int) -> int:
+        """Calls that it takes to ask so many prompts whole, the first in turn."""
+        first = self.is_shared[self.prompt] & (self._place_of_prompt[self.prompt] < prompts)
+        return int(first.sum()) * self.space.arms_per_pair
+
+    @cached_property
+    def _place_of_prompt(self) -> IntArray:
+        return _places(np.lexsort((self.rank, ~self.is_shared)))
+
+    def asked(self, is_done: NDArray[np.bool_]) -> Asked:
+        """How far the run came where these arms were rated, or given up; shape (K,)."""
+        of_pair = self.space.by_pair(is_done)
+        done, begun = of_pair.all(axis=1), of_pair.any(axis=1)
+        left, some = (np.bincount(self.prompt, each, len(self.rank)) > 0 for each in (~done, begun))
+        return Asked(
+            whole=int((self.is_shared & ~left).sum()),
+            partly=int((self.is_shared & left & some).sum()),
+            prompts=int(self.is_shared.sum()),
+            unasked_pairs=int((~begun).sum()),
+        )
+
+
+def systems_of(
+    space: ArmSpace, system: IntArray, names: Sequence[str], prompt: IntArray, prompts: Sequence[str], seed: int | None
+) -> Systems:
+    """The systems over the arms of ``space``.
+
+    Args:
+        system, prompt: of each pair, shape (pairs,): places in ``names`` and ``prompts``.
+        prompts: their texts.
+        seed: of the run. The order of the prompts is that of the SHA-256 of it and their texts: no other order of the data, no
+            later session and no other machine changes it.
+    """
+    key = [hashlib.sha256(f"{seed}\0{name_of(text)}".encode()).digest() for text in prompts]
+    rank = _places(np.array(sorted(range(len(key)), key=key.__getitem__), dtype=np.int64))
+    return Systems(space, names, system, prompt, rank)
+
+
+def _places(order: IntArray) -> IntArray:
+    """The place that each number has in ``order``, which has all from 0 on."""
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return places
+
+
+def check_systems(systems: Systems) -> str:
+    """What a user should know of systems that are to be compared; "" for nothing.
+
+    Raises:
+        InputError: one system only, or too few prompts that two answered.
+    """
+    names = systems.names
+    if len(names) == 1:
+        raise InputError(
+            f'--objective {COMPARE}: all pairs are of one system, "{shown(names[0], _SHOWN)}"; put the responses of another to '
+            f"the same prompts beside them, or name the column that tells systems apart: --columns {COLUMN}=NAME"
+        )
+    shared, prompts = int(systems.is_shared.sum()), len(systems.rank)
+    if shared < FEWEST_PROMPTS:
+        raise InputError(
+            f"--objective {COMPARE}: two systems or more answered {shared} of {prompts:,} prompts, and at least "
+            f"{FEWEST_PROMPTS} such are needed; systems are compared on the same prompts, to the letter"
+        )
+    if alone := prompts - shared:
+        return f"one system alone answered {alone:,} of {prompts:,} prompts: they tell of no difference, and are asked last"
+    return ""

@@ -1,0 +1,335 @@
+"""robin --objective compare: whole prompts in random order, then the calls that make a difference surest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.outcome import Unanswered
+from robin_cli.model.records import RETIRE_AFTER, Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems, check_systems, systems_of
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.registry import chosen, make_policy
+from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
+
+SHORT, LONG = Scale(0, 4), Scale(1, 10)
+
+
+def systems_for(
+    answered: list[tuple[int, int]], *, judges: int = 1, scales: tuple[Scale, ...] = (SHORT,), seed: int | None = 3
+) -> Systems:
+    """Systems over pairs, each a prompt and the system that answered it."""
+    prompt, system = (np.array(each) for each in zip(*answered, strict=True))
+    space = ArmSpace(
+        [f"p{number}" for number in range(len(answered))],
+        ("a", "b")[: len(scales)],
+        [f"j{number}" for number in range(judges)],
+        scales,
+    )
+    names = [f"s{number}" for number in range(system.max() + 1)]
+    return systems_of(space, system, names, prompt, [f"prompt {number}" for number in range(prompt.max() + 1)], seed)
+
+
+def each_answered_all(prompts: int, systems: int = 2) -> list[tuple[int, int]]:
+    return [(prompt, system) for prompt in range(prompts) for system in range(systems)]
+
+
+def policy_for(systems: Systems) -> Policy:
+    setup = Setup(len(systems.space), 10**4, SHORT, objective="compare", systems=systems)
+    return make_policy("auto", setup)
+
+
+def asked_in_turn(systems: Systems, calls: int, rating: float = 2.0) -> list[int]:
+    scheduler = HeapScheduler(Arms(len(systems.space)), policy_for(systems), budget=calls)
+    asked = []
+    while isinstance(ticket := scheduler.ask(), Ticket):
+        asked.append(ticket.arm)
+        scheduler.tell(ticket, (rating,))
+    return asked
+
+
+def prompts_of(systems: Systems, arms: list[int]) -> list[int]:
+    return [int(systems.prompt[systems.space.pair[arm]]) for arm in arms]
+
+
+def test_asks_all_of_a_prompt_before_the_next_and_each_once_before_any_twice() -> None:
+    answered = [(prompt, system) for system in range(3) for prompt in range(20)]  # data sorted by system
+    systems = systems_for(answered, judges=2, scales=(SHORT, LONG))
+
+    asked = asked_in_turn(systems, 2 * len(systems.space))
+
+    once, again = asked[: len(systems.space)], asked[len(systems.space) :]
+    assert sorted(once) == list(range(len(systems.space)))
+    by_prompt = np.array(prompts_of(systems, once)).reshape(20, 3 * 2 * 2)
+    assert (by_prompt == by_prompt[:, :1]).all()
+    assert by_prompt[:, 0].tolist() != sorted(by_prompt[:, 0])
+    assert len(set(again)) > 0.9 * len(once)
+
+
+def test_asks_in_an_order_that_is_the_seeds_and_not_the_datas() -> None:
+    answered = each_answered_all(30)
+    one, same, other, none = (systems_for(answered, seed=seed) for seed in (3, 3, 4, None))
+    shuffled = np.random.default_rng(0).permutation(len(answered))
+    moved = systems_for([answered[each] for each in shuffled])
+
+    first = prompts_of(one, asked_in_turn(one, 60))
+
+    assert first == prompts_of(same, asked_in_turn(same, 60)) == prompts_of(moved, asked_in_turn(moved, 60))
+    assert first != prompts_of(other, asked_in_turn(other, 60))
+    assert first != prompts_of(none, asked_in_turn(none, 60))
+
+
+def test_takes_any_prompt_as_likely_as_another_first() -> None:
+    times = np.zeros(10)
+    for seed in range(2000):
+        times[systems_for(each_answered_all(10), seed=seed).rank < 3] += 1
+    assert stats.chisquare(times).pvalue > 0.001
+
+
+def test_asks_prompts_that_one_system_alone_answered_last_and_no_more_than_once() -> None:
+    answered = [(prompt, 0) for prompt in range(12)] + [(prompt, 1) for prompt in range(4, 10)]
+    systems = systems_for(answered)
+
+    asked = prompts_of(systems, asked_in_turn(systems, 60))
+
+    assert set(asked[:12]) == set(range(4, 10))
+    assert set(asked[12:18]) == {0, 1, 2, 3, 10, 11}
+    assert set(asked[18:]) == set(range(4, 10))
+
+
+@pytest.mark.parametrize("budget", [11, 12, 13, 30])
+def test_leaves_whole_prompts_whenever_it_stops(budget: int) -> None:
+    systems = systems_for(each_answered_all(10, systems=3))
+    is_done = np.zeros(30, dtype=bool)
+    is_done[asked_in_turn(systems, budget)] = True
+
+    asked = systems.asked(is_done)
+
+    assert (asked.whole, asked.partly, asked.prompts) == (budget // 3, int(budget % 3 > 0), 10)
+    assert asked.unasked_pairs == 30 - budget
+    assert systems.calls_for(4) == 12
+
+
+def test_goes_back_to_a_prompt_whose_answer_held_no_rating_before_the_next_one() -> None:
+    systems = systems_for(each_answered_all(10))
+    scheduler = HeapScheduler(Arms(20), policy_for(systems), budget=15)
+    first = scheduler.ask()
+    assert isinstance(first, Ticket)
+    scheduler.tell(first, (None,))
+
+    again = scheduler.ask()
+
+    assert isinstance(again, Ticket)
+    assert again.arm == first.arm
+    scheduler.tell(again, Unanswered.UNREACHED)
+    following = scheduler.ask()
+    assert isinstance(following, Ticket)
+    assert systems.prompt[following.arm // 1] == systems.prompt[first.arm]
+    scheduler.tell(following, (1.0,))
+    back = scheduler.ask()
+    assert isinstance(back, Ticket)
+    assert back.arm == first.arm
+
+
+def test_gives_up_what_nobody_can_rate_and_asks_the_other_prompts() -> None:
+    systems = systems_for(each_answered_all(10))
+    arms = Arms(20)
+    scheduler = HeapScheduler(arms, policy_for(systems), budget=20 + RETIRE_AFTER)
+    bad = int(np.argmin(systems.turn))
+    while isinstance(ticket := scheduler.ask(), Ticket):
+        scheduler.tell(ticket, (None,) if ticket.arm == bad else (3.0,))
+    assert arms.spent == 20 + RETIRE_AFTER
+    assert arms.n[bad] == 0
+    assert min(count for arm, count in enumerate(arms.n) if arm != bad) == 1
+
+
+@pytest.mark.parametrize("together", [4, 40])
+def test_keeps_prompts_whole_but_for_a_few_where_answers_come_in_any_order(together: int) -> None:
+    rng = np.random.default_rng(together)
+    systems = systems_for(each_answered_all(100))
+    arms = Arms(200)
+    scheduler = HeapScheduler(arms, policy_for(systems), budget=120)
+    under_way: list[Ticket] = []
+    while not scheduler.budget.exhausted:
+        while len(under_way) < together and isinstance(ticket := scheduler.ask(), Ticket):
+            under_way.append(ticket)
+        told = under_way.pop(int(rng.integers(len(under_way))))
+        scheduler.tell(told, Unanswered.TRANSIENT if rng.random() < 0.05 else (float(rng.integers(5)),))
+    asked = systems.asked(arms.counts > 0)
+    assert asked.whole >= 55
+    assert arms.counts.max() == 1
+
+
+def sums(ratings: list[list[float]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    n, total, total_sq = (np.array([sum(x**k for x in each) for each in ratings], dtype=float) for k in (0, 1, 2))
+    return n, total, total_sq
+
+
+def priorities(policy: Policy, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
+    together = policy.priority(n, np.zeros_like(n), total, total_sq, np.arange(len(n)))
+    for arm in range(len(n)):
+        each = policy.priority(float(n[arm]), 0.0, float(total[arm]), float(total_sq[arm]), arm)
+        assert each == together[arm]
+        assert policy.priority(float(n[arm]), 2.0, float(total[arm]), float(total_sq[arm]), arm) <= each
+    return together
+
+
+def test_asks_again_where_a_call_lowers_the_noise_of_the_difference_most() -> None:
+    # two responses of system 0 to prompt 0; its ratings vary, those of system 1 do not
+    answered = [(0, 0), (0, 0), (0, 1), *((prompt, system) for prompt in range(1, 8) for system in range(2))]
+    systems = systems_for(answered)
+    ratings = [[1.0, 3.0] if system == 0 else [2.0, 2.0, 2.0][: 2 + (prompt == 1)] for prompt, system in answered]
+    n, total, total_sq = sums(ratings)
+
+    found = priorities(policy_for(systems).fitted(n, total, total_sq), n, total, total_sq)
+
+    within, freedom = [18.0, 0.0], [9.0, 9.0]  # 9 arms of system 0, 8 of system 1 with one rating more
+    pooled = (sum(within) + 2.0) / (sum(freedom) + 1)
+    for arm, (prompt, system) in enumerate(answered):
+        weight = 0.5 if (prompt, system) == (0, 0) else 1.0
+        variance = (within[system] + 8 * pooled) / (freedom[system] + 8)
+        count = len(ratings[arm])
+        assert found[arm] == pytest.approx(weight**2 * variance / (count * (count + 1)), rel=1e-8)
+
+
+def test_weighs_judges_and_scales_alike() -> None:
+    systems = systems_for(each_answered_all(6), judges=2, scales=(SHORT, LONG))
+    n = np.full(len(systems.space), 2.0)
+    low, high = systems.space.ends
+    total, total_sq = low + high, low**2 + high**2  # all at both ends: as far apart on either scale
+
+    found = priorities(policy_for(systems).fitted(n, total, total_sq), n, total, total_sq)
+
+    assert found == pytest.approx(np.full(len(found), found[0]), rel=0.05)
+    assert found[0] == pytest.approx(0.25 * 0.5 / 6, rel=0.1)  # w = 1/2, V = 1/2 in shares of the scale
+
+
+def test_asks_on_whatever_an_arms_own_ratings_are() -> None:
+    systems = systems_for(each_answered_all(20))
+    rng = np.random.default_rng(1)
+    ratings = [rng.integers(0, 5, 3).astype(float).tolist() for _ in range(40)]
+    steady, varied = [*ratings], [*ratings]
+    steady[6], steady[8] = [2.0, 2.0, 2.0], [0.0, 4.0, 0.0]
+    varied[6], varied[8] = [0.0, 4.0, 0.0], [2.0, 2.0, 2.0]  # of the same system
+
+    one, other = (priorities(policy_for(systems).fitted(*sums(each)), *sums(each)) for each in (steady, varied))
+
+    assert one == pytest.approx(other, rel=1e-12)
+
+
+def test_prefers_the_two_systems_that_are_least_surely_apart_at_prompts_that_both_answered() -> None:
+    answered = [(prompt, system) for prompt in range(12) for system in range(3) if (prompt, system) != (11, 1)]
+    systems = systems_for(answered)
+    rng = np.random.default_rng(2)
+    level = [1.0, 1.1, 3.0]
+    ratings = [[level[system] + each for each in rng.normal(0, 0.3, 2)] for _, system in answered]
+    n, total, total_sq = sums(ratings)
+    fitted = policy_for(systems).fitted(n, total, total_sq)
+
+    found = priorities(fitted, n, total, total_sq)
+
+    of_system = [
+        found[[arm for arm, (prompt, system) in enumerate(answered) if system == each and prompt < 11]]
+        for each in range(3)
+    ]
+    assert min(of_system[0].min(), of_system[1].min()) > 2.5 * of_system[2].max() > 0
+    alone = next(arm for arm, each in enumerate(answered) if each == (11, 0))
+    assert found[alone] == pytest.approx(of_system[0][0] / 4, rel=1e-6)
+
+
+def test_asks_systems_that_are_surely_apart_half_as_often_and_not_never() -> None:
+    systems = systems_for(each_answered_all(30, systems=3))
+    arms, rng = Arms(90), np.random.default_rng(3)
+    scheduler = HeapScheduler(arms, policy_for(systems), budget=900)
+    while isinstance(ticket := scheduler.ask(), Ticket):
+        mean = 3.5 if systems.system[ticket.arm] == 2 else 1.5
+        scheduler.tell(ticket, (float(np.clip(np.round(rng.normal(mean, 0.8)), 0, 4)),))
+    close, apart = (arms.counts[np.isin(systems.system, each)].mean() for each in ([0, 1], [2]))
+    assert 0.3 < apart / close < 0.75
+
+
+@pytest.mark.parametrize(("systems", "judges"), [(2, 1), (3, 2)])
+def test_asks_the_same_arms_in_a_simulation_as_in_a_run(systems: int, judges: int) -> None:
+    compared = systems_for(each_answered_all(9, systems), judges=judges, scales=(SHORT, LONG))
+    arms, worlds = len(compared.space), 2
+    rng = np.random.default_rng(4)
+    low, high = compared.space.ends
+    rows = [rng.integers(low[arm % arms], high[arm % arms] + 1, 6) for arm in range(arms * worlds)]
+    ratings, policy, budget = Ratings.of(rows), policy_for(compared), 6 * arms
+    every = simulate(ratings, policy, range(1, budget + 1), worlds, np.random.default_rng(5), worlds=worlds)
+    n = np.array([each.n for each in every])
+    with np.errstate(invalid="ignore"):
+        total = np.nan_to_num(np.array([each.estimates for each in every])) * n
+    for run in range(worlds):
+        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
+        told = np.diff(total[:, run], axis=0, prepend=0.0)
+        scheduler = HeapScheduler(Arms(arms), policy, budget=budget)
+        for call in range(budget):
+            ticket = scheduler.ask()
+            assert isinstance(ticket, Ticket)
+            assert ticket.arm == asked[call], f"call {call} of run {run}"
+            scheduler.tell(ticket, (float(round(told[call, ticket.arm])),))
+        assert scheduler.ask() is Idle.EXHAUSTED
+
+
+def test_goes_on_after_an_interruption_as_if_there_had_been_none() -> None:
+    systems = systems_for(each_answered_all(8))
+    answers = np.random.default_rng(6).integers(0, 5, (16, 40)).astype(float)
+
+    def go_on(arms: Arms, policy: Policy, calls: int) -> list[int]:
+        scheduler = HeapScheduler(arms, policy, budget=arms.spent + calls)
+        asked = []
+        while isinstance(ticket := scheduler.ask(), Ticket):
+            asked.append(ticket.arm)
+            scheduler.tell(ticket, (float(answers[ticket.arm, arms.n[ticket.arm]]),))
+        return asked
+
+    whole = go_on(Arms(16), policy_for(systems), 16)
+    arms = Arms(16)
+    begun = go_on(arms, policy_for(systems), 5)
+    assert begun + go_on(arms, policy_for(systems), 11) == whole
+
+
+@pytest.mark.parametrize("calls", [1.5, 3.0])
+def test_leaves_a_difference_unbent_where_one_systems_ratings_flip_rarely(calls: float) -> None:
+    # one of eight ratings of system 0 is a 0, of every prompt alike; system 1 always gets a 3.5 on average, without a flip
+    prompts, runs = 20, 400
+    systems = systems_for(each_answered_all(prompts))
+    flipping, steady = [0] + [4] * 7, [3, 4] * 4
+    ratings = Ratings.of([np.array(flipping if system == 0 else steady) for _, system in each_answered_all(prompts)])
+    (found,) = simulate(ratings, policy_for(systems), [int(calls * 2 * prompts)], runs, np.random.default_rng(7))
+    difference = found.estimates.reshape(runs, prompts, 2) @ np.array([1.0, -1.0])
+    mean, error = difference.mean(axis=1), difference.std(axis=1, ddof=1) / np.sqrt(prompts)
+    assert abs(mean.mean()) < 3.5 * mean.std() / np.sqrt(runs)
+    covered = (np.abs(mean) <= stats.t.ppf(0.975, prompts - 1) * error).mean()
+    assert 0.91 < covered < 0.98
+
+
+def test_says_what_it_became_and_why() -> None:
+    systems = systems_for(each_answered_all(5))
+    setup = Setup(10, 100, SHORT, objective="compare", systems=systems)
+    choice = chosen("auto", setup)
+    assert choice is not None
+    assert choice.name == "paired"
+    assert "before it repeats any" in choice.why
+    with pytest.raises(InputError, match="leave --scheduler two-priors out"):
+        make_policy("two-priors", setup)
+    with pytest.raises(InputError, match="take it with --objective compare"):
+        make_policy("paired", replace(setup, objective="worst-case", systems=None))
+
+
+def test_refuses_what_cannot_be_compared_with_a_next_step() -> None:
+    with pytest.raises(InputError, match=r'all pairs are of one system, "s0"; .* --columns system=NAME'):
+        check_systems(systems_for([(prompt, 0) for prompt in range(9)]))
+    with pytest.raises(InputError, match="two systems or more answered 4 of 9 prompts, and at least 5"):
+        check_systems(systems_for([*each_answered_all(4), *((prompt, 0) for prompt in range(4, 9))]))
+    assert check_systems(systems_for(each_answered_all(5))) == ""
+    said = check_systems(systems_for([*each_answered_all(5), (5, 1)]))
+    assert said.startswith("one system alone answered 1 of 6 prompts")
