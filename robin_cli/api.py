@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.datasets import pairs as data_pairs
+from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.files.remote import scheme_of
 from robin_cli.judges.functions import Function, name_of, tells_itself
@@ -287,25 +288,36 @@ def _dataset(data: Any, settings: Settings, notify: Callable[[str], None]) -> Da
         raise InputError(
             f"{settings.source}: group: pairs have their own; give it to load_pairs, which makes the pairs"
         )
-    return _in_memory(list(data)[: settings.limit], 0)
+    found = _in_memory(list(data)[: settings.limit], 0)
+    for said in found.columns_left_out:
+        notify(said)
+    return found
 
 
 def _are_names(data: Sequence[Any]) -> bool:
     return bool(data) and all(isinstance(each, (str, Path)) for each in data)
 
 
+_LATER = frozenset({"group", "columns"})
+
+
 def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
     """Pairs that came from no file, told apart by what they are; InputError where they cannot be judged."""
     seen: set[str] = set()
     digest = hashlib.sha256()
+    kept: list[Pair] = []
+    further = FurtherColumns(pairs=kept)
     for pair in pairs:
         if not isinstance(pair, Pair):
             raise InputError(f"judge: data holds a {type(pair).__name__}, not a Pair; load_pairs makes them")
         if pair.pair_id in seen:
             raise InputError(f'judge: two pairs have the id "{pair.pair_id}"; give each one of its own')
         seen.add(pair.pair_id)
+        kept.append(replace(pair, columns=further.of(dict(pair.columns))) if pair.columns else pair)
         # What earlier versions did not know is left out where it is not there: the digest says whether a run is the same.
-        known = {name: value for name, value in asdict(pair).items() if name != "group" or value is not None}
+        known = {
+            name: value for name, value in asdict(kept[-1]).items() if name not in _LATER or value not in (None, {})
+        }
         digest.update(orjson.dumps(known, option=orjson.OPT_SORT_KEYS) + b"\n")
     if not pairs:
         raise InputError("judge: no pairs")
@@ -314,7 +326,7 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
         raise InputError(
             f'judge: {len(without):,} of {len(pairs):,} pairs have no group, the first "{without[0]}"; give each one, or none'
         )
-    return Dataset(pairs, skipped, digest.hexdigest(), "Python")
+    return Dataset(kept, skipped, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))
 
 
 class _Stopper:

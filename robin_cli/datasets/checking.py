@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
 from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
-from robin_cli.datasets.rows import BadRow, Row, kind
+from robin_cli.datasets.rows import BadRow, Row, kind, not_encodable
 from robin_cli.model.errors import shown
-from robin_cli.model.records import Pair
+from robin_cli.model.records import NO_COLUMNS, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robin_cli.datasets.chats import Turns
+    from robin_cli.datasets.columns import FurtherColumns
     from robin_cli.datasets.fields import Field, Fields
 
 _LEVELS = tuple(float(level) for level in range(101))
@@ -29,8 +30,11 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _ABSENT = "null or empty"
 
 
-def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
-    """The pair a row holds, and whether its id is made from its text. BadRow if it holds none."""
+def pair_of(row: Row, fields: Fields, further: FurtherColumns | None = None) -> tuple[Pair, bool]:
+    """The pair a row holds, and whether its id is made from its text. BadRow if it holds none.
+
+    ``further``: what keeps its further columns; None where they are not wanted.
+    """
     # The usual case is looked for here, without a call: a second less for a million pairs.
     prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
     if type(prompt) is not str or type(response) is not str:
@@ -51,8 +55,11 @@ def pair_of(row: Row, fields: Fields) -> tuple[Pair, bool]:
         elif value is not MISSING and (rating := _rating(value, row, field)) is not None:
             human[field.name] = rating
     reference = _reference(row, fields.reference, fields) if fields.reference else None
-    group = _group(row, fields.group, fields) if fields.group else None
-    return Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference, group), own_id is None
+    group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
+    system = _said_of(row, fields.system, fields, "Say which system wrote it") if fields.system else None
+    columns = further.of(row, system) if further else NO_COLUMNS
+    made = Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference, group, columns)
+    return made, own_id is None
 
 
 def _texts(row: Row, fields: Fields) -> tuple[str, str]:
@@ -114,11 +121,7 @@ def _check_encodable(text: str, row: Row, field: Field) -> None:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise BadRow(
-                f"{_called(row, field)} holds half of a surrogate pair (\\u{ord(text[error.start]):04x}), "
-                f"which no UTF-8 file can store. {_or_skip('Correct the text')}",
-                "not UTF-8",
-            ) from None
+            raise not_encodable(error, _called(row, field)) from None
 
 
 def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
@@ -136,7 +139,8 @@ def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
     )
 
 
-def _group(row: Row, field: Field, fields: Fields) -> str:
+def _said_of(row: Row, field: Field, fields: Fields, step: str) -> str:
+    """The name of the group, or of the system, that the row must have."""
     value = find(row, field)
     if (name := _name(value, row, field)) is not None:
         return name
@@ -144,8 +148,8 @@ def _group(row: Row, field: Field, fields: Fields) -> str:
         raise _absent(row, field, [field], fields)
     what = _no_name(value)
     raise BadRow(
-        f"the group in {_called(row, field)} is {what}. {_or_skip('Say which responses it belongs to')}",
-        "no group" if what == _ABSENT else "the group is no text",
+        f"the {field.name} in {_called(row, field)} is {what}. {_or_skip(step)}",
+        f"no {field.name}" if what == _ABSENT else f"the {field.name} is no text",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.rows import Row, is_index, leads_into
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import GROUP_COLUMN
+from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,6 +51,7 @@ _USUAL_NAMES = {
         "context",
     ],
     "reference": ["reference", "gold", "target", "expected", "ideal"],
+    "system": ["system", "model", "engine", "generator", "policy"],
     "response": ["response", "answer", "output", "completion", "reply", "generation", "prediction", "summary", "text"],
 }
 """What other datasets call it, the likeliest first: offered in an error, never taken by itself."""
@@ -85,11 +86,16 @@ class Fields(NamedTuple):
     """A conversation, which stands for the prompt and the response that a row does not have."""
     group: Field | None = None
     """Which responses belong together, where --group names it."""
+    system: Field | None = None
+    """Which system wrote the response, where --columns names it."""
+    not_read: frozenset[str] = frozenset()
+    """Names of the data that NOT_READ was said of."""
 
     @property
     def all(self) -> tuple[Field, ...]:
         """Every field, the required ones first."""
-        return (self.prompt, self.response, *filter(None, (self.id, self.reference, self.group)), *self.ratings)
+        named = filter(None, (self.id, self.reference, self.group, self.system))
+        return (self.prompt, self.response, *named, *self.ratings)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -101,7 +107,7 @@ class Fields(NamedTuple):
         """Without which a row, or a table with a header, cannot be used."""
         yield self.prompt
         yield self.response
-        yield from (each for each in (self.id, self.reference, self.group) if each and each.mapped)
+        yield from (each for each in (self.id, self.reference, self.group, self.system) if each and each.mapped)
 
 
 def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: str | None = None) -> Fields:
@@ -116,6 +122,9 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
         )
     known = {**{name: (name,) for name in ratings}, **_KNOWN_PATHS, **_KNOWN_RATINGS}
     mapped = {("id" if name == "pair_id" else name): (path,) for name, path in columns.items()}
+    unread = [name for name, (own,) in mapped.items() if own == NOT_READ and name not in {"prompt", "response"}]
+    not_read = {path for name in unread for path in known.get(name, (name,))}
+    (answered_by,) = mapped.pop(SYSTEM_COLUMN, (NOT_READ,))
     fields = {
         name: field_of(name, paths, mapped=name in mapped)
         for name, paths in {**known, **mapped}.items()
@@ -126,7 +135,10 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
     both = prompt.mapped and response.mapped
     chat = None if both else Field("messages", CHATS[0], tuple((name, (name,)) for name in CHATS), mapped=False)
     grouping = field_of("group", (group,), mapped=True) if group else None
-    return Fields(prompt, response, own_id, reference, tuple(fields.values()), chat, grouping)
+    system = field_of(SYSTEM_COLUMN, (answered_by,), mapped=True) if answered_by != NOT_READ else None
+    return Fields(
+        prompt, response, own_id, reference, tuple(fields.values()), chat, grouping, system, frozenset(not_read)
+    )
 
 
 def field_of(name: str, paths: Sequence[str], *, mapped: bool = False) -> Field:
@@ -175,7 +187,11 @@ def _can_be_named(name: str) -> bool:
     return name == name.strip() == shown(name, 200) and "," not in name
 
 
-def names_in(row: Row, prefix: str = "", depth: int = 4) -> Iterator[str]:
+DEPTH = 4
+"""How many steps a name has at most that robin makes of objects in objects."""
+
+
+def names_in(row: Row, prefix: str = "", depth: int = DEPTH) -> Iterator[str]:
     """The names in a row as --columns takes them: those inside objects with dots, those in lists by their first item."""
     for name, value in row.items():
         if isinstance(value, dict) and value and depth > 1:

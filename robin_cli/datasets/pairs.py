@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robin_cli.datasets.checking import mean, pair_id_of, pair_of
+from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import Fields, fields_of, is_in, is_of_one_worker, names_in, no_such_fields, only_among
-from robin_cli.datasets.rows import BadRow, Row, no_collector, place
+from robin_cli.datasets.rows import BadRow, Row, Wanted, no_collector, place
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.model.errors import InputError, shown
 
@@ -35,7 +36,8 @@ class Dataset:
     ``skipped`` bad rows were left out, ``left_out`` counts them by reason, and ``first_left_out`` names a few; ``merged``
     rows were further workers' ratings of a pair. ``sha256`` is of all bytes of the file as it lies there, also where
     ``limit`` ended the reading early; of a data set of the hub, of the rows that were read; of several files, of their
-    hashes. ``files`` are those that were read, each with its own.
+    hashes. ``files`` are those that were read, each with its own. ``columns_left_out`` says of which further columns nothing
+    was kept, and why, a line each.
     """
 
     pairs: list[Pair]
@@ -46,6 +48,7 @@ class Dataset:
     files: tuple[tuple[str, str], ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     first_left_out: tuple[str, ...] = ()
+    columns_left_out: tuple[str, ...] = ()
 
 
 def load_pairs(
@@ -64,9 +67,10 @@ def load_pairs(
     ``-`` for standard input, read by what it begins with; or an address: https, s3, gs, hf (a data set of the Hugging Face
     hub), or one that an installed package reads. Bytes in memory are read by what they begin with; ``called`` names them.
 
-    ``columns`` maps our names to the data's: prompt, response, id, and any other name for a human rating; dots lead
-    into objects, a name that holds dots itself comes first. A dash means not to look for it: ``{"id": "-"}``
-    makes every id from the text. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
+    ``columns`` maps our names to the data's: prompt, response, id, reference, system, and any other name for a human rating;
+    dots lead into objects, a name that holds dots itself comes first. A dash means not to look for it: ``{"id": "-"}``
+    makes every id from the text. What a row holds beside all these is kept as its pair's columns, see
+    :mod:`robin_cli.datasets.columns`. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
 
     A prompt must hold more than white space. A response may be empty, in every format, for that is an answer a model can
     give and a judge can rate; a null is a missing one, and an error. CSV and TSV have no null. An id is text or a
@@ -102,9 +106,10 @@ class _Gathering:
     def __init__(self, fields: Fields, *, skip_bad_rows: bool, limit: int | None) -> None:
         if limit is not None and limit < 1:
             raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
-        self.wanted = fields.paths
         self._fields, self._skip_bad_rows, self._limit = fields, skip_bad_rows, limit
         self._pairs: list[Pair] = []  # each with its first row's human ratings until the end
+        self._further = FurtherColumns(fields, self._pairs)
+        self.wanted = Wanted(fields.paths, self._further)
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
         self._merged = 0
@@ -177,6 +182,7 @@ class _Gathering:
             files,
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
+            tuple(self._further.left_out),
         )
 
     def _leave_out(self, bad: BadRow, said: str) -> None:
@@ -189,7 +195,7 @@ class _Gathering:
     def _add(self, number: int, row: Row | BadRow, fields: Fields) -> None:
         if isinstance(row, BadRow):
             raise row
-        pair, made = pair_of(row, fields)
+        pair, made = pair_of(row, fields, self._further)
         at = self._index_of.get(pair.pair_id)
         if at is not None:
             self._merge(at, pair, row, fields, made=made)

@@ -7,18 +7,23 @@ says, so the headers are read: see parquet.thrift, struct PageHeader, in Thrift'
 
 from __future__ import annotations
 
+from operator import add
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from robin_cli.datasets.lines import LIMIT_ENV, at_most
 from robin_cli.model.errors import InputError, size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
 
 MOST_BYTES = 320 * 2**20
 """The most that the open pages of all columns may take together, and again the rows that are decoded at a time."""
+
+_FURTHER_BYTES = 160 * 2**20
+"""The most of it that columns may take which are not needed, as open pages and as so many rows:"""
+_FURTHER_ROWS = 64
 
 _USUAL_BYTES = 64 * 2**20
 _BATCH_ROWS = (1024, 256, 64, 16, 4, 1)
@@ -74,17 +79,62 @@ class _Chunk(NamedTuple):
         return again * _most_in_a_window(data, rows) + rows * (self.width + self.longest)
 
 
-def batch_rows(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> list[int]:
-    """How many rows of each row group to decode at a time, so that the named leaf columns stay below MOST_BYTES.
+class Group(NamedTuple):
+    """What columns of a row group take at most: as open pages, and for each of _BATCH_ROWS as so many rows."""
+
+    pages: int
+    rows: tuple[int, ...]
+
+    @property
+    def batch_rows(self) -> int | None:
+        """How many rows to decode at a time; None where even one may take more than MOST_BYTES."""
+        most = at_most(MOST_BYTES)
+        fitting = (
+            rows
+            for limit in (min(_USUAL_BYTES, most), most)
+            for rows, taken in zip(_BATCH_ROWS, self.rows, strict=True)
+            if taken <= limit
+        )
+        return next(fitting, None) if self.pages <= most else None
+
+    def __add__(self, other: Group) -> Group:  # type: ignore[override]  # of sizes, not of tuples
+        return Group(self.pages + other.pages, tuple(map(add, self.rows, other.rows)))
+
+
+_NOTHING = Group(0, (0,) * len(_BATCH_ROWS))
+
+
+def group_sizes(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> list[Group]:
+    """What the named leaf columns take of each row group.
 
     Raises:
-        InputError: even one row at a time may take more, or a header cannot be read.
+        InputError: even one row at a time may take more than MOST_BYTES, or a header cannot be read.
     """
-    return [_rows_of(chunks, group, source) for group, chunks in enumerate(_chunks(file, stream, columns, source))]
+    return [_checked(chunks, group, source) for group, chunks in enumerate(_chunks(file, stream, columns, source))]
+
+
+def with_further(
+    file: pq.ParquetFile, stream: IO[bytes], group: int, needed: Group, further: Mapping[str, int]
+) -> tuple[Group, list[str]]:
+    """What a row group takes with those of the ``further`` leaf columns that can be decoded beside what is needed, and which.
+
+    ``further``: the names, and which leaf of the file each is. One that is damaged, or takes too much, is not worth an error.
+    """
+    usual = _BATCH_ROWS.index(_FURTHER_ROWS)
+    taken, kept = _NOTHING, []
+    for name, at in further.items():
+        try:
+            more = taken + _group([_chunk(file, stream, group, at, "")])
+        except InputError:
+            continue
+        if max(more.pages, more.rows[usual]) <= _FURTHER_BYTES and (needed + more).batch_rows:
+            taken = more
+            kept.append(name)
+    return needed + taken, kept
 
 
 def most_unpacked(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> int:
-    """The most bytes that the named leaf columns can take, decoded. Raises InputError as :func:`batch_rows`."""
+    """The most bytes that the named leaf columns can take, decoded. Raises InputError as :func:`group_sizes`."""
     rows = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     found = _chunks(file, stream, columns, source)
     return sum(chunk.taken_by(count) for count, chunks in zip(rows, found, strict=True) for chunk in chunks)
@@ -96,20 +146,21 @@ def _chunks(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], s
         yield [_chunk(file, stream, group, at, source) for at in wanted]
 
 
-def _rows_of(chunks: Sequence[_Chunk], group: int, source: str) -> int:
-    most = at_most(MOST_BYTES)
-    if sum(chunk.largest for chunk in chunks) > most:
+def _group(chunks: Sequence[_Chunk]) -> Group:
+    taken = tuple(sum(chunk.taken_by(rows) for chunk in chunks) for rows in _BATCH_ROWS)
+    return Group(sum(chunk.largest for chunk in chunks), taken)
+
+
+def _checked(chunks: Sequence[_Chunk], group: int, source: str) -> Group:
+    found = _group(chunks)
+    if found.batch_rows is not None:
+        return found
+    if found.pages > at_most(MOST_BYTES):
         worst = max(chunks, key=lambda chunk: chunk.largest)
         raise _too_large(source, group, worst.name, f"a page of {size(worst.largest)}")
-    taken = {rows: [chunk.taken_by(rows) for chunk in chunks] for rows in _BATCH_ROWS}
-    for limit in (min(_USUAL_BYTES, most), most):
-        for rows, each in taken.items():
-            if sum(each) <= limit:
-                return rows
-    least = taken[_BATCH_ROWS[-1]]
-    at = max(range(len(chunks)), key=least.__getitem__)
-    what = "lists that may take" if chunks[at].repeated else "a row that may take"
-    raise _too_large(source, group, chunks[at].name, f"{what} {size(least[at])}")
+    taken, worst = max(((chunk.taken_by(_BATCH_ROWS[-1]), chunk) for chunk in chunks), key=lambda each: each[0])
+    what = "lists that may take" if worst.repeated else "a row that may take"
+    raise _too_large(source, group, worst.name, f"{what} {size(taken)}")
 
 
 def _too_large(source: str, group: int, name: str, what: str) -> InputError:

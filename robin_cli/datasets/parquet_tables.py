@@ -8,17 +8,21 @@ from itertools import groupby
 from typing import IO, TYPE_CHECKING
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.parquet_pages import batch_rows, most_unpacked
+from robin_cli.datasets.columns import TOO_MUCH
+from robin_cli.datasets.parquet_pages import group_sizes, most_unpacked, with_further
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from robin_cli.datasets.columns import FurtherColumns
+
 _BUFFER_BYTES = 2**20
 _AT_ONCE_BYTES = 2**28
+_GROUPS_AT_ONCE = 64
 
 _UNREADABLE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError, MemoryError)
 """What pyarrow raises for damaged files and values it has no Python type for: its own errors are subclasses of these,
@@ -66,22 +70,58 @@ def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Sche
         return file, file.schema_arrow
 
 
-def batches(file: pq.ParquetFile, stream: IO[bytes], source: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The columns' batches, each of so few rows that it fits into memory; InputError as :func:`read_table`."""
+def batches(
+    file: pq.ParquetFile,
+    stream: IO[bytes],
+    source: str,
+    columns: Sequence[str],
+    further: FurtherColumns | None = None,
+    names: Sequence[str] = (),
+    beside: int = 0,
+) -> Iterator[pa.RecordBatch]:
+    """The columns' batches, each of so few rows that it fits into memory; InputError as :func:`read_table`.
+
+    With them come the leaf columns ``names``, as long as ``further`` wants them, and they fit beside the others. ``beside``:
+    the bytes of other files that this one belongs to.
+    """
     leaves = _leaves(file, columns)
-    packed = stream.seek(0, io.SEEK_END)
+    packed = beside + stream.seek(0, io.SEEK_END)
     total = 0
     with readable(source):
-        at_a_time = batch_rows(file, stream, leaves, source)
-        for rows, groups in groupby(range(len(at_a_time)), key=at_a_time.__getitem__):
+        sizes = group_sizes(file, stream, leaves, source)
+        places = {file.schema.column(at).path: at for at in range(len(file.schema))} if names else {}
+
+        def reading(group: int) -> tuple[int | None, Sequence[str], int]:
+            """How many rows at a time, and which columns; together with few others, for what is wanted may change."""
+            size, kept = sizes[group], leaves
+            if further and (wanted := {name: places[name] for name in names if further.wants(name)}):
+                size, more = with_further(file, stream, group, size, wanted)
+                for name in wanted.keys() - set(more):
+                    further.leave_out(name, TOO_MUCH)
+                kept = [*leaves, *more]
+            return size.batch_rows, kept, group // _GROUPS_AT_ONCE * bool(names)
+
+        for (rows, kept, _), groups in groupby(range(len(sizes)), key=reading):
             # One thread: the work is in making Python strings, and more threads only hold more batches in memory.
-            for packed_batch in file.iter_batches(rows, row_groups=list(groups), columns=leaves, use_threads=False):
+            for packed_batch in file.iter_batches(rows, row_groups=list(groups), columns=kept, use_threads=False):
                 batch = _expanded(packed_batch)
-                total += batch.nbytes
+                total += part_of(batch, columns).nbytes if names else batch.nbytes
                 lines.check_unpacked(total, packed, source)
                 if total > lines.MAX_FILE_BYTES:
                     raise lines.file_too_long(source)
                 yield batch
+
+
+def part_of(batch: pa.RecordBatch, columns: Iterable[str]) -> pa.RecordBatch:
+    """The part of a batch that holds the leaf columns ``columns``."""
+    import pyarrow as pa
+
+    steps = [name.split(".") for name in columns]
+    heads = {".".join(each[:length]) for each in steps for length in range(1, len(each) + 1)}
+    at = [place for place, name in enumerate(batch.schema.names) if name in heads]
+    return pa.RecordBatch.from_arrays(
+        [batch.column(each) for each in at], schema=pa.schema(list(map(batch.schema.field, at)))
+    )
 
 
 def _leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[str]:

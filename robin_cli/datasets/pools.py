@@ -25,7 +25,7 @@ from robin_cli.datasets.fields import (
 )
 from robin_cli.datasets.lines import check_unpacked
 from robin_cli.datasets.parquet_tables import read_table
-from robin_cli.datasets.rows import BadRow, Row, place
+from robin_cli.datasets.rows import BadRow, Row, Wanted, place
 from robin_cli.datasets.sources import Source, expanded, opened
 from robin_cli.files import remote
 from robin_cli.files.local import reading
@@ -108,7 +108,7 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     of_people = False
     groups = _Groups(asked=group is not None)
     for each in names:
-        with opened(each, fields.paths | {*_COLUMNS, *_GROUPING}) as source:
+        with opened(each, Wanted(fields.paths | {*_COLUMNS, *_GROUPING})) as source:
             first = next(source.table.rows, None)
             columns = source.table.names or (_names_of(first[1]) if first else [])
             rows = chain([first] if first else [], source.table.rows)

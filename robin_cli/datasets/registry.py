@@ -14,14 +14,14 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from robin_cli.datasets import formats, lines
-from robin_cli.datasets.rows import BadRow, Format, Reader, Row, Scheme, Table, kind
+from robin_cli.datasets.rows import BadRow, Format, Reader, Row, Scheme, Table, Wanted, kind
 from robin_cli.files import compression, remote
 from robin_cli.model import plugins
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Pair
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 GROUP = "robin.datasets"
 _HEAD_BYTES = 2**16
@@ -50,7 +50,7 @@ def _plain_row(row: object) -> Row | BadRow:
     if isinstance(row, Pair):
         own: Row = {"pair_id": row.pair_id, "prompt": row.prompt, "response": row.response, **row.human}
         more = {"reference": row.reference, "group": row.group}
-        return {**own, **{name: value for name, value in more.items() if value is not None}}
+        return {**row.columns, **own, **{name: value for name, value in more.items() if value is not None}}
     if isinstance(row, dict):
         return row
     return BadRow(f"the row is {kind(row)}, not a dict or a Pair", "not an object")
@@ -105,7 +105,7 @@ def _packed(head: bytes) -> str:
 
 
 def _unpacking(reader: Reader, suffix: str) -> Reader:
-    def read(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:
+    def read(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
         return reader(io.BufferedReader(lines.Unpacked(stream, source, suffix), _BUFFER_BYTES), source, wanted)
 
     return read

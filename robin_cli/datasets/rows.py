@@ -7,7 +7,10 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from robin_cli.datasets.columns import FurtherColumns
 
 Row = dict[str, object]
 
@@ -40,13 +43,26 @@ class Table(NamedTuple):
     names: list[str] | None
     unit: Unit
     rows: Iterator[tuple[int, Row | BadRow]]
+    told_by: Collection[str] | None = None
+    """The fields by which data that have no bytes to hash are known again; None for all."""
 
 
-Reader = Callable[[BinaryIO, str, Collection[str]], Table]
-"""``reader(stream, source, wanted)``: the rows of an open file. ``source`` names it in errors; of the columns, those in
-``wanted`` are enough. Raises InputError, at once or while the rows are read, for what spoils the whole file."""
+class Wanted(NamedTuple):
+    """Of which columns of a table the values are wanted; those of others need not be read.
 
-Scheme = Callable[[str, Collection[str]], Table]
+    ``names`` are looked for, and may be paths into objects and lists. ``further`` says which others are kept, as far as they
+    hold texts and numbers; None where none is.
+    """
+
+    names: Collection[str]
+    further: FurtherColumns | None = None
+
+
+Reader = Callable[[BinaryIO, str, Wanted], Table]
+"""``reader(stream, source, wanted)``: the rows of an open file. ``source`` names it in errors.
+Raises InputError, at once or while the rows are read, for what spoils the whole file."""
+
+Scheme = Callable[[str, Wanted], Table]
 """``scheme(address, wanted)``: the rows at an address. Raises as a Reader."""
 
 
@@ -92,6 +108,15 @@ def kind(value: object) -> str:
     words = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
     words[bytes] = "binary data"
     return words.get(type(value), f"a {type(value).__name__}")
+
+
+def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:
+    """What is wrong with a row in which the text of what is ``called`` so cannot be encoded."""
+    return BadRow(
+        f"{called} holds half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), "
+        "which no UTF-8 file can store. Correct the text, or leave such rows out with --skip-bad-rows.",
+        "not UTF-8",
+    )
 
 
 def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError, before: int = 0) -> str:

@@ -17,12 +17,12 @@ import orjson
 
 from robin_cli.datasets import lines
 from robin_cli.datasets.registry import Plugin, format_of, known, reader_by_content, scheme_reader
-from robin_cli.datasets.rows import BadRow, Reader, Row, Table
+from robin_cli.datasets.rows import BadRow, Reader, Row, Table, Wanted
 from robin_cli.files import remote
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 STDIN = "-"
 """The name that means standard input."""
@@ -64,7 +64,7 @@ def _matches(pattern: str) -> list[str]:
 
 
 @contextmanager
-def opened(name: str, wanted: Collection[str]) -> Iterator[Source]:
+def opened(name: str, wanted: Wanted) -> Iterator[Source]:
     """The source of this name, of whose columns those in ``wanted`` are enough.
 
     Raises InputError where there is no such thing, for what cannot be read (also while the body reads the rows), and
@@ -88,16 +88,14 @@ def opened(name: str, wanted: Collection[str]) -> Iterator[Source]:
                 yield _source(raw, source_name, reader, wanted, name)
 
 
-def in_memory(stream: BinaryIO, source: str, wanted: Collection[str]) -> Source:
+def in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
     """What lies in memory, in the format that it begins with. Raises InputError as :func:`opened`."""
     with _readable(source):
         stream.seek(0)
         return _source(stream, source, reader_by_content(stream, source), wanted)
 
 
-def _source(
-    stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Collection[str], path: str | Path = ""
-) -> Source:
+def _source(stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Wanted, path: str | Path = "") -> Source:
     stream.seek(0)
     sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
     stream.seek(0)
@@ -110,7 +108,7 @@ def _source(
 
 
 @contextmanager
-def _downloaded(name: str, wanted: Collection[str]) -> Iterator[Source]:
+def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
     """The source at an address, out of a copy that is for this user only and gone afterwards."""
     source = remote.public_name(name)
     own_name = source.removesuffix("?…").rpartition("/")[2]
@@ -125,7 +123,7 @@ def _downloaded(name: str, wanted: Collection[str]) -> Iterator[Source]:
             yield _source(copy, source, reader or reader_by_content(copy, source), wanted, path)
 
 
-def _at(address: str, wanted: Collection[str]) -> Source:
+def _at(address: str, wanted: Wanted) -> Source:
     """The rows that a scheme of robin's or of a package has, and the SHA-256 of those that were read."""
     reader = scheme_reader(remote.scheme_of(address))
     if isinstance(reader, Plugin):
@@ -133,14 +131,17 @@ def _at(address: str, wanted: Collection[str]) -> Source:
         table = reader.table(address, source)
     else:
         source, table = address, reader(address, wanted)
-    digest = hashlib.sha256()
+    digest, told_by = hashlib.sha256(), table.told_by
 
     def rows() -> Iterator[tuple[int, Row | BadRow]]:
         for number, row in table.rows:
+            told = row
+            if told_by is not None and isinstance(row, dict):
+                told = {name: value for name, value in row.items() if name in told_by}
             try:
-                digest.update(orjson.dumps(row, default=str))
+                digest.update(orjson.dumps(told, default=str))
             except TypeError:  # half a surrogate pair, or a number past 64 bits
-                digest.update(repr(row).encode())
+                digest.update(repr(told).encode())
             yield number, row
 
     return Source(source, table._replace(rows=rows()), digest.hexdigest)

@@ -22,7 +22,16 @@ _STALE_S = 3600.0
 """A temporary file beside an output that nothing was written to for so long is of a process that was killed."""
 
 _OF_A_RUN = frozenset(
-    {"journal.jsonl", "lock", "manifest.json", "pairs.parquet", "rescued.jsonl", "state.parquet", "variances.parquet"}
+    {
+        "columns.parquet",
+        "journal.jsonl",
+        "lock",
+        "manifest.json",
+        "pairs.parquet",
+        "rescued.jsonl",
+        "state.parquet",
+        "variances.parquet",
+    }
 )
 
 _DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>\d+)(/task/\d+)?/fd")

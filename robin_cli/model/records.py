@@ -55,13 +55,24 @@ GROUP_COLUMN = "pair_group"
 """The column of pairs.parquet that says which group each pair is of, where the data said it; no human rating is called so."""
 
 
+SYSTEM_COLUMN = "system"
+"""The further column that says which system wrote the response."""
+
+Value = str | int | float | bool
+"""What a further column of the data holds."""
+
+NO_COLUMNS: Mapping[str, Value] = {}
+"""What all pairs without further columns share, and nobody writes to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A prompt and the response to be judged.
 
     ``human`` holds the human ratings that came with the data, by attribute; an attribute without one is not in it.
     ``reference``: a model answer for the judge to compare with, where the data has one. ``group``: which responses belong
-    together, where a column of the data says it; of the pairs of one data set all have one, or none has.
+    together, where a column of the data says it; of the pairs of one data set all have one, or none has. ``columns``: what
+    else the data's row holds, by the data's own names; no judge sees it.
     """
 
     pair_id: str
@@ -70,6 +81,16 @@ class Pair:
     human: Mapping[str, float] = field(default_factory=dict)
     reference: str | None = None
     group: str | None = None
+    columns: Mapping[str, Value] = field(default_factory=lambda: NO_COLUMNS)
+
+
+def as_text(value: Value) -> str:
+    """A value of a further column as people write it: 3, 0.5, true."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from robin_cli.analysis.agreement import off_scale
+from robin_cli.datasets.fields import NOT_READ
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import MARGIN, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
 from robin_cli.model.groups import check_groups, groups_of
-from robin_cli.model.records import Pair, Scale, shared_scale, things_rated
+from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, shared_scale, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task, task_of
 from robin_cli.policies.base import Policy, Setup
@@ -185,8 +186,8 @@ def pairs_of(
         skip_bad_rows=settings.skip_bad_rows,
         limit=settings.limit,
     )
-    ours = ("prompt", "response", "id", "reference", *prompts.human_ratings)
-    for name in (name for name in settings.columns if name not in ours):
+    ours = ("prompt", "response", "id", "reference", SYSTEM_COLUMN, *prompts.human_ratings)
+    for name in (name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ):
         if near := did_you_mean(name, ours):
             notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
     if dataset.skipped:
@@ -199,6 +200,8 @@ def pairs_of(
         )
         for said in dataset.first_left_out:
             notify(f"left out: {said}")
+    for said in dataset.columns_left_out:
+        notify(f"{dataset.source}: {said}")
     if empty := sum(not pair.response for pair in dataset.pairs):
         notify(
             f"{dataset.source}: {empty:,} of {len(dataset.pairs):,} responses are empty; they are judged as they are. If "

@@ -8,6 +8,7 @@ from robin_cli.model.errors import StorageError
 
 MANIFEST = "manifest.json"
 PAIRS = "pairs.parquet"
+COLUMNS = "columns.parquet"
 VARIANCES = "variances.parquet"
 JOURNAL = "journal.jsonl"
 SEGMENTS = "judgments"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import SEEK_END
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, get_args, overload
@@ -16,17 +17,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from robin_cli.datasets.lines import check_unpacked
-from robin_cli.datasets.parquet_tables import check_table, table_batches
+from robin_cli.datasets.parquet_tables import batches, check_table, opened_file, table_batches
 from robin_cli.files.local import reading
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
 from robin_cli.model.groups import name_of
-from robin_cli.model.records import GROUP_COLUMN, Pair, Status
+from robin_cli.model.records import GROUP_COLUMN, Pair, Status, Value, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import Fold, arms_of
 from robin_cli.storage.journal import JournalContent, read_journal
-from robin_cli.storage.layout import JOURNAL, PAIRS, SEGMENTS, segment_count, segment_path
+from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, SEGMENTS, segment_count, segment_path
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.schema import JUDGMENTS, judgments_table
 
@@ -41,11 +42,30 @@ REFERENCE = "reference"
 """The column of pairs.parquet with reference answers, where there are any."""
 
 
-class StoredPairs(Sequence[Pair]):
-    """Pairs in columns, as they are stored: a :class:`Pair` is made when it is asked for."""
+_COLUMN_TYPES = (
+    pa.types.is_int64,
+    pa.types.is_float64,
+    pa.types.is_boolean,
+    pa.types.is_large_string,
+    pa.types.is_string,
+)
+_NO_COLUMNS = pa.table({})
 
-    def __init__(self, table: pa.Table) -> None:
+
+class StoredPairs(Sequence[Pair]):
+    """Pairs in columns, as they are stored: a :class:`Pair` is made when it is asked for.
+
+    ``columns`` reads their further columns, once one of them is looked at.
+    """
+
+    def __init__(self, table: pa.Table, columns: Callable[[], pa.Table] = lambda: _NO_COLUMNS) -> None:
         self.table = table
+        self._read = columns
+
+    @cached_property
+    def columns(self) -> pa.Table:
+        """The further columns, a row a pair. StorageError where they cannot be read."""
+        return self._read()
 
     def __len__(self) -> int:
         return len(self.table)
@@ -61,7 +81,36 @@ class StoredPairs(Sequence[Pair]):
         pair_id, prompt, response = (row.pop(name) for name in _TEXTS)
         reference, group = row.pop(REFERENCE, None), row.pop(GROUP_COLUMN, None)
         human = {name: value for name, value in row.items() if value is not None}
-        return Pair(pair_id, prompt, response, human, reference, group)
+        return Pair(pair_id, prompt, response, human, reference, group, _StoredColumns(self, at))
+
+
+class _StoredColumns(Mapping[str, Value]):
+    """The further columns of a pair, read when they are looked at."""
+
+    __slots__ = ("_at", "_pairs")
+
+    def __init__(self, pairs: StoredPairs, at: int) -> None:
+        self._pairs, self._at = pairs, at
+
+    def _row(self) -> dict[str, Value]:
+        table = self._pairs.columns
+        row = {name: table[name][self._at].as_py() for name in table.column_names}
+        return {name: value for name, value in row.items() if value is not None}
+
+    def __getitem__(self, name: str) -> Value:
+        return self._row()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._row())
+
+    def __len__(self) -> int:
+        return len(self._row())
+
+    def __repr__(self) -> str:
+        return repr(self._row())
+
+    def __reduce__(self) -> tuple[type[dict[str, Value]], tuple[dict[str, Value]]]:
+        return dict, (self._row(),)
 
 
 @dataclass(frozen=True)
@@ -118,6 +167,25 @@ class RunData:
         return _numbered(_read_pairs(self.path / PAIRS, lambda name: name == "response")["response"])[0]
 
     @cached_property
+    def columns(self) -> pa.Table:
+        """All further columns of the data, a row a pair, which are read now. StorageError where they cannot be."""
+        return read_columns(self.path)
+
+    @cached_property
+    def column_names(self) -> Sequence[str]:
+        """The names of the further columns of the data, in its order. StorageError where they cannot be read."""
+        return read_column_names(self.path)
+
+    def column(self, name: str) -> list[str | None]:
+        """What each pair has in a further column, as people write it: 3, 0.5, true; None where it has nothing.
+
+        Raises:
+            InputError: there is no such column. StorageError: it cannot be read.
+        """
+        values = read_columns(self.path, [name])[name].to_pylist()
+        return [None if value is None else as_text(value) for value in values]
+
+    @cached_property
     def groups(self) -> tuple[IntArray, list[str]]:
         """Which group each pair is of, and the groups' names, as :func:`robin_cli.model.groups.groups_of` has them."""
         return read_groups(self.path)
@@ -165,7 +233,91 @@ def read_run(path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names)) -> Run
 
 def read_pairs(path: Path) -> StoredPairs:
     """The pairs of the run at ``path``, with their texts. StorageError where they cannot be read."""
-    return StoredPairs(_read_pairs(path / PAIRS, lambda _name: True))
+    return StoredPairs(_read_pairs(path / PAIRS, lambda _name: True), lambda: read_columns(path))
+
+
+def read_column_names(path: Path) -> list[str]:
+    """The names of the further columns of the run at ``path``. StorageError where they cannot be read."""
+    return _read_columns(path, lambda _known: ())[1]
+
+
+def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
+    """Further columns of the data of the run at ``path``, a row a pair: int64, double, bool or large_string.
+
+    Args:
+        names: those to read; all, if None.
+
+    Raises:
+        InputError: one of ``names`` is none of them. StorageError: they cannot be read.
+    """
+    table, known = _read_columns(path, lambda known: [name for name in known if names is None or name in names])
+    for name in names or ():
+        if name not in known:
+            raise InputError(f"{path}: {_no_column(name, known)}")
+    return table
+
+
+def _no_column(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return (
+            f'no column "{shown(name)}": it keeps nothing of its data beside prompts, responses and human ratings. The data '
+            "had no more, or an earlier robin made the run; make a new one of data that have the column"
+        )
+    listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
+    return f'no column "{shown(name)}" in its data{did_you_mean(name, known)}. There are {listed}'
+
+
+def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) -> tuple[pa.Table, list[str]]:
+    """Those of a run's further columns that are wanted of the names there are, and these; none where there is no such file."""
+    place = path / COLUMNS
+    try:
+        with reading(path / PAIRS) as pairs:
+            count, beside = int(pq.ParquetFile(pairs, pre_buffer=False).metadata.num_rows), pairs.seek(0, SEEK_END)
+        with reading(place) as stream:
+            file, schema = opened_file(stream, str(place))
+            known = _checked_columns(file, schema, count)
+            # One by one: all columns' pages together may be more than is taken for a bomb. And few systems' names are
+            # packed far smaller than any text, so what the pairs take counts, too.
+            packed, unpacked, found = beside + stream.seek(0, SEEK_END), 0, {}
+            for name in wanted(known):
+                found[name] = _column(
+                    batches(file, stream, str(place), [name], beside=beside), schema.field(name), count
+                )
+                unpacked += found[name].nbytes
+                check_unpacked(unpacked, packed, str(place))
+    except FileNotFoundError as error:
+        if error.filename != str(place):
+            raise _unreadable(path, error) from error
+        return _NO_COLUMNS, []
+    except InputError as error:
+        raise StorageError(str(error)) from None
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from error
+    return pa.table(found), known
+
+
+def _checked_columns(file: pq.ParquetFile, schema: pa.Schema, pairs: int) -> list[str]:
+    """The names of the columns of a file. ValueError where it cannot be that of so many pairs."""
+    if file.metadata.num_rows != pairs:
+        raise ValueError(f"{COLUMNS} has {file.metadata.num_rows:,} rows, and {PAIRS} {pairs:,}")
+    if len(set(schema.names)) < len(schema):
+        raise ValueError(f"two columns of {COLUMNS} are called the same")
+    for field in schema:
+        if not any(is_one(field.type) for is_one in _COLUMN_TYPES):
+            raise ValueError(f'the column "{shown(field.name)}" of {COLUMNS} is {shown(field.type)}, which none is')
+    return list(schema.names)
+
+
+def _column(found: Iterable[pa.RecordBatch], field: pa.Field[Any], pairs: int) -> pa.ChunkedArray:
+    """A column with a value, or none, for each pair. ValueError where it is not that."""
+    typed = pa.large_string() if pa.types.is_string(field.type) else field.type
+    column = pa.chunked_array([batch.column(field.name).cast(typed) for batch in found], typed)
+    column.validate(full=True)
+    if len(column) != pairs:
+        raise ValueError(
+            f'the column "{shown(field.name)}" of {COLUMNS} has {len(column):,} rows, and {PAIRS} {pairs:,}'
+        )
+    return column
 
 
 def read_pair_ids(path: Path) -> list[str]:

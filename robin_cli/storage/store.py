@@ -23,12 +23,13 @@ from robin_cli.files.local import is_temporary, others_may_write, reading, remov
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError
 from robin_cli.model.groups import groups_of
-from robin_cli.model.records import GROUP_COLUMN, Judgment, Pair
+from robin_cli.model.records import GROUP_COLUMN, Judgment, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
+    COLUMNS,
     JOURNAL,
     LOCK,
     MANIFEST,
@@ -61,11 +62,14 @@ SEGMENT_ROWS = 10_000
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
 """Of answers, that make a segment before there are as many rows: they are held in memory until then."""
 
+_EXACT = 2**53
+"""Up to here each whole number is a floating-point number."""
+
 STATE_EVERY = 100_000
 """Judgments in segments, and so many at least for each four arms, after which a run under way writes its snapshot anew."""
 
-_OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, LOCK})
-_WRITTEN_HERE = frozenset({VARIANCES, STATE, JOURNAL, PAIRS, MANIFEST})
+_OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, LOCK})
+_WRITTEN_HERE = frozenset({VARIANCES, STATE, JOURNAL, PAIRS, COLUMNS, MANIFEST})
 _LEFT_BY_OTHERS = {f"{name}.tmp" for name in (*_WRITTEN_HERE, "report.html")}  # temporary files of robin 0.1.0
 
 
@@ -155,6 +159,7 @@ class RunStore:
             _remove_leftovers(path)
             (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
             write_pairs(pairs, path / PAIRS)
+            write_columns(pairs, path / COLUMNS)
             if variances is not None:
                 write_table(pa.table({"variance": variances}), path / VARIANCES)
             manifest = manifest.with_data(run_id=new_run_id())
@@ -325,7 +330,7 @@ class RunStore:
             raise ValueError("a run with answers stays")
         self.close()
         try:
-            for name in (STATE, VARIANCES, MANIFEST):  # the last one is what makes a folder a run
+            for name in (STATE, VARIANCES, COLUMNS, MANIFEST):  # the last one is what makes a folder a run
                 (self.path / name).unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(f"{self.path}: could not be written ({error.strerror})") from error
@@ -381,6 +386,43 @@ def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
             columns: list[list[Any]] = [list(map(text, batch)) for text in texts.values()]
             columns += [[pair.human.get(name) for pair in batch] for name in attributes]
             writer.write_table(pa.table(columns, schema=schema))
+
+
+def write_columns(pairs: Sequence[Pair], path: Path) -> None:
+    """Write the further columns of pairs, a row a pair, each with the type of its values, or as text where these differ.
+
+    There is no such file where there are none.
+    """
+    kinds: dict[str, set[type]] = {}
+    for name, kind in dict.fromkeys((name, type(value)) for pair in pairs for name, value in pair.columns.items()):
+        kinds.setdefault(name, set()).add(kind)
+    if not kinds:
+        path.unlink(missing_ok=True)
+        return
+    whole = {name for name, found in kinds.items() if found == {int, float} and _is_exact(pairs, name)}
+    types = {name: pa.float64() if name in whole else _type(found) for name, found in kinds.items()}
+    schema = pa.schema(list(types.items()))
+    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
+        for start in range(0, len(pairs), PAIRS_AT_A_TIME):
+            batch = [pair.columns for pair in pairs[start : start + PAIRS_AT_A_TIME]]
+            columns: list[list[Any]] = [[each.get(name) for each in batch] for name in types]
+            for name, values in zip(types, columns, strict=True):
+                if len(kinds[name]) > 1 and name not in whole:
+                    values[:] = [None if value is None else as_text(value) for value in values]
+            writer.write_table(
+                pa.table([pa.array(*each) for each in zip(columns, types.values(), strict=True)], schema=schema)
+            )
+
+
+def _type(kinds: set[type]) -> pa.DataType:
+    types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    (kind, *others) = kinds
+    return types.get(kind, pa.large_string()) if not others else pa.large_string()
+
+
+def _is_exact(pairs: Sequence[Pair], name: str) -> bool:
+    """Whether the whole numbers of a column are themselves beside others, as floating-point numbers."""
+    return all(abs(pair.columns.get(name, 0)) <= _EXACT for pair in pairs if type(pair.columns.get(name)) is int)  # type: ignore[arg-type]
 
 
 def write_table(table: pa.Table, path: Path) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.rows import BadRow, Format, Row, Table, not_utf8
+from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, not_utf8
 from robin_cli.model.errors import InputError, shown, size
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _QUOTES = (
 )
 
 
-def read_csv(stream: BinaryIO, source: str, wanted: Collection[str], delimiter: str = ",") -> Table:
+def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ",") -> Table:
     """Rows of cells, quoted as Excel and RFC 4180 have it; an empty cell is an empty text, a row of empty cells no row.
 
     Raises InputError for a header that cannot be used and for quotes that do not close: where a row ends is not known
@@ -39,11 +39,13 @@ def read_csv(stream: BinaryIO, source: str, wanted: Collection[str], delimiter: 
     if isinstance(header, BadRow):
         raise InputError(f"{source}:{line}: {header}")
     names = [name.strip() for name in header]
-    _check_header(names, f"{source}:{line}", wanted, delimiter)
+    _check_header(names, f"{source}:{line}", wanted.names, delimiter)
+    if wanted.further:
+        wanted.further.leave_out_twice(names, wanted.names)
     return Table(names, "line", _rows(records, names))
 
 
-def _read_unnamed(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:
+def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     header = stream.readline(_SHORT)
     stream.seek(0)
     return read_csv(stream, source, wanted, "\t" if b"\t" in header and b"," not in header else ",")

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import parse_qsl, urlsplit
 
-from robin_cli.datasets.rows import Table
+from robin_cli.datasets.rows import Table, Wanted
 from robin_cli.model.errors import InputError, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 _KEYS = ("split", "config", "revision", "data_dir")
 _NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
@@ -28,23 +28,28 @@ class _Address(NamedTuple):
     """For ``load_dataset``, by its own names."""
 
 
-def read_hub(url: str, wanted: Collection[str]) -> Table:
+def read_hub(url: str, wanted: Wanted) -> Table:
     """The rows of a data set as they are downloaded.
 
     ``load_dataset`` takes a folder ``owner/name`` in the working directory where there is one. Of the columns only the
-    ``wanted`` are decoded. Code that a data set brings is never run.
+    ``wanted`` are decoded, and those that hold nothing but texts, numbers and times. Code that a data set brings is never run.
 
     Raises InputError, at once or while the rows are read: no library, no such data set, config or split, no network.
     """
     address = _address(url)
+    told_by = None
     with _heard(url):
         splits = _splits(address)
         rows = splits[_split(address.split, list(splits), url)]
         names = None if rows.features is None else list(_leaf_names(rows.features))
         if names is not None:
-            heads = {each.partition(".")[0] for each in wanted} | set(wanted)
-            rows = rows.select_columns([each for each in rows.features if each in heads])
-    return Table(names, "row", _rows(rows, url))
+            heads = {each.partition(".")[0] for each in wanted.names} | set(wanted.names)
+            needed = [each for each in rows.features if each in heads]
+            more = wanted.further.wants if wanted.further else lambda _name: False
+            plain = [each for each, feature in rows.features.items() if more(each) and _is_plain(feature)]
+            rows = rows.select_columns(list(dict.fromkeys([*needed, *plain])))
+            told_by = frozenset(needed)
+    return Table(names, "row", _rows(rows, url), told_by)
 
 
 def _address(url: str) -> _Address:
@@ -98,6 +103,13 @@ def _leaf_names(features: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _leaf_names(feature, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
+
+
+def _is_plain(feature: Any) -> bool:
+    """Whether a column holds texts, numbers and times, also in objects, and no images, sounds, lists or bytes."""
+    if isinstance(feature, dict):
+        return all(map(_is_plain, feature.values()))
+    return type(feature).__name__ in {"Value", "ClassLabel"} and "binary" not in feature.dtype
 
 
 def _rows(rows: Any, url: str) -> Iterator[tuple[int, dict[str, object]]]:

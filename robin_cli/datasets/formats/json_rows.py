@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import orjson
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.rows import BadRow, Format, Row, Table, kind, not_utf8
+from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, kind, not_utf8
 from robin_cli.model.errors import InputError, size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
 _CHUNK_BYTES = 2**20
 _HEAD_BYTES = 2**12
@@ -34,12 +34,12 @@ class _NotJSON(Exception):
         self.line = line
 
 
-def read_json_lines(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:  # noqa: ARG001 (a Reader)
+def read_json_lines(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
     """One JSON object a line; blank lines are passed over. Raises InputError as ``numbered_lines`` does."""
     return Table(None, "line", _line_rows(stream, source))
 
 
-def read_json_array(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:  # noqa: ARG001 (a Reader)
+def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
     """One JSON array of objects, an element at a time; or JSON lines, which Summarize From Feedback's .json files hold.
 
     Raises InputError for anything else.

@@ -2,57 +2,105 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.fields import CHATS
-from robin_cli.datasets.parquet_tables import batches, opened_file, readable
-from robin_cli.datasets.rows import BadRow, Format, Row, Table, leads_into
+from robin_cli.datasets.columns import LONGEST_TEXT, MOST_COLUMNS, TOO_LONG, TOO_MANY, FurtherColumns
+from robin_cli.datasets.fields import CHATS, DEPTH
+from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
+from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, leads_into
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
 
-def read_parquet(stream: BinaryIO, source: str, wanted: Collection[str]) -> Table:
+class _Leaf(NamedTuple):
+    """A column, or a field of a struct, which is named with dots; ``depth`` counts the names."""
+
+    name: str
+    type: pa.DataType
+    depth: int
+
+
+def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     """Rows with the wanted columns; a field of a struct is named with dots.
 
     Raises InputError for a damaged file, and for one that takes too much memory to decode.
     """
     file, schema = opened_file(stream, source)
-    names = list(_leaf_names(list(schema)))
-    columns = [name for name in names if name in wanted or any(leads_into(path, name) for path in wanted)]
+    leaves = list(_leaves(list(schema)))
+    names = [leaf.name for leaf in leaves]
+    columns = [name for name in names if name in wanted.names or any(leads_into(path, name) for path in wanted.names)]
     if {"prompt", "response"} <= set(columns):  # conversations matter only where one of these is not there
         columns = [name for name in columns if name not in CHATS]
     if len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         raise InputError(f'{source}: two columns are called "{shown(twice)}". Rename or remove one of them.')
-    return Table(names, "row", _rows(batches(file, stream, source, columns), source))
+    more: list[str] = []
+    if further := wanted.further:
+        further.leave_out_twice(names, columns)
+        is_read = set(columns)
+        found = (
+            leaf.name for leaf in leaves if leaf.name not in is_read and further.wants(leaf.name) and _is_plain(leaf)
+        )
+        more = list(islice(found, MOST_COLUMNS))
+        for name in found:
+            further.leave_out(name, TOO_MANY)
+            break  # it is said once
+    parts = batches(file, stream, source, columns, further, more)
+    return Table(names, "row", _rows(parts, source, _Kept(columns, further, set(more)) if further and more else None))
 
 
-def _rows(found: Iterator[pa.RecordBatch], source: str) -> Iterator[tuple[int, Row | BadRow]]:
+def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -> Iterator[_Leaf]:
+    import pyarrow as pa
+
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            inner = [field.type.field(at) for at in range(field.type.num_fields)]
+            yield from _leaves(inner, f"{prefix}{field.name}.", depth + 1)
+        else:
+            yield _Leaf(f"{prefix}{field.name}", field.type, depth)
+
+
+def _is_plain(leaf: _Leaf) -> bool:
+    """Whether a column holds texts, numbers, times, or true and false."""
+    import pyarrow as pa
+
+    kind = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
+    tests: tuple[Callable[[pa.DataType], bool], ...] = (
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean,
+        pa.types.is_decimal, pa.types.is_timestamp, pa.types.is_date, pa.types.is_time,
+    )  # fmt: skip
+    return leaf.depth <= DEPTH and any(test(kind) for test in tests)
+
+
+def _rows(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Iterator[tuple[int, Row | BadRow]]:
     number = 0
     with readable(source):
         for batch in found:
-            yield from enumerate(_python_rows(batch), number + 1)
+            rows = _python_rows(batch, batch) if kept is None else _python_rows(*kept.split(batch))
+            yield from enumerate(rows, number + 1)
             number += batch.num_rows
 
 
-def _python_rows(batch: pa.RecordBatch) -> Iterable[Row | BadRow]:
-    if batch.nbytes <= lines.MAX_LINE_BYTES:
+def _python_rows(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Iterable[Row | BadRow]:
+    """The rows of a batch, those too large bad; by the columns that are ``needed``, for the others have bounds of their own."""
+    if needed.nbytes <= lines.MAX_LINE_BYTES:
         try:
             rows: list[Row] = batch.to_pylist()
         except UnicodeDecodeError:  # pyarrow does not say in which row
             pass
         else:
             return rows
-    return (_python_row(batch.slice(at, 1)) for at in range(batch.num_rows))
+    return (_python_row(batch.slice(at, 1), needed.slice(at, 1)) for at in range(batch.num_rows))
 
 
-def _python_row(batch: pa.RecordBatch) -> Row | BadRow:
-    if batch.nbytes > lines.MAX_LINE_BYTES:
+def _python_row(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Row | BadRow:
+    if needed.nbytes > lines.MAX_LINE_BYTES:
         return BadRow(lines.too_long("row"), "too long")
     try:
         row: Row = batch.to_pylist()[0]
@@ -64,15 +112,62 @@ def _python_row(batch: pa.RecordBatch) -> Row | BadRow:
     return row
 
 
-def _leaf_names(fields: Sequence[pa.Field[Any]], prefix: str = "") -> Iterator[str]:
+class _Kept(NamedTuple):
+    """Which columns of a batch are needed, and which further ones are kept."""
+
+    needed: Sequence[str]
+    further: FurtherColumns
+    names: set[str]
+
+    def split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The batch with its further columns as they are kept, and the part of it that is needed."""
+        import pyarrow as pa
+
+        needed = part_of(batch, self.needed)
+        whole = dict(zip(needed.schema.names, needed.columns, strict=True))
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            for leaf, values in _leaf_arrays(name, column):
+                if leaf in self.names and self.further.wants(leaf):
+                    if _longest(values) > LONGEST_TEXT:
+                        self.further.leave_out(leaf, TOO_LONG)
+                    else:
+                        whole[leaf] = _with_texts_of_times(values)
+        return pa.RecordBatch.from_arrays(list(whole.values()), list(whole)), needed
+
+
+def _leaf_arrays(name: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     import pyarrow as pa
 
-    for field in fields:
-        if pa.types.is_struct(field.type):
-            inner = [field.type.field(at) for at in range(field.type.num_fields)]
-            yield from _leaf_names(inner, f"{prefix}{field.name}.")
-        else:
-            yield f"{prefix}{field.name}"
+    if pa.types.is_struct(column.type):
+        for at, inner in enumerate(column.flatten()):
+            yield from _leaf_arrays(f"{name}.{column.type.field(at).name}", inner)
+    else:
+        yield name, column
+
+
+def _longest(values: pa.Array) -> int:
+    """The characters of the longest text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return 0
+    return int(pc.max(pc.utf8_length(values)).as_py() or 0)
+
+
+def _with_texts_of_times(values: pa.Array) -> pa.Array:
+    """Times as ISO texts, those with a zone as UTC; what is none, as it is. pyarrow's own are no text, or an error."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, zone = values.type, ""
+    if not pa.types.is_temporal(kind):
+        return values
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        values, zone = values.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.timestamp(kind.unit)), "Z"
+    texts = pc.replace_substring_regex(values.cast(pa.string()), r"\.0+$", "")
+    texts = pc.replace_substring_regex(texts, r"^([-\d]+) (\d)", r"\1T\2")
+    return pc.binary_join_element_wise(texts, zone, "")
 
 
 FORMATS = {".parquet": Format(read_parquet, (b"PAR1",), packable=False)}

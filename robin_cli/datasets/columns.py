@@ -1,0 +1,242 @@
+"""The further columns of data: what its rows hold beside what is judged, kept as it came, and never without bounds.
+
+Data are strangers': a row may bring names that no other has, a column texts of megabytes. What is too much is left out, and
+said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from datetime import date, time
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, cast
+
+from robin_cli.datasets.fields import DEPTH
+from robin_cli.datasets.rows import Row, not_encodable
+from robin_cli.model.errors import shown
+from robin_cli.model.records import NO_COLUMNS, SYSTEM_COLUMN, Pair, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from robin_cli.datasets.fields import Fields
+
+MOST_COLUMNS = 256
+LONGEST_TEXT = 32 * 2**10
+"""The most characters of a text that is kept."""
+
+MOST_BYTES = 2 * 2**30
+"""The most that all that is kept may take in memory, as far as that can be estimated."""
+
+TOO_LONG = f"a text in it is longer than {LONGEST_TEXT:,} characters"
+TOO_MANY = f"{MOST_COLUMNS} further columns are kept at most"
+TOO_MUCH = "it takes too much memory"
+_TWICE = "two columns are called so"
+_MAPPED = 'another field is mapped to "system"'
+_NO_NAME = "the name is too long, or no UTF-8"
+
+_LONGEST_NAME = 200
+_CELL_BYTES = 48
+_SHORT = 64
+_MOST_SHARED = 2**16
+_MOST_PLANS = 2**10
+_LONGEST_PLAN = 2**14
+_MOST_DIGITS, _MOST_BITS = 1000, 2**12
+_LEFT_OUT = ""
+_NAMED = 3
+
+
+class FurtherColumns:
+    """What is kept of the rows that become ``pairs``, whose columns lose again what turns out to be too much."""
+
+    def __init__(self, fields: Fields | None = None, pairs: Sequence[Pair] = ()) -> None:
+        self._pairs = pairs
+        self._fields = fields.all if fields else ()
+        self._group, self._system = (fields.group, fields.system) if fields else (None, None)
+        # A reference that only happens to be called so is one where it is a text.
+        self._if_text = fields.reference.path if fields and fields.reference and not fields.reference.mapped else None
+        self._not_read = fields.not_read if fields else frozenset()
+        self._inside = {
+            path for field in self._fields if field is not self._group for path, steps in field.paths if steps[1:]
+        }
+        self._plans: dict[tuple[object, ...], tuple[str, ...]] = {}
+        self._names: dict[str, str] = {}  # _LEFT_OUT for what is not kept any more
+        self._bytes: dict[str, int] = {}
+        self._held = 0
+        self._shared: dict[str, str] = {}
+        self._why: dict[str, dict[str, None]] = {}
+
+    def wants(self, name: str) -> bool:
+        """Whether a column of this name is kept, as far as is known."""
+        return bool(name) and name not in self._not_read and self._names.get(name, name) != _LEFT_OUT
+
+    def of(self, row: Row, system: str | None = None) -> Mapping[str, Value]:
+        """What is kept of a row, with the ``system`` that a field was mapped to. BadRow for a text that cannot be stored."""
+        keys: tuple[object, ...] = tuple(row)
+        names = self._plans.get(keys)
+        if names is None:
+            names = self._plan(keys)
+        if not names and system is None:  # nearly always, and a million times
+            return NO_COLUMNS
+        found: dict[str, Value] = {}
+        if system is not None:
+            self._keep(found, SYSTEM_COLUMN, system)
+        for name in names:
+            value = row[name]
+            if isinstance(value, dict):
+                for leaf, inner in _leaves(value, f"{name}.", DEPTH - 1):
+                    if leaf not in row and leaf not in self._inside and leaf not in self._not_read:
+                        self._keep(found, leaf, inner)
+            elif value is not None:
+                self._keep(found, name, value)
+        return found or NO_COLUMNS
+
+    def leave_out(self, name: str, why: str) -> None:
+        """Keep nothing under this name, and take back what was kept."""
+        self._say(name, why)
+        if self._names.get(name):
+            for pair in self._pairs:
+                if name in pair.columns:
+                    del pair.columns[name]  # type: ignore[attr-defined]  # a dict of our own
+            self._held -= self._bytes.pop(name)
+        self._names[name] = _LEFT_OUT
+
+    def leave_out_twice(self, names: Iterable[str], but: Collection[str]) -> None:
+        """Keep nothing under names that several columns of a table have; ``but`` those that are looked for."""
+        for name, count in Counter(names).items():
+            if count > 1 and name and name not in but:
+                self.leave_out(name, _TWICE)
+
+    @property
+    def left_out(self) -> list[str]:
+        """What a user should know of what was not kept, a line for each reason."""
+        return [
+            f"not kept: {'columns' if len(names) > 1 else 'column'} "
+            + ", ".join(f'"{shown(name)}"' for name in list(names)[:_NAMED])
+            + " and others" * (len(names) > _NAMED)
+            + f"; {why}"
+            for why, names in self._why.items()
+        ]
+
+    def _say(self, name: str, why: str) -> None:
+        names = self._why.setdefault(why, {})
+        if len(names) <= _NAMED:
+            names[name] = None
+
+    def _plan(self, keys: tuple[object, ...]) -> tuple[str, ...]:
+        """Which keys of rows that have these may hold something to be kept."""
+        texts = [key for key in keys if isinstance(key, str)]  # a package's rows may have any
+        there, taken = set(texts), set(self._not_read)
+        for field in self._fields:
+            first = next((path for path, _ in field.paths if path in there), "")
+            if field is not self._group and first != self._if_text:
+                taken.add(first)
+        if self._system and SYSTEM_COLUMN in there - taken:
+            self._say(SYSTEM_COLUMN, _MAPPED)
+            taken.add(SYSTEM_COLUMN)
+        names = tuple(name for name in texts if name and name not in taken)
+        if len(self._plans) < _MOST_PLANS and sum(map(len, texts)) < _LONGEST_PLAN:
+            self._plans[keys] = names
+        return names
+
+    def _keep(self, found: dict[str, Value], name: str, value: object) -> None:
+        """Put a value among those of a row, if it is one to be kept. An empty text is none: CSV has no other."""
+        plain = _plain(value)
+        if plain is None:
+            return
+        taken = _CELL_BYTES
+        if isinstance(plain, str):
+            known = self._shared.get(plain)
+            if known is not None:
+                plain = known
+            elif not plain or name == self._if_text:
+                return
+            elif len(plain) > LONGEST_TEXT:
+                self.leave_out(name, TOO_LONG)
+                found.pop(name, None)
+                return
+            else:
+                taken += self._checked(plain, name)
+        own = self._names.get(name)
+        if own is None:
+            own = self._admitted(name)
+        if own == _LEFT_OUT:
+            return
+        found[own] = plain
+        self._bytes[own] += taken
+        self._held += taken
+        if self._held > MOST_BYTES:
+            self._make_room(found)
+
+    def _make_room(self, found: dict[str, Value]) -> None:
+        """Leave out what takes the most, but for a system that is asked for."""
+        named = SYSTEM_COLUMN if self._system else ""
+        heaviest = max(self._bytes, key=lambda name: (name != named, self._bytes[name]))
+        self.leave_out(heaviest, TOO_MUCH)
+        found.pop(heaviest, None)
+
+    def _checked(self, text: str, name: str) -> int:
+        """The bytes that a text takes beside its cell, if it is one that can be stored; short ones are shared from now on."""
+        if not text.isascii():
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise not_encodable(error, f'field "{shown(name)}"') from None
+        if len(text) <= _SHORT and len(self._shared) < _MOST_SHARED:
+            self._shared[text] = text
+        return len(text) if text.isascii() else 4 * len(text)
+
+    def _admitted(self, name: str) -> str:
+        """The name under which values are kept, one object for all rows; _LEFT_OUT where there is no place for them."""
+        if len(name) > _LONGEST_NAME or not _encodable(name):
+            self._say(shown(name), _NO_NAME)
+            return _LEFT_OUT
+        if len(self._names) >= MOST_COLUMNS:
+            self._say(name, TOO_MANY)
+            return _LEFT_OUT
+        self._bytes[name] = 0
+        return self._names.setdefault(name, name)
+
+
+def _plain(value: object) -> Value | None:
+    """A value in plain words, also a package's or a library's; None for null, nan, lists, bytes and whatever else."""
+    kind = type(value)
+    if kind is str or kind is bool:
+        return cast("Value", value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if kind is int or isinstance(value, Integral):
+        whole: int = int(value)  # type: ignore[call-overload]
+        if -(2**63) <= whole < 2**63:
+            return whole
+        return str(whole) if whole.bit_length() <= _MOST_BITS else None
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            return None
+        return _plain(int(value)) if value.adjusted() < _MOST_DIGITS and value == int(value) else float(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return None if math.isnan(number) else number
+    if isinstance(value, (date, time)):
+        return value.isoformat().replace("+00:00", "Z")
+    return None
+
+
+def _leaves(value: Row, prefix: str, depth: int) -> Iterator[tuple[str, object]]:
+    """What an object holds, by names with dots; objects that lie deeper than ``depth`` are left out."""
+    for name, inner in value.items():
+        if not isinstance(inner, dict):
+            if inner is not None:
+                yield f"{prefix}{name}", inner
+        elif depth > 1:
+            yield from _leaves(inner, f"{prefix}{name}.", depth - 1)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
