@@ -143,7 +143,8 @@ class Run:
 
         Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, likely_low,
         likely_high, n_unparsed, human, given_up; of several judges also judges and judge_spread; with ``decide`` decision,
-        leaning, certified and, for the best of each, group. NaN where there is no value.
+        leaning, certified and, for the best of each, group. NaN where there is no value. Behind them are the further columns of
+        the data, by their names; one that has the name of another here is called ``data.score`` and so on.
         """
         data = read_run(self.path, COUNTED)
         return _frame(scores_table(score(data), data, with_text=with_text, wide=wide))

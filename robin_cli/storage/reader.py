@@ -169,7 +169,7 @@ class RunData:
     @cached_property
     def columns(self) -> pa.Table:
         """All further columns of the data, a row a pair, which are read now. StorageError where they cannot be."""
-        return read_columns(self.path)
+        return self._whole(read_columns(self.path))
 
     @cached_property
     def column_names(self) -> Sequence[str]:
@@ -182,8 +182,13 @@ class RunData:
         Raises:
             InputError: there is no such column. StorageError: it cannot be read.
         """
-        values = read_columns(self.path, [name])[name].to_pylist()
+        values = self._whole(read_columns(self.path, [name]))[name].to_pylist()
         return [None if value is None else as_text(value) for value in values]
+
+    def _whole(self, columns: pa.Table) -> pa.Table:
+        if columns.num_columns and len(columns) != len(self.pair_ids):
+            raise StorageError(f"{self.path}: {COLUMNS} and {PAIRS} do not go together; restore them from a copy")
+        return columns
 
     @cached_property
     def groups(self) -> tuple[IntArray, list[str]]:

@@ -41,7 +41,6 @@ from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError, is_remote, public_name
 from robin_cli.model.errors import InputError, StorageError, shown
-from robin_cli.model.records import Pair
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import RunData, read_judgments
 from robin_cli.storage.schema import JUDGMENTS
@@ -55,11 +54,12 @@ _TO_THE_LETTER = {
     **dict.fromkeys(("chosen", "rejected"), "train on"),
 }
 """Columns that are of no use when they are changed, and for what."""
+_TEXTS = ("prompt", "response")
 _BATCH = 20_000
 
 
 def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide: bool = False) -> pa.Table:
-    """The scores as a table with the columns of the contract.
+    """The scores as a table with the columns of the contract, and behind them the further columns of the data.
 
     Args:
         with_text: add prompt and response.
@@ -73,10 +73,7 @@ def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide:
         names = [name for name in table.column_names if name not in {"pair_id", "attribute", "judge"}]
         each = {f"{facet}_{name}": part[name] for facet, part in parts for name in names}
         table = pa.table({"pair_id": parts[0][1]["pair_id"], **each})
-    if with_text:
-        pairs = run.pairs if wide else [run.pairs[pair] for pair in run.space.pair[scores.arm].tolist()]
-        table = _with_texts(table, pairs)
-    return table
+    return _with_data(table, run, None if wide else run.space.pair[scores.arm], with_text=with_text)
 
 
 def decisions_table(scores: Scores, run: RunData, *, with_text: bool = False) -> pa.Table:
@@ -100,12 +97,23 @@ def decisions_table(scores: Scores, run: RunData, *, with_text: bool = False) ->
         each = {f"{name}_score": _column(score) for name, score in zip(run.space.attributes, values, strict=True)}
         of_pairs = {name: _column(scores.columns[name]).take(first) for name in ("pair_id", *names)}
         table, pairs = pa.table({**of_pairs, **each}), run.space.pair[scores.arm][first]
-    return _with_texts(table, [run.pairs[pair] for pair in pairs.tolist()]) if with_text else table
+    return _with_data(table, run, pairs, with_text=with_text)
 
 
-def _with_texts(table: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
-    for name in ("prompt", "response"):
-        table = table.append_column(name, _column([getattr(pair, name) for pair in pairs]))
+def _with_data(table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]] | None, *, with_text: bool) -> pa.Table:
+    """``table`` with what the data say of the pair of each row: ``pairs``, or None where there is a row for each, in order."""
+    taken = {*table.column_names, *_TEXTS}
+    for name in run.column_names:
+        told = name
+        while told in taken or (told != name and told in run.column_names):
+            told = f"data.{told}"
+        taken.add(told)
+        values = run.columns[name]
+        table = table.append_column(told, values if pairs is None else values.take(pairs))
+    if with_text:
+        rows = run.pairs if pairs is None else [run.pairs[pair] for pair in pairs.tolist()]
+        for name in _TEXTS:
+            table = table.append_column(name, _column([getattr(pair, name) for pair in rows]))
     return table
 
 

@@ -1,0 +1,133 @@
+"""Further columns of the data in exports: behind robin's own, in every format, and nothing in them acts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import robin_cli
+from robin_cli.analysis.scores import judge_scores, score
+from robin_cli.model.records import Pair
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.store import RunStore
+from robin_cli.views.export import Results, export, scores_table
+from robin_cli.views.table import View, print_scores
+from tests.conftest import robin
+from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.test_results import rated
+
+DATA: list[dict[str, Any]] = [
+    {"system": "small", "score": 9, "data.score": "x", "cost": 0.5, "safe": True, "=2+2": "=1+1", "prompt": "asked"},
+    {"system": "large", "tokens": 2**53 + 1},
+    {},
+]
+OURS = list(
+    pd.read_csv(
+        io.StringIO(
+            "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,likely_low,likely_high,n_unparsed,human,given_up"
+        )
+    )
+)
+
+
+def run_of(folder: Path) -> RunData:
+    pairs = [Pair(name, f"p {name}", f"r {name}", columns=each) for name, each in zip("abc", DATA, strict=True)]
+    return rated(folder, pairs, [[0, 4, 2], [3], []])
+
+
+def test_come_behind_the_scores_and_before_the_texts_and_give_way_to_their_names(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    table = scores_table(score(run), run, with_text=True)
+    theirs = ["system", "data.data.score", "data.score", "cost", "safe", "=2+2", "data.prompt", "tokens"]
+    assert table.column_names == [*OURS, *theirs, "prompt", "response"]
+    assert table["system"].to_pylist() == ["small", "large", None]
+    assert table["data.data.score"].to_pylist() == [9, None, None]
+    assert table["tokens"].to_pylist() == [None, 2**53 + 1, None]
+    wide = scores_table(score(run), run, wide=True)
+    assert wide.column_names[-8:] == ["system", "score", "data.score", "cost", "safe", "=2+2", "data.prompt", "tokens"]
+    assert [str(table.schema.field(name).type) for name in ("cost", "safe", "tokens")] == ["double", "bool", "int64"]
+
+
+def test_stand_once_in_each_row_of_several_attributes_and_judges(tmp_path: Path) -> None:
+    pairs = [Pair(name, name, "r", columns={"system": f"of {name}"}) for name in "ab"]
+    settings = {**SETTINGS, "model": ["x", "y"]}
+    made = manifest(settings=settings, attributes=("style", "tone"), budget=100)
+    given = [
+        replace(judgment(0), rating=2, pair_id=pair, attribute=attribute, judge=judge, draw=0)
+        for pair in "ab"
+        for attribute in ("style", "tone")
+        for judge in ("x", "y")
+    ]
+    with RunStore.create(tmp_path / "r", made, pairs) as store:
+        store.append(given)
+    run = read_run(tmp_path / "r")
+    for table in (scores_table(score(run), run), scores_table(judge_scores(run), run)):
+        assert table["system"].to_pylist() == [f"of {name}" for name in table["pair_id"].to_pylist()]
+    for scores in (score(run), judge_scores(run)):
+        wide = scores_table(scores, run, wide=True)
+        assert [name for name in wide.column_names if "system" in name] == ["system"]
+        assert wide["system"].to_pylist() == ["of a", "of b"]
+    frame = robin_cli.open_run(tmp_path / "r").scores()
+    assert list(frame["system"]) == ["of a", "of a", "of b", "of b"]
+
+
+@pytest.mark.parametrize("fmt", ["csv", "tsv", "jsonl", "parquet", "xlsx"])
+def test_are_written_in_every_format_and_act_in_none(tmp_path: Path, fmt: str) -> None:
+    run, file = run_of(tmp_path), tmp_path / f"s.{fmt}"
+    export(Results.of(scores_table(score(run), run)), {}, fmt=None, output=str(file))
+    if fmt in {"csv", "tsv"}:
+        content = file.read_bytes().decode("utf-8")
+        first = next(csv.DictReader(io.StringIO(content, newline=""), delimiter="," if fmt == "csv" else "\t"))
+        assert (first["'=2+2"], first["system"], first["cost"], first["safe"]) == ("'=1+1", "small", "0.5", "true")
+        return
+    if fmt == "xlsx":
+        sheet = openpyxl.load_workbook(file)["results"]
+        names = [cell.value for cell in sheet[1]]
+        cells = dict(zip(names, sheet[2], strict=True))
+        assert (cells["=2+2"].value, cells["=2+2"].data_type) == ("=1+1", "s")
+        assert sheet[1][names.index("=2+2")].data_type == "s"
+        assert (cells["cost"].value, cells["safe"].value) == (0.5, True)
+        return
+    rows = (
+        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        if fmt == "jsonl"
+        else pd.read_parquet(file).replace({np.nan: None}).to_dict("records")
+    )
+    assert (rows[0]["=2+2"], rows[0]["system"], rows[0]["cost"], rows[0]["safe"]) == ("=1+1", "small", 0.5, True)
+    assert rows[2]["system"] is None
+
+
+def test_are_not_in_the_table_of_the_terminal(tmp_path: Path) -> None:
+    run, out = run_of(tmp_path), io.StringIO()
+    print_scores(Console(file=out, width=300), score(run), run, View())
+    assert "small" not in out.getvalue()
+
+
+def test_go_with_decisions(tmp_path: Path) -> None:
+    data = tmp_path / "d.jsonl"
+    rows = [{"prompt": f"p{k}", "response": "r", "id": f"{k}", "system": f"s{k}", "decision": "x"} for k in range(4)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    run = robin_cli.judge(
+        data, attribute="helpfulness", budget=80, judge=rate, run=str(tmp_path / "r"), decide="score>=2", quiet=True
+    )
+    table = run.decisions()
+    assert list(table["system"]) == ["s0", "s1", "s2", "s3"]
+    assert list(table["data.decision"]) == ["x"] * 4
+    assert list(run.scores(wide=True)["system"]) == ["s0", "s1", "s2", "s3"]
+    done = robin("export", "r", cwd=tmp_path)
+    assert done.stdout.splitlines()[0].endswith(",decision,leaning,certified,system,data.decision")
+
+
+def rate(_messages: list[Mapping[str, str]]) -> str:
+    return "Feedback: fine.\nRating: 4"
