@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import io
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -48,7 +49,7 @@ from robin_cli.views.status import status_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pair", "RobinError", "Run", "judge", "load_pairs", "open_run"]
+__all__ = ["Pair", "RobinError", "Run", "compare", "judge", "load_pairs", "open_run"]
 
 
 def load_pairs(
@@ -121,6 +122,38 @@ def open_run(path: str | Path) -> Run:
     """
     read_manifest(Path(path))
     return Run(Path(path))
+
+
+def compare(
+    *runs: Run | str | Path,
+    by: str | None = None,
+    match: str | None = None,
+    anytime: bool = False,
+    across_judges: bool = False,
+) -> pd.DataFrame:
+    """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
+
+    Columns: a, b, attribute, n_prompts, mean_a, mean_b, difference (a − b), ci_low, ci_high, p_adjusted, noise_share,
+    prompts_needed; NaN where there is no value. What was left out is in a warning.
+
+    Args:
+        runs: two or more on the same prompts, or one with ``by``.
+        by: a column of the data that says which system answered.
+        match: a column that says which responses answer the same prompt, in place of the prompt's text.
+        anytime: intervals that hold however often one looks.
+        across_judges: compare judges of the same pairs, by how they agree with human ratings: a row for every two judges,
+            attribute and coefficient.
+
+    Raises:
+        InputError: runs that cannot be compared, and what differs.
+    """
+    from robin_cli.views.comparing import comparison_of, table_of
+
+    if not runs:
+        raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
+    paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
+    found = comparison_of(paths, _warn, by=by, match=match, anytime=anytime, across_judges=across_judges)
+    return _frame(table_of(found))
 
 
 class Run:
@@ -246,6 +279,10 @@ class Run:
         with reopen_run(self.path, budget=chosen.budget) as store:
             _spend(store, chosen, messages, function)
         return self
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, stacklevel=4)
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

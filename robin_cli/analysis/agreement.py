@@ -105,7 +105,7 @@ def agreement(
     if why := off_scale(human, scale) or refusal(prompt, {"score": x, "human rating": y}):
         return refused(COEFFICIENTS, why, prompt)
     columns = (x, y, levels_of(x), levels_of(y))
-    found = estimated(COEFFICIENTS, _coefficients, columns, prompt, seed=seed, resamples=resamples)
+    found = estimated(COEFFICIENTS, coefficients, columns, prompt, seed=seed, resamples=resamples)
     return [replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found]  # κ and α alone may be
 
 
@@ -180,7 +180,8 @@ def _tail(prompts: int) -> float:
     return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * stdtrit(prompts - 1, 1.0 - 0.5 * ALPHA)))
 
 
-def _coefficients(x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray) -> tuple[float, ...]:
+def coefficients(x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray) -> tuple[float, ...]:
+    """The values of COEFFICIENTS, of scores and human ratings and of their levels; nan where one is not defined."""
     return *_correlations(x, y), _kappa(level_x, level_y), _alpha(level_x, level_y)
 
 

@@ -108,6 +108,13 @@ def is_above(clusters: Clusters, m: float, low: float, *, alpha: float) -> bool:
     return m <= low or (m <= clusters.mean and _doubt(clusters, low, m) <= alpha)
 
 
+def probability_beyond(clusters: Clusters, low: float, high: float, *, at: float) -> float:
+    """The smallest α at which :func:`mean_bounds` leave ``at`` out; 1 at most."""
+    if clusters.mean < at:
+        clusters, at = mirrored(clusters, low, high), low + high - at
+    return min(1.0, 2.0 * _doubt(clusters, low, at)) if clusters.mean > at else 1.0
+
+
 def _doubt(clusters: Clusters, low: float, m: float) -> float:
     """The probability that the randomly weighted mean, with one more prompt at ``low``, is at most ``m``."""
     each = np.append(clusters.sizes * m - clusters.totals, clusters.sizes.max() * (m - low))

@@ -21,7 +21,7 @@ class Comparison:
         scores: all of A's, of which ``rows`` are in both.
         alone: how many scores only A, and only B, has.
         a, b, n_a, n_b: the scores and how many ratings each has.
-        low, high: the ends of the interval for B − A, at least 95 %, each row for itself.
+        low, high: the ends of the interval for A − B, at least 95 %, each row for itself.
     """
 
     scores: Scores
@@ -36,8 +36,8 @@ class Comparison:
 
     @property
     def difference(self) -> FloatArray:
-        """B − A."""
-        return self.b - self.a
+        """A − B."""
+        return self.a - self.b
 
     @property
     def apart(self) -> NDArray[np.bool_]:
@@ -70,16 +70,16 @@ def compare(a: RunData, b: RunData) -> Comparison:
 
 
 def _differences(a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The intervals of B − A for these rows of each; rows of one scale at a time."""
+    """The intervals of A − B for these rows of each; rows of one scale at a time."""
     low, high = np.empty(len(rows_a)), np.empty(len(rows_a))
     of_b = list(rated_parts(b))
-    for theirs, negative in rated_parts(a):
-        for others, positive in of_b:
+    for theirs, positive in rated_parts(a):
+        for others, negative in of_b:
             both = np.flatnonzero(np.isin(rows_a, theirs) & np.isin(rows_b, others))
             if len(both):
                 at_a, at_b = np.searchsorted(theirs, rows_a[both]), np.searchsorted(others, rows_b[both])
-                parts = [replace(each, counts=each.counts[at_a], weight=-each.weight) for each in negative]
-                parts += [replace(each, counts=each.counts[at_b]) for each in positive]
+                parts = [replace(each, counts=each.counts[at_a]) for each in positive]
+                parts += [replace(each, counts=each.counts[at_b], weight=-each.weight) for each in negative]
                 low[both], high[both] = sum_intervals(parts)
     return low, high
 

@@ -1,6 +1,7 @@
 """Does a run meet a requirement: yes, no, or not settled by these ratings; and what would settle it.
 
-A mean: of the scores, with bounds for the population that the prompts are from (:mod:`robin_cli.analysis.clustered`).
+A mean: of the scores, with bounds for the population that the prompts are from (:mod:`robin_cli.analysis.clustered`). A
+difference of two systems: the mean of the prompts' differences, likewise.
 
 A share of pairs: those whose *true* mean rating meets the threshold. Counting scores would count noise. With W the evidence
 that a pair meets it (:mod:`robin_cli.analysis.evidence`), E W ≤ 1 for one that does not, by more than the margin. So S =
@@ -46,7 +47,7 @@ _BISECTIONS = 14
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The scores of one attribute, of K pairs.
+    """The scores of one attribute, of K pairs; for a comparison the differences of K prompts.
 
     Attributes:
         scores: nan without a rating, shape (K,).
@@ -121,15 +122,14 @@ class Verdict:
 
 def judged(requirement: Requirement, measured: Measured, *, error_rate: float) -> Verdict:
     """The verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``."""
-    decide = {"mean": _mean, "share": _share, "all": _all}[requirement.kind]
-    return decide(requirement, measured, error_rate)
+    return _DECIDING[requirement.kind](requirement, measured, error_rate)
 
 
 def with_settling(verdict: Verdict, measured: Measured, *, error_rate: float) -> Verdict:
     """The same with what would settle it, if it is inconclusive."""
     if verdict.state != "inconclusive" or (not verdict.pairs and verdict.requirement.kind != "all"):
         return verdict
-    settle = {"mean": _settling_mean, "share": _settling_share, "all": _settling_all}[verdict.requirement.kind]
+    settle = _SETTLING[verdict.requirement.kind]
     return replace(verdict, settling=settle(verdict, measured, error_rate))
 
 
@@ -151,7 +151,11 @@ def _plain(requirement: Requirement, measured: Measured) -> Verdict:
     """A verdict without an interval: the numbers of pairs and the estimate of them."""
     is_rated = measured.is_rated
     scores, criterion = measured.scores[is_rated], requirement.criterion
-    values = scores if requirement.kind == "mean" else RELATIONS[criterion.relation](scores, criterion.threshold)
+    values = (
+        scores
+        if requirement.kind in {"mean", "compare"}
+        else RELATIONS[criterion.relation](scores, criterion.threshold)
+    )
     return Verdict(
         requirement,
         "inconclusive",
@@ -357,3 +361,7 @@ def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Se
     )
     least = min(calls)
     return Settling(calls=least) if math.isfinite(least) else Settling()
+
+
+_DECIDING = {"mean": _mean, "compare": _mean, "share": _share, "all": _all}
+_SETTLING = {"mean": _settling_mean, "compare": _settling_mean, "share": _settling_share, "all": _settling_all}

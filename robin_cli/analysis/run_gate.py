@@ -8,6 +8,7 @@ import numpy as np
 
 from robin_cli.analysis.gate import Measured
 from robin_cli.analysis.pair_means import pair_means
+from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.scores import Scores, rated_parts
 from robin_cli.storage.reader import RunData
 
@@ -20,6 +21,23 @@ def measured_for_mean(run: RunData, scores: Scores, attribute: str) -> Measured:
     return replace(
         found, scores=known.scores, error_variances=np.zeros_like(known.scores)
     )  # more calls change no first ones
+
+
+def measured_difference(found: Compared, attribute: str) -> Measured:
+    """The differences of the two systems in ``found``, prompt by prompt."""
+    one, responses = found.differences[attribute][0], found.responses[attribute]
+    reach = responses.high - responses.low
+    used = np.isin(responses.prompt, one.prompts)
+    return Measured(
+        scores=one.by_prompt,
+        error_variances=one.noise_by_prompt,
+        prompt=one.prompts,
+        parts=(),
+        is_asked=np.ones(one.n_prompts, dtype=np.bool_),
+        low=-reach,
+        high=reach,
+        calls=int(responses.ratings[used].sum()) * len(found.runs[0].space.judges),
+    )
 
 
 def measured(run: RunData, scores: Scores, attribute: str) -> Measured:

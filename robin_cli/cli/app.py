@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import check, demo, gate, inspect, judge, plan, report, simulate, tools
+from robin_cli.cli import check, compare, demo, gate, inspect, judge, plan, report, simulate, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.plugins import USED
@@ -69,6 +69,7 @@ judge.register(app)
 plan.register(app)
 inspect.register(app)
 report.register(app)
+compare.register(app)
 gate.register(app)
 simulate.register(app)
 tools.register(app)

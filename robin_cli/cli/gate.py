@@ -19,7 +19,8 @@ def gate(
     require: Annotated[
         list[str],
         typer.Option(
-            help="mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE or all(NAME>=NUMBER), also with >, <=, <; may be given again.",
+            help="mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE, all(NAME>=NUMBER) or compare(A,B)>=NUMBER, A and B being "
+            "systems of the run or two runs; also with >, <=, <; may be given again.",
             metavar="REQUIREMENT",
             show_default=False,
         ),
@@ -32,6 +33,14 @@ def gate(
         typer.Option(
             help="In share and all: a pair whose mean is so near its threshold counts either way. (default: 1/40 of the scale)",
             metavar="E",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says which system answered, for compare. (default: system)",
+            metavar="COLUMN",
             show_default=False,
         ),
     ] = None,
@@ -61,13 +70,16 @@ def gate(
         write_output,
     )
     from robin_cli.views.messages import print_json
+    from robin_cli.views.text import one_line
 
     if not 0.0 < error_rate < 1.0:
         raise InputError(f"--error-rate {error_rate:g}: lies between 0 and 1, as 0.05")
     if margin is not None and not (margin >= 0.0 and math.isfinite(margin)):
         raise InputError(f"--margin {margin:g}: is a number of points, 0 or more")
     check_outputs({"--junit": junit, "--summary": summary}, as_json=json)
-    found = gated(run, require, margin=margin, error_rate=error_rate)
+    found = gated(run, require, margin=margin, error_rate=error_rate, by=by)
+    for line in found.notes:
+        typer.echo(one_line(line), err=True)
     if junit is not None:
         write_output("--junit", junit, junit_of(found))
     if summary is not None:

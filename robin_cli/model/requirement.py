@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +12,12 @@ from robin_cli.model.decision import MARGIN, RELATIONS, SCORE, Criterion, attrib
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import Scale
 
-Kind = Literal["mean", "share", "all"]
+Kind = Literal["mean", "share", "all", "compare"]
 
-KINDS: dict[str, Kind] = {"mean": "mean", "share": "share", "all": "all"}
+KINDS: dict[str, Kind] = {"mean": "mean", "share": "share", "all": "all", "compare": "compare"}
 
-FORMS = "mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE or all(NAME>=NUMBER)"
+FORMS = "mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE, all(NAME>=NUMBER) or compare(A,B)>=NUMBER"
 
-_COMPARE = "compare"
 _HEAD = re.compile(r"\s*(?P<kind>\w*)\s*(?P<bracket>\(?)")
 _RELATION = r"(?P<relation>>=|<=|==|!=|=|>|<)\s*(?P<number>\S+)\s*\Z"
 _INNER = re.compile(r"\s*(?P<name>.*?)\s*" + _RELATION, re.DOTALL)
@@ -29,9 +29,11 @@ class Requirement:
     """One requirement.
 
     Attributes:
-        criterion: of a mean, what it has to meet; of a share and of all, what a pair's mean rating has to meet.
+        criterion: of a mean, or of the difference of two, what it has to meet; of a share and of all, what a pair's mean rating
+            has to meet.
         margin: ε of a share and of all, in points: a pair within it of the criterion's threshold counts either way.
         relation, share: what a share has to meet.
+        systems: the two whose difference is meant, the first minus the second; of other kinds none.
     """
 
     kind: Kind
@@ -39,6 +41,7 @@ class Requirement:
     margin: float = 0.0
     relation: str = ">="
     share: float = 1.0
+    systems: tuple[str, ...] = ()
 
     @property
     def attribute(self) -> str:
@@ -49,6 +52,9 @@ class Requirement:
         each = self.criterion
         if self.kind == "mean":
             return f"mean({each.attribute}){each.relation}{each.threshold:g}"
+        if self.kind == "compare":
+            names = ",".join(map(_quoted, (*self.systems, each.attribute)))
+            return f"compare({names}){each.relation}{each.threshold:g}"
         return f"{self.kind}({each})" + (f"{self.relation}{self.share:g}" if self.kind == "share" else "")
 
 
@@ -74,6 +80,11 @@ def requirement_of(
     if kind == "mean":
         outer = _compared(_OUTER, behind, end + 1, said, "behind the bracket write >=NUMBER, as in mean(score)>=3")
         return Requirement(kind, _criterion(inside, outer, start, end + 1, said, attributes, scales))
+    if kind == "compare":
+        outer = _compared(_OUTER, behind, end + 1, said, "behind the bracket write >=NUMBER, as in compare(A,B)>=0")
+        systems, name = _systems(inside, start + 1, said, attributes)
+        criterion = _criterion(name, outer, start, end + 1, said, attributes, scales, is_difference=True)
+        return Requirement(kind, criterion, systems=systems)
     inner = _compared(_INNER, inside, start, said, f"inside the brackets write NAME>=NUMBER, as in {kind}(score>=3)")
     criterion = _criterion(inner["name"], inner, start + inner.start("name"), start, said, attributes, scales)
     margin = _margin(margin, criterion, scales[list(attributes).index(criterion.attribute)])
@@ -93,8 +104,6 @@ def _head(text: str, said: str) -> tuple[Kind, int]:
     head = _HEAD.match(text)
     word = head["kind"] if head else ""
     place = 1 + (head.start("kind") if head else 0)
-    if word == _COMPARE:
-        raise InputError(f"{said}: at character {place}: compare(…) is not known yet; write {FORMS}")
     if word not in KINDS:
         near = did_you_mean(word, KINDS)
         what = f'"{shown(word)}" is none of {", ".join(KINDS)}{near}' if word else "a requirement begins with its kind"
@@ -127,8 +136,10 @@ def _criterion(
     said: str,
     attributes: Sequence[str],
     scales: Sequence[Scale],
+    *,
+    is_difference: bool = False,
 ) -> Criterion:
-    """The attribute ``name`` with what it is compared with; ``…_at``: characters before either."""
+    """The attribute ``name`` with what it, or a difference of it, is compared with; ``…_at``: characters before either."""
     place = name_at + 1 + len(name) - len(name.lstrip())
     name = name.strip()
     if not name:
@@ -137,12 +148,39 @@ def _criterion(
     where = f"{said}: at character {compared_at + 1 + compared.start('number')}"
     threshold = number_in(compared["number"], where)
     scale = scales[list(attributes).index(attribute)]
-    if not scale.low < threshold < scale.high:
+    reach = scale.high - scale.low
+    if is_difference and not -reach < threshold < reach:
+        raise InputError(
+            f"{where}: no two means on the scale {scale} of {attribute} differ by {threshold:g}, so nothing would be left to "
+            "decide"
+        )
+    if not is_difference and not scale.low < threshold < scale.high:
         raise InputError(
             f"{where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}, so nothing would be left "
             "to decide"
         )
     return Criterion(attribute, compared["relation"], threshold)
+
+
+def _systems(inside: str, place: int, said: str, attributes: Sequence[str]) -> tuple[tuple[str, str], str]:
+    """The two systems of a comparison, and the attribute; ``place``: at which character they begin."""
+    names = [name.strip() for name in next(csv.reader([inside], skipinitialspace=True), [])]
+    if len(names) not in {2, 3} or not all(names) or names[0] == names[1]:
+        raise InputError(
+            f"{said}: at character {place}: inside the brackets name two systems, as in compare(new,old), and with several "
+            'attributes which one, compare(new,old,helpfulness); a name with a comma in it in "quotation marks"'
+        )
+    if len(names) == 2 and len(attributes) > 1:
+        raise InputError(
+            f"{said}: at character {place}: of which attribute ({', '.join(attributes)})? Name it behind the systems, as in "
+            f"compare(new,old,{attributes[0]})"
+        )
+    return (names[0], names[1]), names[2] if len(names) == 3 else SCORE
+
+
+def _quoted(name: str) -> str:
+    """``name`` as it stands in a comparison."""
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"()') else name
 
 
 def _share(compared: re.Match[str], offset: int, said: str, criterion: Criterion) -> float:

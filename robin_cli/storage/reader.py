@@ -159,7 +159,7 @@ class RunData:
     @cached_property
     def prompts(self) -> IntArray:
         """Which prompt each pair has, shape (pairs,): pairs of one number have the same one, to the letter."""
-        return _numbered(_read_pairs(self.path / PAIRS, lambda name: name == "prompt")["prompt"])[0]
+        return read_prompts(self.path)[0]
 
     @cached_property
     def responses(self) -> IntArray:
@@ -201,8 +201,13 @@ def read_groups(path: Path) -> tuple[IntArray, list[str]]:
     named = _read_pairs(path / PAIRS, lambda name: name == GROUP_COLUMN)
     if GROUP_COLUMN in named.column_names:
         return _numbered(named[GROUP_COLUMN])
-    numbers, prompts = _numbered(_read_pairs(path / PAIRS, lambda name: name == "prompt")["prompt"])
+    numbers, prompts = read_prompts(path)
     return numbers, list(map(name_of, prompts))
+
+
+def read_prompts(path: Path) -> tuple[IntArray, list[str]]:
+    """Which prompt each pair of the run at ``path`` has, and the prompts' texts. StorageError where they cannot be read."""
+    return _numbered(_read_pairs(path / PAIRS, lambda name: name == "prompt")["prompt"])
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:

@@ -18,22 +18,26 @@ from xml.etree import ElementTree as ET
 
 from robin_cli.analysis.gate import State, Verdict, judged, together, with_settling
 from robin_cli.analysis.pair_means import FIRST
-from robin_cli.analysis.run_gate import measured, measured_for_mean
+from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.analysis.run_gate import measured, measured_difference, measured_for_mean
 from robin_cli.analysis.scores import score
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError
 from robin_cli.model.decision import RELATIONS
-from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
 from robin_cli.model.records import number_of
-from robin_cli.model.requirement import requirement_of
+from robin_cli.model.requirement import Requirement, requirement_of
+from robin_cli.model.systems import COLUMN
 from robin_cli.storage.fold import COUNTED
-from robin_cli.storage.reader import read_run
+from robin_cli.storage.manifest import FILE
+from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.status import finite
 from robin_cli.views.text import one_line
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
 _SHOWN = 3
+_SHOWN_SYSTEMS = 8
 _MARKS: Mapping[State, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN = re.compile(r"[^\w\s-]|_", re.ASCII)
@@ -54,6 +58,7 @@ class Gated:
         attributes: how many these are spread over.
         error_rate: δ of each requirement.
         by_first: how many ratings of each pair a mean is made of, where that is not all.
+        notes: what was left out.
     """
 
     run: str
@@ -63,6 +68,7 @@ class Gated:
     attributes: int
     error_rate: float
     by_first: int | None = None
+    notes: Sequence[str] = ()
 
     @property
     def state(self) -> State:
@@ -70,11 +76,17 @@ class Gated:
         return together([each.state for each in self.verdicts])
 
 
-def gated(path: Path, required: Sequence[str], *, margin: float | None, error_rate: float) -> Gated:
+def gated(
+    path: Path, required: Sequence[str], *, margin: float | None, error_rate: float, by: str | None = None
+) -> Gated:
     """The verdicts on the run at ``path``.
 
+    Args:
+        by: the column that names the systems of a comparison; None for that of systems.
+
     Raises:
-        InputError: a requirement that is not understood, see :func:`~robin_cli.model.requirement.requirement_of`.
+        InputError: a requirement that is not understood, see :func:`~robin_cli.model.requirement.requirement_of`, or systems
+            that cannot be compared.
         RunError, StorageError: the run cannot be read.
     """
     run = read_run(path, COUNTED)
@@ -83,13 +95,36 @@ def gated(path: Path, required: Sequence[str], *, margin: float | None, error_ra
         requirement_of(text, manifest.attributes, manifest.scales, margin=margin) for text in dict.fromkeys(required)
     ]
     scores = score(run, alpha=error_rate)
-    verdicts = []
+    verdicts, notes = [], list[str]()
     for each in requirements:
-        known = (measured_for_mean if each.kind == "mean" else measured)(run, scores, each.attribute)
+        if each.kind == "compare":
+            known = measured_difference(_two_systems(run, each, by, notes.append), each.attribute)
+        else:
+            known = (measured_for_mean if each.kind == "mean" else measured)(run, scores, each.attribute)
         verdicts.append(with_settling(judged(each, known, error_rate=error_rate), known, error_rate=error_rate))
     by_first = FIRST if run.task is not None else None
     spent = run.fold.arms.spent
-    return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, by_first)
+    return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, by_first, notes)
+
+
+def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]) -> Compared:
+    """The two systems of a requirement: two values of a column of ``run``, or else two runs by their folders."""
+    column = by or COLUMN
+    there = list(dict.fromkeys(run.column(column))) if by or column in run.column_names else []
+    a, b = requirement.systems
+    if a in there and b in there:
+        return compared([run], notify, by=column, only=(a, b))
+    folders = [Path(name) for name in (a, b)]
+    if all((folder / FILE).is_file() for folder in folders):
+        return compared([read_run(folder, COUNTED) for folder in folders], notify)
+    lacking = next((name for name in (a, b) if name not in there), a)
+    named = [each for each in there if each is not None]
+    known = f"; there are {', '.join(shown(each) for each in named[:_SHOWN_SYSTEMS])}" if named else ""
+    where = f'column "{shown(column)}"' if named else f'column "{shown(column)}" (name another with --by)'
+    raise InputError(
+        f'--require "{shown(requirement, 80)}": {run.path} has no system "{shown(lacking)}" in its {where}{known}'
+        f"{did_you_mean(lacking, named)}; two runs are compared by their folders, compare(runs/new,runs/old)"
+    )
 
 
 def lines_of(found: Gated) -> list[str]:
@@ -117,7 +152,7 @@ def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
     return parts
 
 
-_UNRATED = {"mean": "left out", "share": "counted as not known", "all": "certified of nothing"}
+_UNRATED = {"mean": "left out", "compare": "left out", "share": "counted as not known", "all": "certified of nothing"}
 _MEETS = {
     "pass": "all of the interval meets it",
     "fail": "none of the interval meets it",
@@ -135,12 +170,14 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
 
 def _by_first(found: Gated, verdict: Verdict) -> int | None:
     """How many ratings of each pair the estimate is made of, where that is not all."""
-    return found.by_first if verdict.requirement.kind == "mean" else None
+    return found.by_first if verdict.requirement.kind in {"mean", "compare"} else None
 
 
 def _there(found: Gated, verdict: Verdict) -> str:
     first = _by_first(found, verdict)
     of_first = f", the first {first} ratings of each" if first else ""
+    if verdict.requirement.kind == "compare":
+        return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
     return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}{of_first}"
 
 
@@ -151,7 +188,7 @@ def _confidence(found: Gated) -> str:
 def _told(verdict: Verdict) -> tuple[str, str, str]:
     """Estimate and interval with as many digits as show on which side of the threshold they lie."""
     requirement = verdict.requirement
-    if requirement.kind == "mean":
+    if requirement.kind in {"mean", "compare"}:
         relation, x = requirement.criterion.relation, requirement.criterion.threshold
     else:
         relation, x = requirement.relation, requirement.share
@@ -190,7 +227,7 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
         return f"about {about(needed.prompts):,} more prompts like these{more} would settle it{also}"
     calls = about(needed.calls or 0.0)
     settle = f"about {number_of(calls, 'more call')} would settle it"
-    if requirement.kind != "mean":
+    if requirement.kind not in {"mean", "compare"}:
         how = quote(f"--decide {shlex.quote(str(requirement.criterion))}")
         more = number_of(calls, "more call")
         return f"about {more} where it is open would settle it (a new run of robin judge {how} asks there)"
@@ -230,7 +267,7 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "n_prompts": verdict.prompts,
         "n_unrated": verdict.unrated,
         "first_ratings": _by_first(found, verdict),
-        "margin": None if requirement.kind == "mean" else requirement.margin,
+        "margin": None if requirement.kind in {"mean", "compare"} else requirement.margin,
         "n_open": len(verdict.open),
         "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],
         "n_against": len(verdict.against),

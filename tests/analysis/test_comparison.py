@@ -40,11 +40,11 @@ def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_pat
         low, high = ends[key[1]]
         parts = [
             Part(np.array([[list(rated(each[key])).count(level) for level in range(low, high + 1)]]), low, high, weight)
-            for each, weight in ((A, -1.0), (B, 1.0))
+            for each, weight in ((A, 1.0), (B, -1.0))
         ]
         (lower,), (upper,) = sum_intervals(parts, alpha=0.05)
         assert (found.low[row], found.high[row]) == pytest.approx((lower, upper))
-        assert found.difference[row] == pytest.approx(rated(B[key]).mean() - rated(A[key]).mean())
+        assert found.difference[row] == pytest.approx(rated(A[key]).mean() - rated(B[key]).mean())
         assert (found.n_a[row], found.n_b[row]) == (len(A[key]), len(B[key]))
     assert found.apart.tolist() == [
         True,

@@ -27,6 +27,14 @@ NAMES, SCALES = ("helpfulness", "verbosity (words)"), (Scale(0, 4), Scale(1, 10)
             Requirement("share", Criterion("verbosity (words)", "<=", 3), 0.225, "<", 0.25),
         ),
         ("all(helpfulness>1)", Requirement("all", Criterion("helpfulness", ">", 1), 0.1)),
+        (
+            "compare( new , old, verbosity (words) ) > -0.5",
+            Requirement("compare", Criterion("verbosity (words)", ">", -0.5), systems=("new", "old")),
+        ),
+        (
+            'compare("a, b","say ""so""",helpfulness)>=0',
+            Requirement("compare", Criterion("helpfulness", ">=", 0), systems=("a, b", 'say "so"')),
+        ),
     ],
 )
 def test_understands_what_is_required(text: str, expected: Requirement) -> None:
@@ -43,8 +51,14 @@ def test_takes_score_for_the_only_attribute_and_a_margin_in_points() -> None:
     ("text", "place", "fact"),
     [
         ("", 1, "a requirement begins with its kind"),
-        ("median(helpfulness)>=3", 1, '"median" is none of mean, share, all; did you mean "mean"?'),
-        ("  compare(A,B)>=0", 3, "compare(…) is not known yet"),
+        ("median(helpfulness)>=3", 1, '"median" is none of mean, share, all, compare; did you mean "mean"?'),
+        ("  compare(A,B)>=0", 11, "of which attribute (helpfulness, verbosity (words))?"),
+        ("compare(A)>=0", 9, "inside the brackets name two systems"),
+        ("compare(A,A,helpfulness)>=0", 9, "inside the brackets name two systems"),
+        ("compare(A,B,C,helpfulness)>=0", 9, "inside the brackets name two systems"),
+        ("compare(A,B,tone)>=0", 9, '"tone" is not judged here'),
+        ("compare(A,B,helpfulness)", 25, "behind the bracket write >=NUMBER"),
+        ("compare(A,B,helpfulness)>=4", 27, "no two means on the scale 0-4 of helpfulness differ by 4"),
         ("mean", 5, 'a "(" belongs here'),
         ("mean helpfulness>=3", 5, 'a "(" belongs here'),
         ("mean(helpfulness>=3", 20, 'a ")" is missing'),

@@ -364,11 +364,11 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert done.returncode == 0, done.stderr
     seen = opened(done.stdout)
     assert seen.rows() == ["p1", "p2", "p3", "p4", "p5"]
-    assert seen.column("B − A") == ["+3.00", "0.00", "0.00", "0.00", "0.00"]
+    assert seen.column("A − B") == ["-3.00", "0.00", "0.00", "0.00", "0.00"]
     line, middle = seen.page.locator("tr.row svg").first.evaluate(
         "bar => ['.thin', '.zero'].map((mark) => bar.querySelector(mark).getBoundingClientRect().left)"
     )
-    assert line > middle  # B is higher for sure
+    assert line < middle  # B is higher for sure
     seen.page.select_option("#view", label="differ beyond noise")
     assert seen.rows() == ["p1"]
     seen.page.locator("tr.row button").first.click()

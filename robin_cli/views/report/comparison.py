@@ -1,19 +1,24 @@
-"""The report of two runs side by side, over the pairs and attributes that both have."""
+"""The report of two runs side by side: over the pairs that both have, or over the prompts that their systems both answered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
 from robin_cli.analysis.comparison import Comparison, compare
+from robin_cli.analysis.paired import Difference, by_prompt
+from robin_cli.analysis.run_compare import Compared, as_they_are, differing_in
 from robin_cli.analysis.scores import score
-from robin_cli.model.arms import IntArray
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Scale, number_of
-from robin_cli.storage.reader import RunData
+from robin_cli.model.groups import name_of
+from robin_cli.model.records import Pair, Scale, number_of
+from robin_cli.storage.reader import RunData, read_prompts
+from robin_cli.views.comparing import notes_of, p_text, verdict
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Picture, picture
@@ -22,13 +27,14 @@ from robin_cli.views.status import facts_of, lines_of
 from robin_cli.views.table import judged_by
 
 _BINS = 24
+_LETTERS = ("A", "B")
 
 
 def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page:
-    """What the report of two runs shows: A, B, and B − A.
+    """What the report of two runs shows: A, B, and A − B.
 
     Raises:
-        InputError: they have no pair and attribute in common, or rate on different scales.
+        InputError: they have no pair and no prompt in common, or rate on different scales; or other responses by other judges.
     """
     scales = dict(zip(b.manifest.attributes, b.manifest.scales, strict=True))
     for attribute, scale in zip(a.manifest.attributes, a.manifest.scales, strict=True):
@@ -37,46 +43,124 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
                 f"{a.path} and {b.path} rate {attribute} on different scales ({scale} and {scales[attribute]}): their scores "
                 "cannot be compared"
             )
-    both = compare(a, b)
-    if not len(both.rows):
+    if not set(scales) & set(a.manifest.attributes):
         raise InputError(
             f"{a.path} and {b.path} have no pair and attribute in common; compare runs over the same pairs"
         )
+    both, differing = compare(a, b), differing_in(a.manifest, b.manifest)
+    if not len(both.rows) and differing:
+        raise InputError(
+            f"{a.path} and {b.path} have no pair and attribute in common, and their systems cannot be compared, for they were "
+            f"not judged in the same way: {'; '.join(differing)}"
+        )
+    if not len(both.rows) and not {*read_prompts(a.path)[1]} & {*read_prompts(b.path)[1]}:
+        raise InputError(
+            f"{a.path} and {b.path} have no pair and attribute in common, and no prompt either; compare runs over the same pairs, "
+            "or over the same prompts"
+        )
+    left_out: list[str] = []
+    found = as_they_are([a, b], left_out.append)
+    facts = [facts_of(run, score(run), working=at_work) for run, at_work in zip((a, b), working, strict=True)]
+    parts = _by_pair(a, b, both, scales) if len(both.rows) else _by_prompt(a, b, found, scales)
+    return Page(
+        title="Two runs, pair by pair" if len(both.rows) else "Two systems, prompt by prompt",
+        subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
+        headline=[*_headline(found), *parts.pop("headline")],
+        warnings=[
+            *_unfinished(facts),
+            *([f"A and B were not judged in the same way: {'; '.join(differing)}."] if differing else []),
+            *left_out,
+            *parts.pop("warnings"),
+        ],
+        pictures=[*_of_systems(found), *parts.pop("pictures")],
+        facts={"Run A": lines_of(facts[0]), "Run B": lines_of(facts[1])},
+        **parts,
+    )
+
+
+def _headline(found: Compared) -> Iterator[tuple[str, str, str]]:
+    """Means and their difference over prompts, of each attribute."""
+    for name, (one,) in found.differences.items():
+        about = f" · {name}" if len(found.differences) > 1 else ""
+        over = f"over {number_of(one.n_prompts, 'prompt')} that both answered, each with the same weight"
+        yield f"mean of A{about}", _number(one.mean_a), over
+        yield f"mean of B{about}", _number(one.mean_b), "over the same"
+        yield f"A − B{about}", _number(one.difference, "+"), _interval(one)
+
+
+def _number(value: float, sign: str = "") -> str:
+    return "–" if math.isnan(value) else f"{value:{sign}.3f}"
+
+
+def _interval(one: Difference) -> str:
+    if math.isnan(one.p):
+        return f"of {number_of(one.n_prompts, 'prompt')}: too few to say how prompts differ"
+    better = verdict(one, _LETTERS)
+    return (
+        f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}, paired by prompt (Student's t), p {p_text(one.p)}: "
+        + (f"{better} is better" if one.is_settled else better)
+    )
+
+
+def _of_systems(found: Compared) -> list[Picture]:
+    """The differences with their intervals."""
+    known = {name: one for name, (one,) in found.differences.items() if not math.isnan(one.p)}
+    if not known:
+        return []
+    letters = dict(zip(found.systems, _LETTERS, strict=True))
+    rows = {name: (one.difference, one.ci_low, one.ci_high) for name, one in known.items()}
+    return [
+        picture(
+            "Is A better than B?",
+            " ".join(
+                (
+                    "Right of 0 A is better. The lines are 95 % intervals over prompts.",
+                    *(f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters)),
+                )
+            ),
+            pictures.intervals(rows, "A − B, in points"),
+        )
+    ]
+
+
+def _by_pair(a: RunData, b: RunData, both: Comparison, scales: Mapping[str, Scale]) -> dict[str, Any]:
+    """What is particular to runs over the same pairs."""
     shown = first_rows(np.abs(both.difference))
     pairs, place = np.unique(a.space.pair[both.scores.arm[both.rows[shown]]], return_inverse=True)
-    facts = [facts_of(run, score(run), working=at_work) for run, at_work in zip((a, b), working, strict=True)]
     each = both.by_attribute()
     about = {name: f" · {name}" if len(each) > 1 else "" for name in each}
-    return Page(
-        title="Two runs, pair by pair",
-        subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
-        headline=[line for name, mine in each.items() for line in _headline(a, mine, scales[name], about[name])],
-        warnings=_warnings(a, b, facts, both),
-        pictures=[drawn for name, mine in each.items() for drawn in _pictures(mine, scales[name], about[name])],
-        facts={"Run A": lines_of(facts[0]), "Run B": lines_of(facts[1])},
-        columns=_columns(both, shown, scales, several=len(a.space.attributes) > 1),
-        pairs=place.tolist(),
-        texts=texts_of([a.pairs[pair] for pair in pairs.tolist()], _answers_of_both(a, b, pairs.tolist())),
-        bar=Bar(
-            "A bar has 0 in its middle and ends where B would be lower or higher by the whole scale: the line is the interval, "
+    return {
+        "headline": [
+            line for name, mine in each.items() for line in _pair_headline(a, mine, scales[name], about[name])
+        ],
+        "warnings": _changed(a, b, both),
+        "pictures": [drawn for name, mine in each.items() for drawn in _pictures(mine, scales[name], about[name])],
+        "columns": _columns(both, shown, scales, several=len(a.space.attributes) > 1),
+        "pairs": place.tolist(),
+        "texts": texts_of([a.pairs[pair] for pair in pairs.tolist()], _answers_of_both(a, b, pairs.tolist())),
+        "bar": Bar(
+            "A bar has 0 in its middle and ends where A would be lower or higher by the whole scale: the line is the interval, "
             "the stroke the difference.",
-            *("B − A", "", "interval", ""),
-            scales=[(scale.low - scale.high, scale.high - scale.low) for scale in scales.values()],
+            *("A − B", "", "interval", ""),
+            scales=_reaches(scales),
         ),
-        orders=[
-            Order("order of the data"),
-            Order("largest B − A", ["B − A"], power=1),
-            Order("largest difference", ["A", "B"], power=1),
-        ],
-        views=[
-            View("differ beyond noise", "differ", "is", "yes"),
-            View("B higher", "B − A", "above", 0),
-            View("B lower", "B − A", "below", 0),
-        ],
-        left_out=""
+        "orders": _orders("order of the data"),
+        "views": [View("differ beyond noise", "differ", "is", "yes"), *_VIEWS],
+        "left_out": ""
         if len(shown) == len(both.rows)
         else f"Of {len(both.rows):,} rows these are the {len(shown):,} that differ most.",
-    )
+    }
+
+
+_VIEWS = (View("A higher", "A − B", "above", 0), View("B higher", "A − B", "below", 0))
+
+
+def _orders(first: str) -> list[Order]:
+    return [Order(first), Order("largest A − B", ["A − B"], power=1), Order("largest difference", ["A", "B"], power=1)]
+
+
+def _reaches(scales: Mapping[str, Scale]) -> list[tuple[int, int]]:
+    return [(scale.low - scale.high, scale.high - scale.low) for scale in scales.values()]
 
 
 def _columns(both: Comparison, shown: IntArray, scales: Mapping[str, Scale], *, several: bool) -> list[Column]:
@@ -90,7 +174,7 @@ def _columns(both: Comparison, shown: IntArray, scales: Mapping[str, Scale], *, 
         ("difference", "bar", "The difference and its interval; sorts by how wide that is.", scale_of),
         ("A", "score", "Mean rating in run A.", both.a),
         ("B", "score", "Mean rating in run B.", both.b),
-        ("B − A", "difference", "Difference of the mean ratings.", both.difference),
+        ("A − B", "difference", "Difference of the mean ratings.", both.difference),
         (
             "interval",
             "range",
@@ -105,52 +189,49 @@ def _columns(both: Comparison, shown: IntArray, scales: Mapping[str, Scale], *, 
 
 
 def _pictures(both: Comparison, scale: Scale, about: str) -> list[Picture]:
-    width = scale.high - scale.low
     return [
         picture(
             f"A against B{about}",
             f"{pictures.marks_of({'': pictures.is_dense(both.a, both.b)})} On the dashed line both runs score them alike.",
             pictures.against(both.a, both.b, ("score in A", "score in B"), scale),
         ),
-        picture(
-            f"Differences{about}",
-            "How many pairs B scores higher (right of 0) or lower than A, and by how much.",
-            pictures.histogram(both.difference, "B − A", np.linspace(-width, width, 2 * _BINS + 1)),
-        ),
+        _differences(both.difference, scale, about, "pairs"),
     ]
+
+
+def _differences(values: FloatArray, scale: Scale, about: str, things: str) -> Picture:
+    width = scale.high - scale.low
+    return picture(
+        f"Differences{about}",
+        f"How many {things} A scores higher (right of 0) or lower than B, and by how much.",
+        pictures.histogram(values, "A − B", np.linspace(-width, width, 2 * _BINS + 1), things),
+    )
 
 
 def _answers_of_both(a: RunData, b: RunData, pairs: Sequence[int]) -> Answers:
     """The answers of both runs to the pairs of the page, each with the letter of its run."""
     other = {pair_id: number for number, pair_id in enumerate(b.pair_ids)}
-    places = [(pair, other[a.pair_ids[pair]]) for pair in pairs]
+    places = [([pair], [other[a.pair_ids[pair]]]) for pair in pairs]
+    return _answers(a, b, places)
+
+
+def _answers(a: RunData, b: RunData, places: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Answers:
     judged = (Judged(a), Judged(b))
 
     def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
-        runs = zip("AB", judged, places[number], strict=True)
-        return [[*answer, letter] for letter, run, pair in runs for answer in run.of(pair, longest, most)]
+        runs = zip(_LETTERS, judged, places[number], strict=True)
+        return [
+            [*answer, letter] for letter, run, pairs in runs for pair in pairs for answer in run.of(pair, longest, most)
+        ]
 
     return answers
 
 
-def _headline(a: RunData, both: Comparison, scale: Scale, about: str) -> list[tuple[str, str, str]]:
+def _pair_headline(a: RunData, both: Comparison, scale: Scale, about: str) -> list[tuple[str, str, str]]:
     rated = ~(np.isnan(both.a) | np.isnan(both.b))
-    mean_a, mean_b, difference = both.a[rated], both.b[rated], both.difference[rated]
-    count = len(difference)
-    error = difference.std(ddof=1) / np.sqrt(count) if count > 1 else np.nan
-    over = f"± {1.96 * error:.3f}: 95 %, over pairs like these (normal approximation)" if count > 1 else ""
-    apart = f"of {len(both.apart):,}: their 95 % intervals of B − A leave 0 out, each for itself"
-    lines = [
-        (
-            "mean of A",
-            f"{mean_a.mean():.3f}" if count else "–",
-            f"over {number_of(count, 'score')} that both runs have",
-        ),
-        ("mean of B", f"{mean_b.mean():.3f}" if count else "–", "over the same"),
-        ("B − A", f"{difference.mean():+.3f}" if count else "–", over),
-        ("differ beyond noise", f"{int(both.apart.sum()):,}", apart),
-    ]
-    if count:
+    apart = f"of {len(both.apart):,}: their 95 % intervals of A − B leave 0 out, each for itself"
+    lines = [("pairs that differ beyond noise", f"{int(both.apart.sum()):,}", apart)]
+    if rated.any():
         prompt = a.prompts[a.space.pair[both.scores.arm[both.rows]]]
         each = next(told for told in agreement(both.a, both.b, prompt, scale) if told.coefficient == "spearman")
         value = "–" if np.isnan(each.value) else f"{each.value:.2f}"
@@ -160,12 +241,16 @@ def _headline(a: RunData, both: Comparison, scale: Scale, about: str) -> list[tu
     return [(f"{name}{about}", value, note) for name, value, note in lines]
 
 
-def _warnings(a: RunData, b: RunData, facts: Sequence[dict[str, Any]], both: Comparison) -> list[str]:
-    found = [
+def _unfinished(facts: Sequence[dict[str, Any]]) -> list[str]:
+    return [
         f"Run {letter} is {each['state']}: {each['spent']:,} of {each['budget']:,} calls are spent."
-        for letter, each in zip("AB", facts, strict=True)
+        for letter, each in zip(_LETTERS, facts, strict=True)
         if each["state"] != "finished"
     ]
+
+
+def _changed(a: RunData, b: RunData, both: Comparison) -> list[str]:
+    found = []
     if any(both.alone):
         found.append(
             f"{len(both.rows):,} scores are in both; {both.alone[0]:,} are in A alone and {both.alone[1]:,} in B alone."
@@ -175,3 +260,73 @@ def _warnings(a: RunData, b: RunData, facts: Sequence[dict[str, Any]], both: Com
     if changed:
         found.append(f"{number_of(changed, 'pair')} of one id have other texts in B than in A.")
     return found
+
+
+def _by_prompt(a: RunData, b: RunData, found: Compared, scales: Mapping[str, Scale]) -> dict[str, Any]:
+    """What is particular to runs over other responses to the same prompts."""
+    rows = []
+    for name, (one,) in found.differences.items():
+        sides = [by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2)]
+        each = zip(one.prompts.tolist(), *sides, one.by_prompt, strict=True)
+        rows += [(name, prompt, of_a, of_b, difference) for prompt, of_a, of_b, difference in each]
+    shown = [rows[at] for at in first_rows(np.abs([row[-1] for row in rows]))]
+    prompts = list(dict.fromkeys(prompt for _, prompt, *_ in shown))
+    place = {prompt: at for at, prompt in enumerate(prompts)}
+    answering = list(zip(*(_answering(run, found.prompts, prompts) for run in (a, b)), strict=True))
+    responses = [
+        "\n\n".join(
+            f"{letter}: {run.pairs[pair].response}"
+            for letter, run, mine in zip(_LETTERS, (a, b), each, strict=True)
+            for pair in mine
+        )
+        for each in answering
+    ]
+    number, several = {name: at for at, name in enumerate(scales)}, len(found.differences) > 1
+    table = [
+        (
+            "prompt",
+            "id",
+            "Opens the prompt and both answers.",
+            [name_of(found.prompts[row[1]]) for row in shown],
+        ),
+        *([("attribute", "text", "What was rated.", [row[0] for row in shown])] if several else []),
+        ("difference", "bar", "The difference.", [number[row[0]] for row in shown]),
+        ("A", "score", "Mean score of A's responses.", [row[2] for row in shown]),
+        ("B", "score", "Mean score of B's responses.", [row[3] for row in shown]),
+        ("A − B", "difference", "Difference of these.", [row[4] for row in shown]),
+    ]
+    return {
+        "headline": [],
+        "warnings": [],
+        "pictures": [
+            _differences(one.by_prompt, scales[name], f" · {name}" if several else "", "prompts")
+            for name, (one,) in found.differences.items()
+        ],
+        "columns": [Column(name, kind, says, cells(np.array(values))) for name, kind, says, values in table],
+        "pairs": [place[row[1]] for row in shown],
+        "texts": texts_of(
+            [Pair("", found.prompts[prompt], text) for prompt, text in zip(prompts, responses, strict=True)],
+            _answers(a, b, answering),
+        ),
+        "bar": Bar(
+            "A bar has 0 in its middle and ends where A would be lower or higher by the whole scale; its stroke is the "
+            "difference.",
+            *("A − B", "", "", ""),
+            scales=_reaches(scales),
+        ),
+        "orders": _orders("order of the data"),
+        "views": list(_VIEWS),
+        "left_out": ""
+        if len(shown) == len(rows)
+        else f"Of {len(rows):,} prompts these are the {len(shown):,} that differ most.",
+    }
+
+
+def _answering(run: RunData, names: Sequence[str], prompts: Sequence[int]) -> list[list[int]]:
+    """The pairs of ``run`` that answer each of ``prompts``, which are numbers among ``names``."""
+    own, texts = read_prompts(run.path)
+    places = {text: at for at, text in enumerate(texts)}
+    by_own = np.argsort(own, kind="stable")
+    starts = np.searchsorted(own[by_own], np.arange(len(texts) + 1))
+    found = (places[names[prompt]] for prompt in prompts)
+    return [by_own[starts[at] : starts[at + 1]].tolist() for at in found]

@@ -112,12 +112,12 @@ def course(
     return draw
 
 
-def histogram(values: FloatArray, label: str, bins: FloatArray) -> Draw:
-    """How many pairs have which value."""
+def histogram(values: FloatArray, label: str, bins: FloatArray, things: str = "pairs") -> Draw:
+    """How many ``things`` have which value."""
 
     def draw(axes: Axes, theme: Theme) -> None:
         axes.hist(values[~np.isnan(values)], bins=list(bins), color=theme.marks[0], alpha=0.8)
-        axes.set(xlabel=label, ylabel="pairs")
+        axes.set(xlabel=label, ylabel=things)
 
     return draw
 
@@ -165,6 +165,26 @@ def marks_of(dense: Mapping[str, bool]) -> str:
         return "The stronger the colour, the more pairs."
     each = ", ".join(name for name, is_it in dense.items() if not is_it)
     return f"The stronger the colour, the more pairs; of {each} each mark is a pair."
+
+
+def intervals(rows: Mapping[str, tuple[float, float, float]], label: str) -> Draw:
+    """A value with the ends of its interval for each name, one under another, and the line at 0."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        places = np.arange(len(rows))
+        values, low, high = (np.array(each, dtype=np.float64) for each in zip(*rows.values(), strict=True))
+        axes.axvline(0.0, color=theme.ink, linewidth=1, linestyle="--")
+        axes.hlines(places, low, high, color=theme.marks[0], linewidth=2)
+        axes.plot(values, places, color=theme.marks[0], marker="o", linestyle="none")
+        for place, value in enumerate(values):
+            axes.annotate(
+                f"{value:+.2f}", (value, place), xytext=(0, 6), textcoords="offset points", ha="center", color=theme.ink
+            )
+        axes.set_yticks(places, [title_of(name) for name in rows])
+        axes.set(xlabel=label, ylim=(len(rows) - 0.5, -0.7))
+        axes.grid(visible=False, axis="y")
+
+    return draw
 
 
 def calibration(levels: Sequence[Mapping[str, Any]], names: tuple[str, str], scale: Scale) -> Draw:

@@ -1,0 +1,259 @@
+"""The systems of one run, or of several over the same prompts, ready to be compared; refused where they cannot be."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robin_cli.analysis.pair_means import FIRST, pair_means
+from robin_cli.analysis.paired import Difference, Responses, differences
+from robin_cli.analysis.scores import score
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.groups import numbered
+from robin_cli.model.records import number_of
+from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.storage.manifest import Manifest
+from robin_cli.storage.reader import RunData, read_prompts
+
+Notify = Callable[[str], None]
+
+_ASKED_WITH = ("judge", "scoring", "answer_format", "temperature", "top_p", "extra_body")
+"""Settings without which two runs have not asked the same judge in the same way."""
+
+_MOST_SYSTEMS = 100
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Systems and how far they are apart.
+
+    Attributes:
+        systems: their names.
+        runs: that they were judged in.
+        responses: of each attribute, those with a score.
+        differences: of each attribute, of every two systems.
+        unrated: responses without a score, which are left out, of each attribute.
+        prompts: the names of the prompts, by their numbers: texts, or what ``match`` says.
+        by: the column that names the systems; None where each is a run.
+        match: the column that says which responses answer the same prompt; None where it is the prompt's text.
+        by_first: how many ratings of each response its score is made of, where that is not all.
+        anytime: whether the intervals hold however often one looks.
+    """
+
+    systems: Sequence[str]
+    runs: Sequence[RunData]
+    responses: dict[str, Responses]
+    differences: dict[str, list[Difference]]
+    unrated: dict[str, int]
+    prompts: Sequence[str]
+    by: str | None
+    match: str | None
+    by_first: int | None
+    anytime: bool
+
+
+def compared(
+    runs: Sequence[RunData],
+    notify: Notify,
+    *,
+    by: str | None = None,
+    match: str | None = None,
+    anytime: bool = False,
+    only: tuple[str, str] | None = None,
+) -> Compared:
+    """The systems of ``runs`` and how far they are apart: the values of a column, or each run.
+
+    Args:
+        notify: is told of what is left out.
+        by: a column of the data; None where each run is a system.
+        match: a column that says which responses answer the same prompt, in place of the prompt's text.
+        only: two systems, where no others are wanted.
+
+    Raises:
+        InputError: runs that were judged in different ways; one system; prompts that do not match, or too few of them.
+    """
+    check_alike(runs)
+    found = as_they_are(runs, notify, by=by, match=match, anytime=anytime, only=only)
+    _check_enough(found, notify)
+    return found
+
+
+def as_they_are(
+    runs: Sequence[RunData],
+    notify: Notify,
+    *,
+    by: str | None = None,
+    match: str | None = None,
+    anytime: bool = False,
+    only: tuple[str, str] | None = None,
+) -> Compared:
+    """The same, whether or not the judges are alike and the prompts enough, see :func:`compared`."""
+    if by is None:
+        if len(runs) < 2:
+            raise InputError(
+                f"{runs[0].path}: is one run; name a second one, or the column that says which system answered, with --by"
+            )
+        if len({each.path.resolve() for each in runs}) < len(runs):
+            raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
+    prompt, names = _prompts(runs, match)
+    systems, system = _systems(runs, by, only)
+    used = (prompt >= 0) & (system >= 0)
+    _check_matching(systems, system[used], prompt[used], names, notify, match)
+    attributes = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
+    responses, unrated = {}, {}
+    tables = [score(run) for run in runs]
+    for name in attributes:
+        known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
+        scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.scales, strict=True))[name]
+        scores = np.concatenate([each.scores for each in known])
+        is_there = used & ~np.isnan(scores)
+        ratings = np.concatenate([_ratings(run, name) for run in runs])
+        responses[name] = Responses(
+            scores[is_there],
+            np.concatenate([each.error_variances for each in known])[is_there],
+            ratings[is_there],
+            prompt[is_there],
+            system[is_there],
+            float(scale.low),
+            float(scale.high),
+        )
+        unrated[name] = int(used.sum() - is_there.sum())
+    found = {name: differences(each, len(systems), anytime=anytime) for name, each in responses.items()}
+    by_first = FIRST if any(run.task is not None for run in runs) else None
+    return Compared(systems, runs, responses, found, unrated, names, by, match, by_first, anytime)
+
+
+def check_alike(runs: Sequence[RunData]) -> None:
+    """InputError, saying what differs, where not all of ``runs`` asked the same judge the same of some attribute."""
+    first = runs[0]
+    for other in runs[1:]:
+        if differing := differing_in(first.manifest, other.manifest):
+            raise InputError(
+                f"{first.path} and {other.path} were not judged in the same way, so their scores cannot be compared: "
+                f"{'; '.join(differing)}. Judge one of them again as the other; to compare the judges on the same pairs, add "
+                "--across-judges"
+            )
+
+
+def differing_in(a: Manifest, b: Manifest) -> list[str]:
+    """What keeps scores of two runs from being compared, in words."""
+    found = []
+
+    def note(name: str, one: object, other: object) -> None:
+        if one != other:
+            found.append(f"{name}: {shown(one, _SHOWN)} and {shown(other, _SHOWN)}")
+
+    note("judge", ", ".join(sorted(a.judges)), ", ".join(sorted(b.judges)))
+    for name in _ASKED_WITH:
+        note(f"--{name.replace('_', '-')}", a.own_settings[name], b.own_settings[name])
+    if any(a.prompt.get(part) != b.prompt.get(part) for part in ("template", "request")):
+        found.append("the template of the question")
+    rubrics = [{each["attribute"]: each for each in one.prompt.get("rubrics", ())} for one in (a, b)]
+    scales = [dict(zip(one.attributes, one.scales, strict=True)) for one in (a, b)]
+    common = [name for name in a.attributes if name in scales[1]]
+    if not common:
+        note("attributes", ", ".join(a.attributes), ", ".join(b.attributes))
+    for name in common:
+        note(f"scale of {name}", *(str(each[name]) for each in scales))
+        if rubrics[0].get(name) != rubrics[1].get(name):
+            found.append(f"rubric of {name}")
+    return found
+
+
+def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, list[str]]:
+    """Which prompt each pair of all runs has, −1 for none, and what the prompts are called."""
+    if match is None:
+        each = [read_prompts(run.path) for run in runs]
+        found, names = numbered(name for _, texts in each for name in texts)
+        starts = np.cumsum([0, *(len(texts) for _, texts in each)])
+        return np.concatenate([found[start + own] for start, (own, _) in zip(starts, each, strict=False)]), names
+    return _numbered([value for run in runs for value in run.column(match)])
+
+
+def _systems(runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None) -> tuple[list[str], IntArray]:
+    """The names of the systems, and which one each pair of all runs is of, −1 for none of them."""
+    if by is None:
+        return [str(run.path) for run in runs], np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
+    system, names = _numbered([value for run in runs for value in run.column(by)])
+    if only is not None:
+        order = {name: place for place, name in enumerate(only)}
+        place = np.array([*(order.get(name, -1) for name in names), -1])
+        return list(only), place[system]
+    if len(names) < 2:
+        what = f'there is "{shown(names[0])}" alone' if names else "no pair has one"
+        raise InputError(f"--by {shlex.quote(by)}: {what}, and a comparison needs two systems; name another column")
+    if len(names) > _MOST_SYSTEMS:
+        raise InputError(
+            f"--by {shlex.quote(by)}: has {len(names):,} different values, and at most {_MOST_SYSTEMS} systems are compared; "
+            "name the column that says which system answered"
+        )
+    return names, system
+
+
+def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
+    """The place of each value among the different ones, −1 for None, and these."""
+    found, names = numbered(value for value in values if value is not None)
+    places = np.full(len(values), -1, dtype=np.int64)
+    places[[value is not None for value in values]] = found
+    return places, names
+
+
+def _check_matching(
+    systems: Sequence[str], system: IntArray, prompt: IntArray, names: Sequence[str], notify: Notify, match: str | None
+) -> None:
+    """Say which prompts not all systems answered. InputError where no two systems answered the same."""
+    answered = np.zeros((len(names), len(systems)), dtype=bool)
+    answered[prompt, system] = True
+    count = answered.sum(axis=1)
+    if (count == len(systems)).sum() == (count > 0).sum():
+        return
+    alone = np.flatnonzero((count > 0) & (count < len(systems)))
+    first = int(alone[0])
+    lacking = systems[int(np.flatnonzero(~answered[first])[0])]
+    what = "prompts" if match is None else f"values of {shown(match)}"
+    said = (
+        f"{len(alone):,} of {int((count > 0).sum()):,} {what} are not answered by all systems and count only where two "
+        f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
+    )
+    if count.max(initial=0) < 2:
+        step = (
+            "" if match else "; if texts differ where the prompts are the same, name a column that says so with --match"
+        )
+        raise InputError(
+            f"no two systems answered the same prompts: {said.replace(' and count only where two have them', '')}{step}"
+        )
+    notify(said)
+
+
+def _check_enough(found: Compared, notify: Notify) -> None:
+    """InputError where no two systems have enough prompts in common; others are said."""
+    listed = [(name, one) for name, each in found.differences.items() for one in each]
+    few = [(name, one) for name, one in listed if one.n_prompts < FEWEST_PROMPTS]
+    for name, count in found.unrated.items():
+        if count:
+            notify(f"{name}: {number_of(count, 'response')} without a rating left out")
+    if len(few) == len(listed):
+        most = max((one.n_prompts for _, one in few), default=0)
+        raise InputError(
+            f"{number_of(most, 'prompt')} with a rating of both systems: {FEWEST_PROMPTS} are needed to say how prompts "
+            "differ. Judge more prompts, which is what helps most, or spend more budget where they have no rating yet"
+        )
+    for name, one in few:
+        notify(
+            f"{name}: {shown(found.systems[one.a], _SHOWN)} and {shown(found.systems[one.b], _SHOWN)} have "
+            f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed; nothing is told of their "
+            "difference"
+        )
+
+
+def _ratings(run: RunData, attribute: str) -> FloatArray:
+    """Ratings of each pair that its score is made of, on average over the judges; shape (pairs,)."""
+    space = run.space
+    of_rows = space.by_judge(run.fold.arms.counts).mean(axis=1)
+    ratings = space.by_pair(of_rows)[:, list(space.attributes).index(attribute)]
+    return np.minimum(ratings, FIRST) if run.task is not None else ratings

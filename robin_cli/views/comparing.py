@@ -1,0 +1,308 @@
+"""Comparisons of systems as a table for files, as JSON, and as lines for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from robin_cli.analysis.across_judges import JudgesApart
+from robin_cli.analysis.across_judges import across_judges as between_judges
+from robin_cli.analysis.paired import MORE_CALLS, Difference
+from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.model.errors import InputError
+from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.storage.fold import COUNTED
+from robin_cli.storage.reader import read_run
+from robin_cli.views.status import finite
+from robin_cli.views.text import one_line
+
+COLUMNS = pa.schema(
+    [
+        ("a", pa.string()),
+        ("b", pa.string()),
+        ("attribute", pa.string()),
+        ("n_prompts", pa.int64()),
+        ("mean_a", pa.float64()),
+        ("mean_b", pa.float64()),
+        ("difference", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("p_adjusted", pa.float64()),
+        ("noise_share", pa.float64()),
+        ("prompts_needed", pa.int64()),
+    ]
+)
+JUDGE_COLUMNS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("a", "b", "attribute", "coefficient")),
+        *((name, pa.int64()) for name in ("n", "n_prompts")),
+        *((name, pa.float64()) for name in ("value_a", "value_b", "difference", "ci_low", "ci_high")),
+        ("why", pa.string()),
+    ]
+)
+_DASH = "–"
+_ONE_LOOK = (
+    "The intervals hold for one look. Who looks again while prompts come in, and stops once 0 is left out, is wrong in up to a "
+    "third of cases: add --anytime, whose intervals are 1.6 times as wide and hold however often one looks"
+)
+_ANYTIME = "The intervals hold however often one looks while prompts come in (an asymptotic confidence sequence)"
+
+
+def comparison_of(
+    paths: Sequence[Path],
+    notify: Callable[[str], None],
+    *,
+    by: str | None = None,
+    match: str | None = None,
+    anytime: bool = False,
+    across_judges: bool = False,
+) -> Compared | Judges:
+    """What the runs at ``paths`` say of which system is better, or which judge; see :func:`run_compare.compared`.
+
+    Raises:
+        InputError: options that do not go together, or runs that cannot be compared.
+    """
+    runs = [read_run(path, COUNTED) for path in paths]
+    if not across_judges:
+        return compared(runs, notify, by=by, match=match, anytime=anytime)
+    if by or match or anytime:
+        flag = "--by" if by else "--match" if match else "--anytime"
+        raise InputError(
+            f"{flag}: is for systems; with --across-judges the same pairs are compared, so leave one of them out"
+        )
+    return Judges([str(path) for path in paths], between_judges(runs, notify))
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Judges of the same pairs, see :mod:`robin_cli.analysis.across_judges`."""
+
+    runs: Sequence[str]
+    apart: Sequence[JudgesApart]
+
+
+def table_of(found: Compared | Judges) -> pa.Table:
+    """A row for every two systems and attribute, or for every two judges, attribute and coefficient."""
+    if isinstance(found, Judges):
+        return pa.Table.from_pylist(_judge_rows(found), schema=JUDGE_COLUMNS)
+    return pa.Table.from_pylist(rows_of(found), schema=COLUMNS)
+
+
+def facts_of(found: Compared | Judges) -> dict[str, Any]:
+    """All of it, every value JSON."""
+    if isinstance(found, Judges):
+        return {"runs": list(found.runs), "comparisons": _judge_rows(found)}
+    return _facts(found)
+
+
+def print_comparison(console: Console, found: Compared | Judges) -> None:
+    """Print who is compared, a table of all pairs, and what the numbers say."""
+    names = found.systems if isinstance(found, Compared) else _judge_names(found)
+    letters = dict(zip(names, _letters(), strict=False))
+    for name, letter in letters.items():
+        console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
+    header, rows = _systems_table(found, letters) if isinstance(found, Compared) else _judges_table(found, letters)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in header:
+        table.add_column(name, justify="left" if name in _LEFT else "right")
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    console.print()
+    console.print(table)
+    console.print()
+    for line in notes_of(found, letters) if isinstance(found, Compared) else [_OF_JUDGES]:
+        console.print(Text(one_line(line)), soft_wrap=not console.is_terminal)
+
+
+_LEFT = frozenset({"attribute", "", "better", "coefficient", "agrees better"})
+_OF_JUDGES = (
+    "Intervals are of each difference by itself, from a bootstrap over prompts: what they leave out would hardly come of other "
+    "prompts like these"
+)
+
+
+def _judge_rows(found: Judges) -> list[dict[str, Any]]:
+    return [
+        {name: finite(value) if isinstance(value, float) else value for name, value in asdict(each).items()}
+        for each in found.apart
+    ]
+
+
+def _judge_names(found: Judges) -> list[str]:
+    return list(dict.fromkeys(name for each in found.apart for name in (each.a, each.b)))
+
+
+def _judges_table(found: Judges, letters: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+    several = len({each.attribute for each in found.apart}) > 1
+    named = ["attribute"] if several else []
+    header = [*named, "", "coefficient", "pairs", "prompts", "values", "difference", "95 % interval"]
+    rows = []
+    for each in found.apart:
+        a, b = letters[each.a], letters[each.b]
+        cells = [
+            *([each.attribute] if several else []),
+            f"{a} − {b}",
+            each.coefficient,
+            f"{each.n:,}",
+            f"{each.n_prompts:,}",
+        ]
+        if math.isnan(each.difference):
+            rows.append([*cells, _DASH, _DASH, _DASH, _DASH])
+            continue
+        better = "not settled" if not each.ci_low * each.ci_high > 0 else a if each.difference > 0 else b
+        interval = _DASH if math.isnan(each.ci_low) else f"{each.ci_low:+.3f} to {each.ci_high:+.3f}"
+        rows.append([*cells, f"{each.value_a:.3f}, {each.value_b:.3f}", f"{each.difference:+.3f}", interval, better])
+    return [*header, "agrees better"], rows
+
+
+def rows_of(found: Compared) -> list[dict[str, Any]]:
+    """A row for every two systems and attribute, as COLUMNS has them; None where there is no value."""
+    return [
+        {
+            "a": found.systems[one.a],
+            "b": found.systems[one.b],
+            "attribute": attribute,
+            "n_prompts": one.n_prompts,
+            **{name: finite(getattr(one, name)) for name in COLUMNS.names[4:-1]},
+            "prompts_needed": None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed),
+        }
+        for attribute, listed in found.differences.items()
+        for one in listed
+    ]
+
+
+def _facts(found: Compared) -> dict[str, Any]:
+    return {
+        "runs": [str(run.path) for run in found.runs],
+        "by": found.by,
+        "match": found.match,
+        "interval": "anytime" if found.anytime else "one look",
+        "first_ratings": found.by_first,
+        "unrated": found.unrated,
+        "comparisons": [
+            {**row, "p": finite(one.p), "shorter_by_five_calls": finite(one.shorter), "settled": one.is_settled}
+            for row, one in zip(
+                rows_of(found), (one for each in found.differences.values() for one in each), strict=True
+            )
+        ],
+    }
+
+
+def _systems_table(found: Compared, letters: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+    several = len(found.differences) > 1
+    rows = [
+        [*([attribute] if several else []), *_cells(one, _sides(found, one, letters))]
+        for attribute, listed in found.differences.items()
+        for one in listed
+    ]
+    named = ["attribute"] if several else []
+    return [*named, "", "prompts", "means", "difference", "95 % interval", "p", "better"], rows
+
+
+def _sides(found: Compared, one: Difference, letters: Mapping[str, str]) -> tuple[str, str]:
+    return letters[found.systems[one.a]], letters[found.systems[one.b]]
+
+
+def _cells(one: Difference, sides: tuple[str, str]) -> list[str]:
+    a, b = sides
+    if math.isnan(one.p):
+        return [f"{a} − {b}", f"{one.n_prompts:,}", _DASH, _DASH, f"fewer than {FEWEST_PROMPTS} prompts", _DASH, _DASH]
+    digits = _digits(one)
+    return [
+        f"{a} − {b}",
+        f"{one.n_prompts:,}",
+        f"{one.mean_a:.{digits}f}, {one.mean_b:.{digits}f}",
+        f"{one.difference:+z.{digits}f}",
+        f"{one.ci_low:+z.{digits}f} to {one.ci_high:+z.{digits}f}",
+        p_text(one.p_adjusted),
+        verdict(one, sides),
+    ]
+
+
+def _digits(one: Difference) -> int:
+    """Two, or as many as show on which side of 0 the interval's ends lie."""
+    ends = (one.ci_low, one.ci_high)
+    return next((d for d in range(2, 6) if all(math.copysign(1, end) * round(end, d) > 0 for end in ends)), 6)
+
+
+def p_text(p: float) -> str:
+    """A probability as papers have it."""
+    return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
+
+
+def verdict(one: Difference, sides: tuple[str, str]) -> str:
+    """Which of the two ``sides`` is better, or that it is not settled."""
+    return sides[one.difference < 0] if one.is_settled else "not settled"
+
+
+def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
+    """What the numbers say, and what they do not, a line each."""
+    known = [(name, one) for name, listed in found.differences.items() for one in listed if not math.isnan(one.p)]
+    several = len(found.differences) > 1
+    lines = []
+    for name, one in known[:_MOST_TOLD]:
+        about = f"{name}, " if several else ""
+        which = f"{about}{' − '.join(_sides(found, one, letters))}: "
+        lines.append(which + "; ".join(_said(one)))
+    if len(known) > _MOST_TOLD:
+        lines.append(
+            f"{len(known) - _MOST_TOLD} more pairs are told in the table; --json and CSV have everything of them"
+        )
+    pairs = max(map(len, found.differences.values()))
+    if pairs > 1:
+        lines.append(
+            f"p is corrected for {pairs} differences{' an attribute' * several} (Holm); each interval is by itself"
+        )
+    if found.by_first:
+        lines.append(
+            f"Scores here are of the first {found.by_first} ratings of each response: more were asked for because of these, "
+            "and a mean of all would be biased"
+        )
+    lines.append(_ANYTIME if found.anytime else _ONE_LOOK)
+    return lines
+
+
+_MOST_TOLD = 6
+
+
+def _said(one: Difference) -> Iterator[str]:
+    if not one.is_settled:
+        if math.isnan(one.prompts_needed):
+            yield "no number of prompts like these would settle a difference of 0"
+        else:
+            yield (
+                f"about {_about(one.prompts_needed):,} prompts in all would settle it, were the difference as large as it looks"
+            )
+    if math.isnan(one.noise_share):
+        yield "the judge's share of the doubt is not known, for hardly a response was rated twice"
+    else:
+        yield (
+            f"{_percent(one.noise_share)} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten "
+            f"this interval by at most {_percent(one.shorter)}; more prompts are what helps"
+        )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "1 %"
+
+
+def _about(number: float) -> int:
+    """The next whole number above with two significant digits."""
+    whole = math.ceil(number)
+    unit = int(10 ** max(0, len(str(whole)) - 2))
+    return -(-whole // unit) * unit
+
+
+def _letters() -> Iterator[str]:
+    yield from "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    yield from (f"S{number}" for number in count(27))

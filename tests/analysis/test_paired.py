@@ -1,0 +1,250 @@
+"""Differences of two systems, paired by prompt: by value against scipy, and honest where there is little to tell."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from robin_cli.analysis.clustered import clusters_of, lower_bound, mean_bounds, probability_beyond
+from robin_cli.analysis.paired import (
+    MORE_CALLS,
+    TUNED_FOR,
+    Difference,
+    Responses,
+    anytime_factor,
+    anytime_p,
+    differences,
+    holm,
+    student_factor,
+)
+from robin_cli.analysis.sample_size import prompts_for
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.systems import FEWEST_PROMPTS
+
+ALPHA = 0.05
+
+
+def responses(scores: FloatArray, *, noise: float = 0.01, ratings: float = 3.0) -> Responses:
+    """Scores of shape (systems, prompts, responses), on 0 to 4."""
+    systems, prompts, each = scores.shape
+    system, prompt, _ = np.indices(scores.shape)
+    count = systems * prompts * each
+    return Responses(
+        scores.ravel(), np.full(count, noise), np.full(count, ratings), prompt.ravel(), system.ravel(), 0.0, 4.0
+    )
+
+
+def one(scores: FloatArray, **known: float) -> Difference:
+    return differences(responses(scores, **known), 2)[0]
+
+
+def drawn(seed: int, shape: tuple[int, ...] = (2, 30, 4)) -> FloatArray:
+    rng = np.random.default_rng(seed)
+    scores = rng.uniform(0, 4, shape)
+    scores[0] = np.minimum(4.0, scores[0] + 0.4)
+    return scores
+
+
+def test_a_difference_is_the_paired_t_test_over_the_means_of_each_prompt() -> None:
+    scores = drawn(0)
+    found = one(scores)
+    a, b = scores.mean(axis=2)
+    told = stats.ttest_rel(a, b)
+    interval = told.confidence_interval(0.95)
+    assert found.n_prompts == 30
+    assert [found.mean_a, found.mean_b] == pytest.approx([a.mean(), b.mean()])
+    assert found.difference == pytest.approx(a.mean() - b.mean())
+    assert [found.ci_low, found.ci_high] == pytest.approx([interval.low, interval.high])
+    assert found.p == pytest.approx(told.pvalue)
+    assert found.p_adjusted == found.p
+    np.testing.assert_allclose(found.by_prompt, a - b)
+
+
+def test_prompts_that_only_one_system_answered_and_unequal_numbers_of_responses_are_taken_as_they_are() -> None:
+    whole = responses(drawn(1, (2, 12, 3)))
+    rng = np.random.default_rng(2)
+    kept = rng.random(72) < 0.7
+    kept[(whole.prompt == 3) & (whole.system == 1)] = False
+    part = Responses(
+        whole.score[kept],
+        whole.noise[kept],
+        whole.ratings[kept],
+        whole.prompt[kept],
+        whole.system[kept],
+        low=0.0,
+        high=4.0,
+    )
+    found = differences(part, 2)[0]
+    each: dict[tuple[int, int], list[float]] = {}
+    for score, prompt, system in zip(part.score, part.prompt, part.system, strict=True):
+        each.setdefault((int(system), int(prompt)), []).append(score)
+    both = [prompt for prompt in range(12) if (0, prompt) in each and (1, prompt) in each]
+    a, b = (np.array([np.mean(each[system, prompt]) for prompt in both]) for system in (0, 1))
+    assert found.prompts.tolist() == both
+    assert found.p == pytest.approx(stats.ttest_rel(a, b).pvalue)
+
+
+def test_the_share_of_noise_is_that_of_the_scores_error_variances_in_the_variance_of_the_difference() -> None:
+    scores, v, n = drawn(3), 0.5, 4.0
+    found = one(scores, noise=v / n, ratings=n)
+    variance = found.by_prompt.var(ddof=1) / 30
+    noise = 2 * 30 * (4 * v / n / 4**2) / 30**2
+    assert found.std_error**2 == pytest.approx(variance)
+    assert found.noise_share == pytest.approx(noise / variance)
+    then = 2 * 30 * (4 * v / (n + MORE_CALLS) / 4**2) / 30**2
+    shorter = 1 - math.sqrt((variance - noise + then) / variance)
+    assert found.shorter == pytest.approx(shorter)
+    assert 0 < found.shorter < 1 - math.sqrt(1 - found.noise_share)
+
+
+def test_the_share_of_noise_is_all_at_most_and_unknown_where_hardly_a_response_was_rated_twice() -> None:
+    assert one(drawn(4), noise=50.0).noise_share == 1.0
+    once = one(drawn(4), ratings=1.0)
+    assert math.isnan(once.noise_share)
+    assert math.isnan(once.shorter)
+    assert math.isnan(one(drawn(4), ratings=1 + 29 / 240).noise_share)
+    assert not math.isnan(one(drawn(4), ratings=1 + 31 / 240).noise_share)
+
+
+def test_says_how_many_prompts_would_settle_it_were_the_difference_as_large_as_it_looks() -> None:
+    scores = drawn(5)
+    scores[0] = scores[1] + np.random.default_rng(6).normal(0.05, 1.0, scores[0].shape)
+    found = one(scores)
+    assert not found.is_settled
+    assert found.prompts_needed == prompts_for(found.difference, float(found.by_prompt.var(ddof=1)), 0.0)
+    assert found.prompts_needed > 30
+    settled = one(drawn(5) + np.array([1.0, 0.0])[:, None, None])
+    assert settled.is_settled
+    assert settled.prompts_needed == 30
+    level = drawn(7)
+    level[0] = level[1] + np.tile([0.5, -0.5], 15)[:, None]
+    assert math.isnan(one(level).prompts_needed)
+
+
+def test_below_five_prompts_nothing_is_told_but_the_means() -> None:
+    few = one(drawn(8, (2, FEWEST_PROMPTS - 1, 4)))
+    assert few.n_prompts == 4
+    assert not math.isnan(few.difference)
+    assert all(math.isnan(each) for each in (few.ci_low, few.ci_high, few.p, few.p_adjusted, few.prompts_needed))
+    assert not few.is_settled
+    assert not math.isnan(one(drawn(8, (2, FEWEST_PROMPTS, 4))).p)
+    apart = responses(drawn(8))
+    none = Responses(apart.score, apart.noise, apart.ratings, apart.prompt + 100 * apart.system, apart.system, 0.0, 4.0)
+    assert differences(none, 2)[0].n_prompts == 0
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, -4.0])
+def test_differences_that_are_all_alike_get_the_bounds_of_bounded_values_in_place_of_no_width(shift: float) -> None:
+    scores = np.full((2, 20, 1), 2.0)
+    scores[0] += max(shift, 0.0) / 2
+    scores[1] -= max(shift, 0.0) / 2
+    if shift == -4.0:
+        scores[0], scores[1] = 0.0, 4.0
+    found = one(scores)
+    assert (found.ci_low, found.ci_high) == mean_bounds(
+        clusters_of(np.full(20, shift), np.arange(20)), -4.0, 4.0, alpha=ALPHA
+    )
+    assert found.ci_low <= shift <= found.ci_high
+    assert found.ci_high - found.ci_low > 0.5
+    assert found.p == (1.0 if shift == 0 else pytest.approx(_p_by_search(shift), rel=1e-4))
+
+
+def _p_by_search(shift: float) -> float:
+    """The α at which the bound reaches 0."""
+    clusters = clusters_of(np.full(20, abs(shift)), np.arange(20))
+    found = optimize.brentq(lambda log: lower_bound(clusters, -4.0, alpha=math.exp(log) / 2), -60, -0.01, xtol=1e-9)
+    return math.exp(found)
+
+
+def test_the_probability_beyond_a_value_is_the_level_at_which_the_bounds_leave_it_out() -> None:
+    clusters = clusters_of(np.random.default_rng(9).uniform(0, 4, 40), np.arange(40) // 2)
+    for at in (1.2, 2.9):
+        p = probability_beyond(clusters, 0.0, 4.0, at=at)
+        low, high = mean_bounds(clusters, 0.0, 4.0, alpha=p)
+        assert at == pytest.approx(low if at < clusters.mean else high, abs=1e-6)
+    assert probability_beyond(clusters, 0.0, 4.0, at=clusters.mean) == 1.0
+
+
+def test_intervals_never_leave_the_differences_that_there_can_be() -> None:
+    scores = np.array([[[4.0]] * 6 + [[0.0]], [[0.0]] * 7])
+    found = one(scores)
+    assert found.ci_high == 4.0
+
+
+def test_holm_steps_down_as_the_paper_says() -> None:
+    p = [0.01, 0.04, 0.03, 0.005]
+    assert holm(p) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    told = holm([0.02, math.nan, 0.04])
+    assert told[0] == pytest.approx(0.04)
+    assert math.isnan(told[1])
+    assert told[2] == pytest.approx(0.04)
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@settings(max_examples=100)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_is_the_largest_of_what_is_tested_before(p: list[float]) -> None:
+    order = sorted(p)
+    wanted = [max(min(1.0, (len(p) - rank) * value) for rank, value in enumerate(order) if value <= each) for each in p]
+    assert holm(p) == pytest.approx(wanted)
+
+
+def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corrected_together() -> None:
+    scores = drawn(10, (3, 40, 2))
+    found = differences(responses(scores), 3)
+    assert [(each.a, each.b) for each in found] == [(0, 1), (0, 2), (1, 2)]
+    means = scores.mean(axis=2)
+    p = [stats.ttest_rel(means[a], means[b]).pvalue for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert [each.p for each in found] == pytest.approx(p)
+    assert [each.p_adjusted for each in found] == pytest.approx(holm(p))
+    open_ = next(each for each in found if not each.is_settled)
+    variance = float(open_.by_prompt.var(ddof=1))
+    assert open_.prompts_needed == max(41, prompts_for(open_.difference, variance, 0.0, alpha=ALPHA / 3))
+
+
+def test_the_confidence_sequence_is_the_papers_narrowest_at_a_hundred_prompts() -> None:
+    def wide(rho: float, count: int) -> float:
+        mass = count * rho**2
+        return math.sqrt(2 * (mass + 1) / (count**2 * rho**2) * math.log(math.sqrt(mass + 1) / ALPHA))
+
+    best = optimize.minimize_scalar(lambda rho: wide(rho, TUNED_FOR), bounds=(0.01, 2), method="bounded").x
+    for count in (20, 100, 700):
+        assert anytime_factor(count, ALPHA) / math.sqrt(count) == pytest.approx(wide(best, count), rel=0.01)
+    assert 1.5 < anytime_factor(100, ALPHA) / student_factor(100, ALPHA) < 1.6
+
+
+def test_anytime_p_is_the_level_at_which_the_sequence_leaves_0_out() -> None:
+    for z in (2.5, 4.0):
+        p = anytime_p(z, 50)
+        assert anytime_factor(50, p) == pytest.approx(z)
+    assert anytime_p(0.5, 50) == 1.0
+    scores = drawn(11)
+    plain, always = one(scores), differences(responses(scores), 2, anytime=True)[0]
+    assert always.p > plain.p
+    ratio = (always.ci_high - always.ci_low) / (plain.ci_high - plain.ci_low)
+    assert ratio == pytest.approx(anytime_factor(30, ALPHA) / student_factor(30, ALPHA))
+    assert always.difference == plain.difference
+
+
+@pytest.mark.parametrize(("prompts", "responses_each"), [(12, 4), (60, 4), (25, 1)])
+def test_intervals_hold_a_planted_difference_in_95_percent_and_own_errors_alone_would_not(
+    prompts: int, responses_each: int
+) -> None:
+    rng = np.random.default_rng(prompts)
+    runs, held, by_own = 1000, 0, 0
+    for _ in range(runs):
+        latent = rng.normal(2, 0.7, (1, prompts, 1)) + rng.normal(0, 0.4, (2, prompts, 1))
+        latent = latent + rng.normal(0, 0.4, (2, prompts, responses_each)) + np.array([0.15, -0.15])[:, None, None]
+        scores = (latent[..., None] + rng.normal(0, 0.3, (*latent.shape, 3))).mean(axis=3)
+        found = one(scores, noise=0.3**2 / 3)
+        held += found.ci_low <= 0.3 <= found.ci_high
+        own = 1.96 * math.sqrt(2 * 0.03 / (prompts * responses_each))
+        by_own += abs(found.difference - 0.3) <= own
+    assert 0.93 <= held / runs <= 0.97
+    assert by_own / runs < 0.6

@@ -1,0 +1,336 @@
+"""robin compare as people use it: two runs, systems of one run, judges; what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import robin_cli
+from tests.conftest import robin
+
+PROMPTS = 40
+SYSTEMS = ("new", "old", "older")
+BETTER = {"new": 0.9, "old": 0.1, "older": 0.1}
+COLUMNS = re.findall(
+    r"\w+",
+    "a, b, attribute, n_prompts, mean_a, mean_b, difference, ci_low, ci_high, p_adjusted, noise_share, prompts_needed",
+)
+Row = dict[str, Any]
+
+
+def rows_of(systems: Sequence[str] = SYSTEMS, prompts: int = PROMPTS, **more: Any) -> list[Row]:
+    """Two responses of each system to each prompt, whose ids are sorted by neither."""
+    return [
+        {
+            "id": f"{prompt}-{system}-{take}",
+            "prompt": f"What is {prompt}?",
+            "response": f"{system} says {prompt} in take {take}",
+            "system": system,
+            "question": f"q{prompt}",
+            **more,
+        }
+        for take in range(2)
+        for prompt in range(prompts)
+        for system in systems
+    ]
+
+
+def opinion(text: str, spread: float) -> float:
+    system, prompt, take = re.search(r"(\w+) says (\d+) in take (\d)", text).groups()  # type: ignore[union-attr]
+    rng = np.random.default_rng([int(prompt), 1])
+    alike = rng.normal(2.0, 0.8)
+    own = np.random.default_rng([int(prompt), 2 + SYSTEMS.index(system), int(take)]).normal(0, spread)
+    return float(alike + own + BETTER[system])
+
+
+def judging(name: str = "toy", noise: float = 0.5, spread: float = 0.4) -> Callable[[Any], str]:
+    """A judge in Python, whose ratings of one response vary."""
+    asked: dict[str, int] = {}
+
+    def judge(messages: Any) -> str:
+        text = messages[-1]["content"]
+        asked[text] = asked.get(text, 0) + 1
+        rng = np.random.default_rng([asked[text], *text.encode()])
+        return f"Feedback: so.\nRating: {int(np.clip(round(opinion(text, spread) + rng.normal(0, noise)), 0, 4))}"
+
+    judge.name = name  # type: ignore[attr-defined]
+    return judge
+
+
+def judged(folder: Path, name: str, rows: Sequence[Row], judge: Any = None, **settings: Any) -> Path:
+    data = folder / f"{name}.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    settings = {"attribute": "helpfulness", "budget": 2 * len(rows), **settings}
+    robin_cli.judge(str(data), judge=judge or judging(), run=str(folder / name), quiet=True, **settings)
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of three systems, and one of each of two of them."""
+    folder = tmp_path_factory.mktemp("compare")
+    judged(folder, "all", rows_of())
+    for system in SYSTEMS[:2]:
+        judged(folder, system, rows_of([system]))
+    return folder
+
+
+def compared(work: Path, *args: str | Path) -> list[dict[str, str]]:
+    done = robin("compare", *args, cwd=work)
+    assert done.returncode == 0, done.stderr
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def by_prompt(run: Path, system: str | None = None) -> pd.Series[float]:
+    scores = robin_cli.open_run(run).scores(with_text=True)
+    if system is not None:
+        scores = scores[scores["system"] == system]
+    return scores.groupby("prompt")["score"].mean().sort_index()
+
+
+def test_two_runs_are_compared_by_the_paired_t_test_over_their_prompts(work: Path) -> None:
+    (row,) = compared(work, "new", "old")
+    assert list(row) == COLUMNS
+    a, b = by_prompt(work / "new"), by_prompt(work / "old")
+    told = stats.ttest_rel(a, b)
+    interval = told.confidence_interval(0.95)
+    assert (row["a"], row["b"], row["attribute"], row["n_prompts"]) == ("new", "old", "helpfulness", "40")
+    for name, value in (
+        ("mean_a", a.mean()),
+        ("mean_b", b.mean()),
+        ("difference", a.mean() - b.mean()),
+        ("ci_low", interval.low),
+        ("ci_high", interval.high),
+        ("p_adjusted", told.pvalue),
+    ):
+        assert float(row[name]) == pytest.approx(value)
+    assert 0 < float(row["noise_share"]) < 1
+    assert row["prompts_needed"] == "40"  # it is settled
+
+
+def test_the_systems_of_one_run_are_compared_two_by_two_as_runs_of_their_own_would_be(work: Path) -> None:
+    rows = compared(work, "all", "--by", "system")
+    assert [(row["a"], row["b"]) for row in rows] == [("new", "old"), ("new", "older"), ("old", "older")]
+    p = []
+    for row in rows:
+        a, b = (by_prompt(work / "all", row[side]) for side in "ab")
+        told = stats.ttest_rel(a, b)
+        assert float(row["difference"]) == pytest.approx((a - b).mean())
+        assert float(row["ci_high"]) == pytest.approx(told.confidence_interval(0.95).high)
+        p.append(float(told.pvalue))
+    order = np.argsort(p)
+    steps = np.maximum.accumulate([(3 - rank) * p[at] for rank, at in enumerate(order)])
+    wanted = dict(zip(order.tolist(), np.minimum(steps, 1.0).tolist(), strict=True))
+    assert [float(row["p_adjusted"]) for row in rows] == pytest.approx([wanted[at] for at in range(3)])
+
+
+def test_several_runs_with_a_column_are_pooled(work: Path) -> None:
+    (row,) = compared(work, "new", "old", "--by", "system")
+    (alone,) = compared(work, "new", "old")
+    assert {**row, "a": "new", "b": "old"} == alone
+
+
+def test_prints_who_is_better_and_what_more_prompts_and_calls_would_do(work: Path) -> None:
+    done = robin("compare", "all", "--by", "system", "--format", "table", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("A  new\nB  old\nC  older\n")
+    assert re.search(r"A − B +40 .* A *\n", done.stdout)
+    assert re.search(r"B − C +40 .* not settled *\n", done.stdout)
+    assert re.search(
+        r"B − C: about [\d,]+ prompts in all would settle it, were the difference as large as it looks", done.stdout
+    )
+    assert re.search(r"5 calls more a response would shorten this interval by at most \d+ %", done.stdout)
+    assert "p is corrected for 3 differences (Holm)" in done.stdout
+    assert "hold for one look" in done.stdout
+    always = robin("compare", "all", "--by", "system", "--format", "table", "--anytime", cwd=work).stdout
+    assert "hold however often one looks" in always
+    assert "hold for one look" not in always
+
+
+def test_json_has_all_of_it_and_anytime_is_half_as_wide_again(work: Path) -> None:
+    plain, always = (
+        json.loads(robin("compare", "new", "old", "--json", *more, cwd=work).stdout) for more in ((), ("--anytime",))
+    )
+    assert plain["runs"] == ["new", "old"]
+    (one,), (other,) = plain["comparisons"], always["comparisons"]
+    assert {*COLUMNS, "p", "settled", "shorter_by_five_calls"} <= set(one)
+    assert one["settled"] is True
+    wide = (other["ci_high"] - other["ci_low"]) / (one["ci_high"] - one["ci_low"])
+    assert 1.5 < wide < 1.65
+    assert (plain["interval"], always["interval"]) == ("one look", "anytime")
+
+
+def test_writes_files_and_python_has_the_same(work: Path, tmp_path: Path) -> None:
+    done = robin("compare", "new", "old", "-o", str(tmp_path / "c.parquet"), cwd=work)
+    assert (done.returncode, done.stdout) == (0, "")
+    written = pd.read_parquet(tmp_path / "c.parquet")
+    told = robin_cli.compare(robin_cli.open_run(work / "new"), work / "old")
+    pd.testing.assert_frame_equal(written.assign(a="", b=""), told.assign(a="", b=""))
+    with pytest.raises(robin_cli.RobinError, match="name two runs"):
+        robin_cli.compare()
+
+
+def test_prompts_are_matched_by_a_column_where_their_texts_differ(work: Path, tmp_path: Path) -> None:
+    asked = [{**row, "prompt": f"{row['prompt']} ({row['system']})"} for row in rows_of(SYSTEMS[:2])]
+    judged(tmp_path, "texts", asked)
+    done = robin("compare", "texts", "--by", "system", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no two systems answered the same prompts: 80 of 80" in done.stderr
+    assert '"What is 0? (new)", is not answered by old' in done.stderr
+    assert "--match" in done.stderr
+    (row,) = compared(tmp_path, "texts", "--by", "system", "--match", "question")
+    (wanted,) = compared(work, "new", "old")
+    assert row["n_prompts"] == wanted["n_prompts"] == "40"
+
+
+def test_prompts_that_not_all_answered_are_counted_with_an_example(work: Path, tmp_path: Path) -> None:
+    judged(tmp_path, "fewer", [row for row in rows_of(["old"]) if row["question"] not in {"q3", "q5"}])
+    done = robin("compare", work / "new", "fewer", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "2 of 40 prompts are not answered by all systems" in done.stderr
+    assert '"What is 3?", is not answered by fewer' in done.stderr
+    assert next(csv.DictReader(io.StringIO(done.stdout)))["n_prompts"] == "38"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["new"], "is one run; name a second one, or the column that says which system answered, with --by"),
+        (["new", "new"], "is named twice"),
+        (["new", "--by", "system"], '--by system: there is "new" alone, and a comparison needs two systems'),
+        (["all", "--by", "sistem"], "system"),
+        (["all", "--by", "question", "--match", "system"], ""),
+        (["new", "old", "--across-judges"], "no human ratings of helpfulness"),
+        (["new", "old", "--across-judges", "--by", "system"], "--by: is for systems"),
+        (["nowhere", "new"], "nowhere"),
+    ],
+)
+def test_says_what_is_wrong_and_what_to_do(work: Path, args: list[str], said: str) -> None:
+    done = robin("compare", *args, cwd=work)
+    if said:
+        assert done.returncode in {1, 2}
+        assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_fewer_than_five_prompts_are_refused(tmp_path: Path) -> None:
+    judged(tmp_path, "few", rows_of(prompts=4))
+    done = robin("compare", "few", "--by", "system", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "4 prompts with a rating of both systems: 5 are needed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "judge", "said"),
+    [
+        ({"temperature": 0.5}, "toy", "--temperature: 1.0 and 0.5"),
+        ({}, "other", "judge: toy and other"),
+        ({"rubric": "own.toml"}, "toy", "rubric of helpfulness"),
+        ({"template": "own.jinja"}, "toy", "the template of the question"),
+        ({"attribute": "coherence"}, "toy", "attributes: helpfulness and coherence"),
+    ],
+)
+def test_runs_that_were_judged_in_different_ways_are_refused_with_what_differs(
+    work: Path, tmp_path: Path, settings: Mapping[str, Any], judge: str, said: str
+) -> None:
+    (tmp_path / "own.toml").write_text(
+        'attribute = "helpfulness"\ntitle = "Help"\nscale = [0, 4]\n[levels]\n'
+        + "".join(f'{level} = "So {level}."\n' for level in range(5)),
+        encoding="utf-8",
+    )
+    (tmp_path / "own.jinja").write_text("{% block user %}{{ instruction }} {{ response }} {{ rubric }}{% endblock %}")
+    files = {
+        name: str(tmp_path / value) if str(value).startswith("own.") else value for name, value in settings.items()
+    }
+    judged(tmp_path, "other", rows_of(["old"]), judge=judging(judge), **files)
+    done = robin("compare", work / "new", "other", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "were not judged in the same way" in done.stderr
+    assert said in done.stderr
+    assert "--across-judges" in done.stderr
+
+
+def test_judges_are_compared_on_the_same_pairs_by_how_they_agree_with_people(tmp_path: Path) -> None:
+    rows = [
+        {**row, "helpfulness": int(np.clip(round(opinion(row["response"], 0.4)), 0, 4))} for row in rows_of(SYSTEMS[:2])
+    ]
+    for name, noise in (("sharp", 0.2), ("blunt", 3.0)):
+        judged(tmp_path, name, rows, judge=judging(name, noise))
+    told = {row["coefficient"]: row for row in compared(tmp_path, "sharp", "blunt", "--across-judges")}
+    assert set(told) == {"pearson", "spearman", "kendall", "kappa", "alpha"}
+    row = told["pearson"]
+    assert (row["a"], row["b"], row["n"], row["n_prompts"]) == ("toy", "toy", "160", "40") or row["a"] != row["b"]
+    scores = {name: robin_cli.open_run(tmp_path / name).scores() for name in ("sharp", "blunt")}
+    values = [np.corrcoef(each["score"], each["human"])[0, 1] for each in scores.values()]
+    assert [float(row["value_a"]), float(row["value_b"])] == pytest.approx(values)
+    assert float(row["difference"]) == pytest.approx(values[0] - values[1])
+    assert 0 < float(row["ci_low"]) < float(row["difference"]) < float(row["ci_high"])
+    shown = robin("compare", "sharp", "blunt", "--across-judges", "--format", "table", cwd=tmp_path).stdout
+    assert re.search(r"A − B +pearson +160 +40 .* A *\n", shown)
+    apart = robin("compare", "sharp", "blunt", cwd=tmp_path)
+    assert apart.returncode == 2
+
+
+def test_a_report_of_two_systems_has_the_difference_first_and_every_prompt_with_both_answers(
+    work: Path, tmp_path: Path
+) -> None:
+    done = robin("report", work / "new", work / "old", "-o", "c.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "Two systems, prompt by prompt" in page
+    assert "Is A better than B?" in page
+    (row,) = compared(work, "new", "old")
+    assert f"{float(row['difference']):+.3f}" in page
+    assert f"95 % interval {float(row['ci_low']):+.3f} to {float(row['ci_high']):+.3f}" in page
+    assert "A is better" in page
+
+
+def test_a_gate_holds_a_difference_against_a_number(work: Path) -> None:
+    needs = [
+        "--require",
+        "compare(new,old)>=0",
+        "--require",
+        "compare(old,older)>=0",
+        "--require",
+        "compare(old,new)>0",
+    ]
+    done = robin("gate", "all", *needs, cwd=work)
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "PASS compare(new,old,helpfulness)>=0",
+        "INCONCLUSIVE compare(old,older,helpfulness)>=0",
+        "FAIL compare(old,new,helpfulness)>0",
+    ]
+    assert done.returncode == 5
+    assert all("40 prompts that both answered" in line for line in lines)
+    assert "more prompts like these" in lines[1] or "would settle it" in lines[1]
+    two = robin("gate", "new", "--require", "compare(new,old)>=0", cwd=work)
+    assert (two.returncode, two.stdout.split(":")[0]) == (0, "PASS compare(new,old,helpfulness)>=0")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("compare(new)>=0", "at character 9: inside the brackets name two systems"),
+        ("compare(new,new)>=0", "name two systems"),
+        ("compare(new,nwe)>=0", 'no system "nwe"'),
+        ("compare(new,old)>=4", "differ by 4"),
+        ("compare(new,old)", "behind the bracket write >=NUMBER"),
+        ("compare(new,old,coherence)>=0", "coherence"),
+        ('compare("new, newer",old)>=0', 'no system "new, newer"'),
+    ],
+)
+def test_a_gate_says_what_of_a_comparison_it_does_not_understand(work: Path, text: str, said: str) -> None:
+    done = robin("gate", "all", "--require", text, cwd=work)
+    assert done.returncode == 2
+    assert said in done.stderr
