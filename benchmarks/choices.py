@@ -19,9 +19,9 @@ from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import Arms
 from robin_cli.model.decision import decision_of
-from robin_cli.model.records import Scale
+from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import COMPARE, Systems, systems_of
+from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy

@@ -19,9 +19,9 @@ from robin_cli.analysis.forecast import QUANTILES, quantiles
 from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.records import Scale
+from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import COMPARE, Systems, systems_of
+from robin_cli.model.systems import Systems, systems_of
 from robin_cli.policies.base import Arm, Number, Policy, Setup, flat_variance, root
 from robin_cli.policies.registry import make_policy
 

@@ -43,7 +43,7 @@ from robin_cli.storage.store import RunStore
 from robin_cli.views.export import agreement_of, calibration_of, decisions_table, scores_table
 from robin_cli.views.messages import Messages, messages_for
 from robin_cli.views.preferences import preferences_of
-from robin_cli.views.progress import aim_line, conclusion, decided_lines, shown
+from robin_cli.views.progress import conclusion, goal_lines, shown
 from robin_cli.views.status import status_of
 
 if TYPE_CHECKING:
@@ -452,6 +452,5 @@ def _spend(store: RunStore, settings: Settings, messages: Messages, function: Fu
         raise KeyboardInterrupt
     if outcome.worked:
         check_rated(outcome, store.path)
-    aimed = aim_line(outcome, store.path, in_python=True)
-    for line in [aimed] if aimed else decided_lines(outcome, store.path, in_python=True):
+    for line in goal_lines(outcome, store.path, in_python=True):
         messages.note(line)

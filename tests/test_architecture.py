@@ -94,6 +94,7 @@ ONLY = {
         "views/table.py",
         "views/comparing.py",
         "views/status.py",
+        "views/plan/differences_view.py",
         "views/plan/view.py",
     },
     "scipy": {

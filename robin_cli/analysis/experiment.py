@@ -22,7 +22,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST, decision_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.groups import check_groups
-from robin_cli.model.records import Scale
+from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
@@ -137,6 +137,11 @@ def check(subjects: Sequence[Subject], design: Design) -> None:
         InputError: ratings outside the scale; one rating a pair; a budget below the number of pairs; an unknown scheduler
             or a setting that it refuses.
     """
+    if design.objective == COMPARE:
+        raise InputError(
+            f"--objective {COMPARE}: a pool does not say which system answered which prompt, so no comparison is simulated; "
+            f"robin plan DATA --{COMPARE} D says what one takes"
+        )
     for subject in subjects:
         values = np.concatenate(subject.ratings)
         if values.min() < subject.scale.low or values.max() > subject.scale.high:

@@ -57,3 +57,11 @@ def difference_shown(
     freedom = prompts - 1.0
     quantiles = float(stdtrit(freedom, 1.0 - 0.5 * alpha) + stdtrit(freedom, power))
     return quantiles * math.sqrt((variance_between + noise) / prompts)
+
+
+def variance_range(prompts: float) -> tuple[float, float]:
+    """What a variance may be, with 95 %, over the one that so many prompts showed: (G − 1) / χ², for normal differences."""
+    from scipy.special import chdtri
+
+    freedom = prompts - 1.0
+    return tuple(freedom / float(chdtri(freedom, tail)) for tail in (0.025, 0.975))  # type: ignore[return-value]

@@ -35,6 +35,15 @@ _ForError = Annotated[
         rich_help_panel=_PLAN,
     ),
 ]
+_Compare = Annotated[
+    float | None,
+    typer.Option(
+        help="Say how many prompts, and calls of each response, a difference of D points between two systems needs until it "
+        "shows. Needs no --budget, but a --pilot or --variances RUN.",
+        metavar="D",
+        rich_help_panel=_PLAN,
+    ),
+]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)]
 
 
@@ -50,16 +59,20 @@ def plan(
     config: opt.Config = None,
     pilot: _Pilot = None,
     for_error: _ForError = None,
+    compare: _Compare = None,
     json: _Json = False,
 ) -> None:
     """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be, or how many decisions wrong.
 
     Takes the flags of robin judge, and sends nothing. With --decide it says how many calls it takes to decide everything.
     With --pilot N it makes a run of N calls a pair, whose answers count when it is resumed with the whole budget.
+    With --compare D it says what a difference of systems needs.
     """
     from robin_cli.runner.opening import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
+    from robin_cli.views.plan.differences import check_difference, check_told, difference_plan_of
+    from robin_cli.views.plan.differences_view import print_difference_plan
     from robin_cli.views.plan.facts import check_asked, plan_of
     from robin_cli.views.plan.view import print_plan
 
@@ -67,11 +80,20 @@ def plan(
     messages = messages_for(settings)
     prompts = prompts_of(settings)
     dataset = pairs_of(settings, prompts, messages.note)
-    check_asked(settings, for_error, prompts.scales)  # before a pilot is paid for
+    if compare is None:
+        check_asked(settings, for_error, prompts.scales)  # before a pilot is paid for
+    else:
+        check_difference(settings, compare, for_error, prompts)
+        check_told(settings, pilot=pilot is not None)
+        settings = replace(settings, objective="compare")
     run = None
     if pilot is not None:
         arms = len(prompts.attributes) * max(1, len(settings.model)) * len(dataset.pairs)
         run = _pilot(settings, dataset, pilot * arms, messages)
+    if compare is not None:
+        planned = difference_plan_of(settings, dataset, messages.note, difference=compare, pilot=run)
+        print_difference_plan(planned, as_json=json)
+        return
     with messages.busy("simulating the run"):
         facts = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error)
     print_plan(facts, as_json=json)

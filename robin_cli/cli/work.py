@@ -19,7 +19,7 @@ from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import count_answers
 from robin_cli.storage.store import RunStore
 from robin_cli.views.messages import Messages
-from robin_cli.views.progress import aim_line, conclusion, decided_lines, shown
+from robin_cli.views.progress import conclusion, goal_lines, shown
 
 INTERRUPTED = 130
 
@@ -69,7 +69,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
     if not outcome.worked:
         all_of_it = number_of(store.manifest.budget, "call")
         spent = f"the budget of {all_of_it} is spent already; for more: robin resume {store.path} --budget N"
-        for line in _goal_lines(store, outcome) or [spent]:
+        for line in goal_lines(outcome, store.path) or [spent]:
             messages.note(line)
         return
     _conclude(store, outcome, settings, messages)
@@ -125,12 +125,6 @@ def _conclude(store: RunStore, outcome: Outcome, settings: Settings, messages: M
         )
         raise typer.Exit(INTERRUPTED)
     check_rated(outcome, store.path)
-    for line in _goal_lines(store, outcome):
+    for line in goal_lines(outcome, store.path):
         messages.note(line)
     messages.note(f"run: {store.path}")
-
-
-def _goal_lines(store: RunStore, outcome: Outcome) -> list[str]:
-    """How the run stands to what it was to stop at, in lines; nothing for a budget alone."""
-    aimed = aim_line(outcome, store.path)
-    return [aimed] if aimed else decided_lines(outcome, store.path)

@@ -51,6 +51,9 @@ RETIRE_AFTER = 5
 MODEL_PREFIX = "replay:"
 """A judge that replays recorded ratings is called this and the name of its pool: whatever names the judge says what it is."""
 
+COMPARE = "compare"
+"""The objective of a run that compares systems."""
+
 GROUP_COLUMN = "pair_group"
 """The column of pairs.parquet that says which group each pair is of, where the data said it; no human rating is called so."""
 

@@ -11,16 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.groups import name_of
+from robin_cli.model.records import COMPARE, SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
-
-COMPARE = "compare"
-"""The objective of a run that compares systems."""
-
-COLUMN = "system"
-"""The further column of the data that says which system answered."""
 
 FEWEST_PROMPTS = 5
 """Prompts that two systems answered, below which nothing is compared."""
@@ -35,8 +30,8 @@ class Asked(NamedTuple):
     """All of whose responses were asked about."""
     partly: int
     prompts: int
-    unasked_pairs: int
-    """Of all prompts; they have no score."""
+    unrated: int
+    """Pairs, of all prompts; they have no score."""
 
 
 @dataclass(frozen=True)
@@ -85,25 +80,33 @@ class Systems:
         of_pair = np.where(self.is_shared[self.prompt], 1.0 / responses[which], 0.0)
         return np.asarray(of_pair[self.space.pair] / len(self.space.judges) / self.space.units)
 
-    def calls_for(self, prompts: int) -> int:
-        """Calls that it takes to ask so many prompts whole, the first in turn."""
-        first = self.is_shared[self.prompt] & (self._place_of_prompt[self.prompt] < prompts)
-        return int(first.sum()) * self.space.arms_per_pair
-
     @cached_property
-    def _place_of_prompt(self) -> IntArray:
-        return _places(np.lexsort((self.rank, ~self.is_shared)))
+    def _calls_to(self) -> IntArray:
+        """Calls that it takes to ask each prompt that is compared on in full, and all in turn before it."""
+        pairs = np.bincount(self.prompt, minlength=len(self.rank))[np.argsort(self.rank)]
+        return np.asarray(np.cumsum(pairs[self.is_shared[np.argsort(self.rank)]]) * self.space.arms_per_pair)
 
-    def asked(self, is_done: NDArray[np.bool_]) -> Asked:
-        """How far the run came where these arms were rated, or given up; shape (K,)."""
-        of_pair = self.space.by_pair(is_done)
-        done, begun = of_pair.all(axis=1), of_pair.any(axis=1)
+    def calls_for(self, prompts: int) -> int:
+        """Calls that it takes to ask the first so many prompts in full; at least 1, and no more than are compared on."""
+        return int(self._calls_to[prompts - 1])
+
+    def prompts_within(self, calls: int) -> int:
+        """How many prompts so many calls ask in full."""
+        return int(np.searchsorted(self._calls_to, calls, side="right"))
+
+    def asked(self, arms: Arms) -> Asked:
+        """How far a run came; an arm that was given up is asked about as far as it goes."""
+        is_rated = arms.counts > 0
+        done, begun = (
+            self.space.by_pair(is_rated | arms.retired_mask).all(axis=1),
+            self.space.by_pair(is_rated).any(axis=1),
+        )
         left, some = (np.bincount(self.prompt, each, len(self.rank)) > 0 for each in (~done, begun))
         return Asked(
             whole=int((self.is_shared & ~left).sum()),
             partly=int((self.is_shared & left & some).sum()),
             prompts=int(self.is_shared.sum()),
-            unasked_pairs=int((~begun).sum()),
+            unrated=int((~begun).sum()),
         )
 
 
@@ -140,7 +143,7 @@ def check_systems(systems: Systems) -> str:
     if len(names) == 1:
         raise InputError(
             f'--objective {COMPARE}: all pairs are of one system, "{shown(names[0], _SHOWN)}"; put the responses of another to '
-            f"the same prompts beside them, or name the column that tells systems apart: --columns {COLUMN}=NAME"
+            f"the same prompts beside them, or name the column that tells systems apart: --columns {SYSTEM_COLUMN}=NAME"
         )
     shared, prompts = int(systems.is_shared.sum()), len(systems.rank)
     if shared < FEWEST_PROMPTS:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.plugins import plugins
+from robin_cli.model.records import COMPARE
 from robin_cli.policies import own
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ def make_policy(name: str, setup: Setup) -> Policy:
     Raises:
         InputError: as :func:`policy_named`; an unknown objective, or settings that the policy refuses.
     """
-    from robin_cli.model.systems import COMPARE
     from robin_cli.policies.base import OBJECTIVES
 
     if instead := chosen(name, setup):

@@ -22,10 +22,11 @@ from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import MARGIN, decision_of
-from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
-from robin_cli.model.groups import check_groups, groups_of
-from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, shared_scale, things_rated
+from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean, shown
+from robin_cli.model.groups import check_groups, groups_of, numbered
+from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, Pair, Scale, as_text, shared_scale, things_rated
 from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import FEWEST_PROMPTS, Systems, check_systems, systems_of
 from robin_cli.model.task import Task, task_of
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
@@ -42,6 +43,8 @@ from robin_cli.storage.manifest import FILE, Manifest, differences, ends_of, rea
 from robin_cli.storage.store import RunStore
 
 Notify = Callable[[str], None]
+
+_COLUMNS_SHOWN = 12
 
 
 def open_run(
@@ -68,17 +71,18 @@ def open_run(
     judges = tuple(judge.name for judge in judges_of(settings))
     space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
     task = wanted_task(settings, space, dataset.pairs, notify)
+    systems = wanted_systems(settings, space, dataset.pairs, notify)
     budget = settings.budget
     if task is not None:
         settings = replace(settings, decide=str(task.decision), margin=_told_margin(task))
-    choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget))
+    choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget, systems))
     asked, settings = settings.scheduler, settings if choice is None else replace(settings, scheduler=choice.name)
     if settings.variances and policy_named(settings.scheduler).whole:
         notify(
             f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
         )
         settings = replace(settings, variances=None)
-    wanted = manifest_of(settings, dataset, prompts)
+    wanted = manifest_of(settings, dataset, prompts, systems)
     if settings.run and scheme_of(settings.run):
         raise InputError(
             f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
@@ -91,7 +95,7 @@ def open_run(
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
-    policy_of(wanted, space, variances, task)  # refuses settings that cannot work, before anything is written
+    policy_of(wanted, space, variances, task, systems)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
     return RunStore.create(path, wanted, dataset.pairs, variances)
@@ -121,6 +125,54 @@ def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
     return task
 
 
+def wanted_systems(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Systems | None:
+    """The systems that ``settings`` want compared; None where nothing is.
+
+    Args:
+        notify: is told of prompts that one system alone answered.
+
+    Raises:
+        InputError: what cannot be compared, or not so.
+    """
+    if settings.objective != COMPARE:
+        return None
+    compare = f"--objective {COMPARE}"
+    if settings.target_error is not None:
+        raise InputError(
+            f"{compare}: not with {TABLE['target_error'].flag}, at which calls go where a score is least certain; leave one of "
+            "the two out"
+        )
+    if settings.mode != TABLE["mode"].default:
+        raise InputError(
+            f"{compare}: not with --mode {settings.mode}, whose guarantee is that of scores; leave one of the two out"
+        )
+    found = [pair.columns.get(SYSTEM_COLUMN) for pair in pairs]
+    if unsaid := [pair.pair_id for pair, value in zip(pairs, found, strict=True) if value is None]:
+        raise InputError(_without_system(compare, pairs, unsaid))
+    system, names = numbered(as_text(value) for value in found if value is not None)
+    prompt, prompts = numbered(pair.prompt for pair in pairs)
+    systems = systems_of(space, system, names, prompt, prompts, settings.seed)
+    if said := check_systems(systems):
+        notify(f"{compare}: {said}")
+    return systems
+
+
+def _without_system(compare: str, pairs: Sequence[Pair], unsaid: Sequence[str]) -> str:
+    """What is said where some pairs, or all, do not say which system answered."""
+    if len(unsaid) < len(pairs):
+        return (
+            f"{compare}: {len(unsaid):,} of {len(pairs):,} pairs do not say which system answered, the first is "
+            f'{shown(unsaid[0])}; give them a "{SYSTEM_COLUMN}", or leave them out'
+        )
+    known = sorted({name for pair in pairs for name in pair.columns})
+    listed = ", ".join(map(shown, known[:_COLUMNS_SHOWN])) + ", …" * (len(known) > _COLUMNS_SHOWN)
+    there = f"it also has {listed}" if known else "it has no further columns"
+    return (
+        f"{compare}: the data does not say which system answered ({there}); name the column that does: --columns "
+        f"{SYSTEM_COLUMN}=NAME"
+    )
+
+
 def _told_margin(task: Task) -> float | None:
     """The margin as it is recorded: None for what it is if nothing is said."""
     margins = task.decision.margins
@@ -128,7 +180,7 @@ def _told_margin(task: Task) -> float | None:
     return None if np.allclose(margins, usual, rtol=1e-9, atol=0.0) else margins[0]
 
 
-def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: int) -> Setup:
+def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: int, systems: Systems | None) -> Setup:
     """What a policy that chooses among others is told of a run."""
     return Setup(
         arms=len(space),
@@ -139,6 +191,7 @@ def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: in
         objective=settings.objective,
         task=task,
         to_target=settings.target_error is not None,
+        systems=systems,
     )
 
 
@@ -256,11 +309,8 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     except InputError as error:
         raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
     own = manifest.own_settings
-    if own["decide"] is not None and given.get("target_error") is not None:
-        raise InputError(
-            f"--target-error: this run ends when it has decided {own['decide']}, not at an error; leave it out, or start a new "
-            "run"
-        )
+    if given.get("target_error") is not None:
+        _check_ends_at_error(own)
     if (judge := given.get("judge", own["judge"])) != own["judge"]:
         raise InputError(
             f"--judge: this run is judged by {own['judge']}, now {judge}; for another judge start a new run"
@@ -298,11 +348,28 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     return found
 
 
-def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet) -> Manifest:
+def _check_ends_at_error(own: Mapping[str, Any]) -> None:
+    """InputError where a run with these settings of its own is for something else than small errors of scores."""
+    if own["decide"] is not None:
+        raise InputError(
+            f"--target-error: this run ends when it has decided {own['decide']}, not at an error; leave it out, or start a new "
+            "run"
+        )
+    if own["objective"] == COMPARE:
+        raise InputError(
+            "--target-error: this run compares systems, and asks where a difference is least certain, not a score; leave it "
+            "out, or start a new run"
+        )
+
+
+def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, systems: Systems | None = None) -> Manifest:
     """The manifest of a new run.
 
+    Args:
+        systems: that are to be compared.
+
     Raises:
-        InputError: no model, or a budget that does not reach every arm once.
+        InputError: no model, or a budget that does not reach far enough, see :func:`check_reach`.
     """
     judges = judges_of(settings)
     own = {
@@ -316,7 +383,7 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet) -> Man
             f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
             "endpoints tell probabilities from before these change them, so the scores would be those of another judge"
         )
-    check_reach(settings.budget or 0, len(dataset.pairs), prompts.attributes, len(judges))
+    check_reach(settings.budget or 0, len(dataset.pairs), prompts.attributes, len(judges), systems)
     return Manifest(
         settings=own,
         budget=settings.budget or 0,
@@ -366,8 +433,17 @@ def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
         raise InputError(f"{flag} {error:g}: is {unit}, so above 0 and below {width}")
 
 
-def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int) -> None:
-    """InputError if ``budget`` does not reach every arm once."""
+def check_reach(
+    budget: int, pairs: int, attributes: Sequence[str], judges: int, systems: Systems | None = None
+) -> None:
+    """InputError if ``budget`` does not reach every arm once, or, where systems are compared, prompts enough."""
+    if systems is not None:
+        if budget < (least := systems.calls_for(FEWEST_PROMPTS)):
+            raise InputError(
+                f"--budget {budget}: does not reach all responses to {FEWEST_PROMPTS} prompts, the fewest that systems are "
+                f"compared on; raise it to {least} or more"
+            )
+        return
     arms_per_pair = len(attributes) * judges
     arms = pairs * arms_per_pair
     if budget < arms:
@@ -378,7 +454,13 @@ def check_reach(budget: int, pairs: int, attributes: Sequence[str], judges: int)
         )
 
 
-def policy_of(manifest: Manifest, space: ArmSpace, variances: FloatArray | None, task: Task | None) -> Policy:
+def policy_of(
+    manifest: Manifest,
+    space: ArmSpace,
+    variances: FloatArray | None,
+    task: Task | None,
+    systems: Systems | None = None,
+) -> Policy:
     """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
     settings = manifest.settings
     setup = Setup(
@@ -390,6 +472,7 @@ def policy_of(manifest: Manifest, space: ArmSpace, variances: FloatArray | None,
         objective=settings["objective"],
         variances=variances,
         task=task,
+        systems=systems,
     )
     return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())
 
@@ -411,6 +494,7 @@ def cautions(
     *,
     to_target: bool = False,
     task: Task | None = None,
+    systems: Systems | None = None,
 ) -> Iterable[str]:
     """What a user should know before money is spent on this run.
 
@@ -419,9 +503,16 @@ def cautions(
         samples: ratings wanted of a request.
         keyed_urls: where a key goes.
         task: what is to be decided.
+        systems: what is to be compared.
     """
-    policy, arms = policy_of(manifest, space, variances, task), len(space)
-    if not policy.evenly and manifest.budget < arms * policy.warm_up:
+    policy, arms = policy_of(manifest, space, variances, task, systems), len(space)
+    if systems is not None and manifest.budget < arms:
+        reached, there = systems.prompts_within(manifest.budget), int(systems.is_shared.sum())
+        yield (
+            f"the budget of {manifest.budget:,} asks about {reached:,} of the {there:,} prompts that systems are compared on, "
+            "drawn at random, with all responses to each; the other pairs get no score"
+        )
+    elif not policy.evenly and manifest.budget < arms * policy.warm_up:
         what = things_rated(arms, len(manifest.attributes), len(manifest.judges))
         scheduler = manifest.settings["scheduler"].upper()
         yield (
@@ -432,7 +523,7 @@ def cautions(
             * (task is None)
         )
     together, evenly = (ratings_together(each, manifest.budget / arms, samples) for each in (policy, None))
-    if together <= evenly / 2:
+    if together <= evenly / 2 and systems is None:
         scheduler = manifest.settings["scheduler"]
         yield (
             f"--samples-per-request {samples}: --scheduler {scheduler} looks at ratings before it asks on, so a request "

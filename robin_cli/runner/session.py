@@ -21,6 +21,7 @@ from robin_cli.model.errors import EndpointError, RunError, StorageError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Asked
 from robin_cli.parsing.judgments import AnswerReader
 from robin_cli.parsing.structured import request_of
 from robin_cli.policies.base import Policy
@@ -58,6 +59,7 @@ class Outcome:
         stats: of this session.
         aim: the error that the run was to stop at, and where it stands; None for none.
         decided: what was to be decided, and where it stands; None where nothing was.
+        compared: how far the prompts were asked about on which systems are compared; None where none are.
         worked: False where there was nothing to do, and nothing was sent.
     """
 
@@ -69,6 +71,7 @@ class Outcome:
     stats: Stats
     aim: Aim | None = None
     decided: Decided | None = None
+    compared: Asked | None = None
     worked: bool = True
 
     @property
@@ -106,7 +109,8 @@ class Session:
         give_another_chance(self.arms, self.space.judge)
         self._before = fold.spending()
         self.money = MoneyBudget(settings.max_cost, spent_before(fold, prices).cost_usd or 0.0)
-        policy = _fitted(policy_of(manifest, self.space, store.variances, store.task), fold)
+        self._systems = store.systems
+        policy = _fitted(policy_of(manifest, self.space, store.variances, store.task, store.systems), fold)
         self.verdicts = None
         if store.task is not None:
             self.verdicts = RunVerdicts(store.task, LevelCounts.of(read_run(store.path, LEVELS_READ)))
@@ -193,6 +197,7 @@ class Session:
             stats=self.stats,
             aim=None if self.target is None else self.target.aim(self.arms),
             decided=None if self.verdicts is None else self.verdicts.decided(self.arms),
+            compared=None if self._systems is None else self._systems.asked(self.arms),
             worked=worked,
         )
 
@@ -274,7 +279,7 @@ async def work(
         keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
         samples, to_target = settings.samples_per_request, settings.target_error is not None
         started = (store.manifest, session.space, store.variances, samples, keyed)
-        for caution in cautions(*started, to_target=to_target, task=store.task):
+        for caution in cautions(*started, to_target=to_target, task=store.task, systems=store.systems):
             note(caution)
     remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
     store.set_manifest(store.manifest.with_session(**recorded(settings, Scope.SESSION)))

@@ -174,9 +174,11 @@ class Settings:
         note="Smaller: a longer warm-up.")
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
-    objective: Literal["worst-case", "mean-error"] = _spend(
-        "What is made small: worst-case (the largest error) or mean-error (that of the average).",
-        "worst-case", always=True, note="Mean-error is for those who report averages.")
+    objective: Literal["worst-case", "mean-error", "compare"] = _spend(
+        "What is made small: worst-case (the largest error), mean-error (that of the average), or compare (the doubt about "
+        "differences of systems, which the data's column system names).",
+        "worst-case", always=True, metavar="OBJECTIVE", note="Mean-error is for those who report averages; compare asks whole "
+        "prompts before any is asked again, and may leave prompts out.")
     decide: str | None = _spend(
         "Ask where a decision is open, and stop when all is decided: a threshold, as 'score>=3', or best, the best response of "
         "each group.",

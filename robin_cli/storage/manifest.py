@@ -18,7 +18,7 @@ from robin_cli import __version__
 from robin_cli.files.local import read_at_most, whole_file
 from robin_cli.model.decision import Decision, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
-from robin_cli.model.records import Scale, shared_scale
+from robin_cli.model.records import COMPARE, Scale, shared_scale
 from robin_cli.prompts.rubric_files import MOST_LEVELS, Rubric
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
@@ -127,6 +127,11 @@ class Manifest:
         return decision_of(
             own["decide"], self.attributes, self.scales, margin=own["margin"], error_rate=own["error_rate"]
         )
+
+    @property
+    def compares(self) -> bool:
+        """Whether systems are to be compared: not all pairs need be asked about then."""
+        return bool(self.settings.get("objective") == COMPARE)
 
     @property
     def own_settings(self) -> dict[str, Any]:

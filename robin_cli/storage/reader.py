@@ -21,9 +21,10 @@ from robin_cli.datasets.parquet_tables import batches, check_table, opened_file,
 from robin_cli.files.local import reading
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
-from robin_cli.model.groups import name_of
-from robin_cli.model.records import GROUP_COLUMN, Pair, Status, Value, as_text
+from robin_cli.model.groups import name_of, numbered
+from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, Pair, Status, Value, as_text
 from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import Fold, arms_of
 from robin_cli.storage.journal import JournalContent, read_journal
@@ -210,10 +211,23 @@ def read_prompts(path: Path) -> tuple[IntArray, list[str]]:
     return _numbered(_read_pairs(path / PAIRS, lambda name: name == "prompt")["prompt"])
 
 
+def read_systems(path: Path, manifest: Manifest, space: ArmSpace) -> Systems:
+    """The systems that the run at ``path`` compares. StorageError where they cannot be read."""
+    try:
+        found = read_columns(path, [SYSTEM_COLUMN])[SYSTEM_COLUMN].to_pylist()
+        if missing := found.count(None):
+            raise InputError(f"{path}: {missing:,} of {len(found):,} pairs have no {SYSTEM_COLUMN}")
+    except InputError as error:
+        raise StorageError(f"{error}; the run was made to compare systems: restore {COLUMNS} from a copy") from None
+    system, names = numbered(map(as_text, found))
+    prompt, prompts = read_prompts(path)
+    return systems_of(space, system, names, prompt, prompts, manifest.seed)
+
+
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""
     space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales)
-    if len(space) > min(manifest.budget, _MOST_ARMS):
+    if len(space) > (_MOST_ARMS if manifest.compares else min(manifest.budget, _MOST_ARMS)):
         raise StorageError(
             f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
             f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"

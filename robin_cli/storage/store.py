@@ -22,9 +22,10 @@ from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError
-from robin_cli.model.groups import groups_of
-from robin_cli.model.records import GROUP_COLUMN, Judgment, Pair, as_text
+from robin_cli.model.groups import groups_of, numbered
+from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, Judgment, Pair, as_text
 from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
@@ -51,6 +52,7 @@ from robin_cli.storage.reader import (
     read_pair_ids,
     read_pairs,
     read_run,
+    read_systems,
     space_of,
     unsealed_rows,
 )
@@ -236,6 +238,17 @@ class RunStore:
             return (read_groups(self.path) if self._pairs is None else groups_of(self._pairs))[0]
 
         return task_of(self.manifest.decision, self.space, group)
+
+    @cached_property
+    def systems(self) -> Systems | None:
+        """The systems that are to be compared; None where none are. StorageError where they cannot be read."""
+        if not self.manifest.compares:
+            return None
+        if self._pairs is None:
+            return read_systems(self.path, self.manifest, self.space)
+        system, names = numbered(as_text(pair.columns[SYSTEM_COLUMN]) for pair in self._pairs)
+        prompt, prompts = numbered(pair.prompt for pair in self._pairs)
+        return systems_of(self.space, system, names, prompt, prompts, self.manifest.seed)
 
     def fold(self) -> Fold:
         """The numbers after all judgments that were synced. StorageError where they cannot be read."""

@@ -25,9 +25,8 @@ from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
-from robin_cli.model.records import number_of
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
-from robin_cli.model.systems import COLUMN
 from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
@@ -109,7 +108,7 @@ def gated(
 
 def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]) -> Compared:
     """The two systems of a requirement: two values of a column of ``run``, or else two runs by their folders."""
-    column = by or COLUMN
+    column = by or SYSTEM_COLUMN
     there = list(dict.fromkeys(run.column(column))) if by or column in run.column_names else []
     a, b = requirement.systems
     if a in there and b in there:

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress import Progress
 
 from robin_cli.analysis.worst_error import Aim
-from robin_cli.model.records import counted, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, counted, number_of
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
@@ -112,6 +112,13 @@ def conclusion(outcome: Outcome) -> list[str]:
     ]
 
 
+def goal_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
+    """How the run stands to what it was for, in lines, and how to go on; nothing for a budget alone."""
+    if aimed := aim_line(outcome, run, in_python=in_python):
+        return [aimed]
+    return decided_lines(outcome, run, in_python=in_python) or compared_lines(outcome, run, in_python=in_python)
+
+
 def aim_line(outcome: Outcome, run: Path, *, in_python: bool = False) -> str | None:
     """How a run that was to stop at an error stands to it, what that took, and how to go on; None for one that was not."""
     aim = outcome.aim
@@ -153,6 +160,19 @@ def decided_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> li
     again = f"open_run({str(run)!r}).resume(budget=MORE)" if in_python else f"robin resume {run} --budget MORE"
     plan = f"robin plan DATA … --decide {shlex.quote(str(decided.task.decision))} --variances {run}"
     return [line, f"to go on: {again} ({plan} says about how much)"]
+
+
+def compared_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
+    """How far a run that compares systems came, and how to go on; nothing for one that does not."""
+    if (asked := outcome.compared) is None:
+        return []
+    partly = f", {asked.partly:,} partly" * (asked.partly > 0)
+    unrated = f"; {number_of(asked.unrated, 'pair')} without a score" * (asked.unrated > 0)
+    line = f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"
+    if in_python:
+        return [f"{line}; to go on: open_run({str(run)!r}).resume(budget=MORE)"]
+    compare = f"robin compare {run} --by {SYSTEM_COLUMN} says how far the systems are apart"
+    return [line, f"{compare}; to go on: robin resume {run} --budget MORE"]
 
 
 def now_text(aim: Aim) -> str:

@@ -107,13 +107,14 @@ def test_asks_prompts_that_one_system_alone_answered_last_and_no_more_than_once(
 @pytest.mark.parametrize("budget", [11, 12, 13, 30])
 def test_leaves_whole_prompts_whenever_it_stops(budget: int) -> None:
     systems = systems_for(each_answered_all(10, systems=3))
-    is_done = np.zeros(30, dtype=bool)
-    is_done[asked_in_turn(systems, budget)] = True
+    arms = Arms(30)
+    for arm in asked_in_turn(systems, budget):
+        arms.add_rating(arm, 2.0)
 
-    asked = systems.asked(is_done)
+    asked = systems.asked(arms)
 
     assert (asked.whole, asked.partly, asked.prompts) == (budget // 3, int(budget % 3 > 0), 10)
-    assert asked.unasked_pairs == 30 - budget
+    assert asked.unrated == 30 - budget
     assert systems.calls_for(4) == 12
 
 
@@ -162,7 +163,7 @@ def test_keeps_prompts_whole_but_for_a_few_where_answers_come_in_any_order(toget
             under_way.append(ticket)
         told = under_way.pop(int(rng.integers(len(under_way))))
         scheduler.tell(told, Unanswered.TRANSIENT if rng.random() < 0.05 else (float(rng.integers(5)),))
-    asked = systems.asked(arms.counts > 0)
+    asked = systems.asked(arms)
     assert asked.whole >= 55
     assert arms.counts.max() == 1
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.systems import COMPARE, FEWEST_PROMPTS, Systems
+from robin_cli.model.records import COMPARE
+from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.policies.base import Arm, Number, Policy, Setup
 
 _PRIOR_FREEDOM = 8.0

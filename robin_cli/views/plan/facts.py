@@ -17,7 +17,7 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import shipped
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Scale
+from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import BASELINE, chosen, make_policy, policy_named
@@ -144,6 +144,11 @@ def _kept(config: Settings, pilot: Path | None) -> str | None:
 def check_asked(config: Settings, for_error: float | None, scales: Sequence[Scale]) -> None:
     """InputError unless there is a budget, or an error or decisions to find one for."""
     check_target(config, scales)
+    if config.objective == COMPARE:
+        raise InputError(
+            f"--objective {COMPARE}: a plan of scores' errors says nothing of differences; say the one that is to show, "
+            "--compare 0.1"
+        )
     if for_error is not None and config.decide is not None:
         raise InputError(
             "--for-error: not with --decide, whose calls go where a decision is open, whatever the errors of the scores are; "
@@ -174,7 +179,7 @@ def _outlook(prospect: Prospect, calls: Calls, least: int) -> dict[str, Any]:
     budgets = sorted({*shown, *multiples})
     expected = {name: prospect.expected(name, budgets) for name in dict.fromkeys((config.scheduler, BASELINE))}
     rows = [
-        {"budget": each, **_taken(config, calls, each), **_errors(prospect, each, expected)}
+        {"budget": each, **taken(config, calls, each), **_errors(prospect, each, expected)}
         for each in budgets
         if each in shown
     ]
@@ -193,7 +198,7 @@ def _decisions(prospect: Prospect, calls: Calls, least: int, pilot: RunData | No
     outlooks = outlooks_of(prospect, shown, least)
     spent = {each: max(least, expected_calls(outlooks[config.scheduler], each)) for each in shown}
     rows = [
-        {"budget": each, **_taken(config, calls, spent[each]), **decision_row(prospect, each, outlooks)}
+        {"budget": each, **taken(config, calls, spent[each]), **decision_row(prospect, each, outlooks)}
         for each in shown
     ]
     return {
@@ -220,7 +225,7 @@ def _bought(config: Settings, calls: Calls) -> tuple[int | None, int | None]:
     return (None, None) if config.max_cost is None else calls.bought(config.max_cost)
 
 
-def _taken(config: Settings, calls: Calls, spent: int) -> dict[str, Any]:
+def taken(config: Settings, calls: Calls, spent: int) -> dict[str, Any]:
     """Money and time for so many calls."""
     low, high = calls.dollars(spent)
     within = _within(spent, _bought(config, calls), config)

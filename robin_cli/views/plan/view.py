@@ -63,7 +63,7 @@ def _table(plan: dict[str, Any]) -> Table:
         ("calls", lambda row: f"{row['budget']:,}"),
         ("a pair" if plan["arms"] == plan["pairs"] else "a score", lambda row: f"{row['calls_an_arm']:.1f}"),
         ("spent", _spent),
-        ("money", _money),
+        ("money", money),
         ("time", lambda row: duration(row["seconds"])),
         *(_errors(plan) if plan["decide"] is None else _DECISIONS),
     ]
@@ -127,7 +127,8 @@ _DECISIONS: list[tuple[str, Any]] = [
 ]
 
 
-def _money(row: dict[str, Any]) -> str:
+def money(row: dict[str, Any]) -> str:
+    """What a row of a plan costs."""
     low, high = row["cost_usd_at_least"], row["cost_usd_at_most"]
     return dollars(low) if low == high else f"{_short(low)}–{_short(high)[1:]}"
 

@@ -55,8 +55,8 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
         )
     if not len(both.rows) and not {*read_prompts(a.path)[1]} & {*read_prompts(b.path)[1]}:
         raise InputError(
-            f"{a.path} and {b.path} have no pair and attribute in common, and no prompt either; compare runs over the same pairs, "
-            "or over the same prompts"
+            f"{a.path} and {b.path} have no pair and attribute in common, and no prompt either; compare runs over the same "
+            "pairs, or over the same prompts"
         )
     left_out: list[str] = []
     found = as_they_are([a, b], left_out.append)

@@ -1,0 +1,223 @@
+"""The facts of a plan of a comparison: how many prompts, and calls of each response, a difference of two systems needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from robin_cli.analysis.paired_spread import PairedSpread, paired_spreads
+from robin_cli.analysis.sample_size import difference_shown, prompts_for, variance_range
+from robin_cli.datasets.pairs import Dataset
+from robin_cli.model.errors import InputError
+from robin_cli.model.groups import numbered
+from robin_cli.model.records import COMPARE, SYSTEM_COLUMN
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems
+from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.runner.opening import check_error, check_reach, prompts_of, wanted_systems
+from robin_cli.settings.addresses import judge_name
+from robin_cli.settings.table import TABLE, Settings
+from robin_cli.storage.fold import COUNTED
+from robin_cli.storage.manifest import FILE
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.views.plan.calls import Already, Calls, calls_of
+from robin_cli.views.plan.facts import taken
+
+ALPHA, POWER = 0.05, 0.8
+_CALLS = (1, 2, 3, 5, 10)
+"""Of each judge for each response."""
+
+
+def check_difference(config: Settings, difference: float, for_error: float | None, prompts: PromptSet) -> None:
+    """InputError where ``--compare`` asks for a difference that there is not, or for something else, too."""
+    others = {"--for-error": for_error, TABLE["decide"].flag: config.decide}
+    if other := next((name for name, value in others.items() if value is not None), None):
+        raise InputError(
+            f"--compare: plans a comparison of systems, and {other} something else; leave one of the two out"
+        )
+    check_error("--compare", difference, prompts.scales)
+
+
+def check_told(config: Settings, *, pilot: bool) -> None:
+    """InputError where nothing tells how far systems differ from prompt to prompt."""
+    if pilot or (config.variances and (Path(config.variances) / FILE).is_file()):
+        return
+    fact = (
+        f"--variances {config.variances}: is no run, and only a run says which system answered"
+        if config.variances
+        else "--compare: how far the systems differ from prompt to prompt is not known yet"
+    )
+    raise InputError(
+        f"{fact}; ask about some prompts first, robin judge DATA … --objective {COMPARE} --budget 200 --run RUN, and plan with "
+        "--variances RUN, or let --pilot 2 ask about all"
+    )
+
+
+def difference_plan_of(
+    config: Settings,
+    dataset: Dataset,
+    notify: Callable[[str], None],
+    *,
+    difference: float,
+    pilot: Path | None = None,
+) -> dict[str, Any]:
+    """What it takes until a ``difference`` of two systems would show, as JSON values; asks nobody.
+
+    Args:
+        config: with the objective to compare.
+        pilot: a run on the same pairs by the same judge; its answers also tell tokens, money and time.
+
+    Raises:
+        InputError: what cannot be compared; a run that does not tell of these attributes.
+    """
+    prompts = prompts_of(config)
+    prompts.check_references(dataset.pairs)
+    judges = [judge_name(model) for model in config.model] or ["judge"]
+    space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
+    systems = wanted_systems(config, space, dataset.pairs, notify if pilot is None else lambda _: None)
+    assert systems is not None  # noqa: S101  # they are wanted
+    if config.budget is not None:
+        check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges), systems)
+    told_by = pilot or Path(config.variances or "")
+    run = read_run(told_by, COUNTED)
+    spreads = _spreads(run, systems)
+    calls = calls_of(config, dataset, prompts, a_request=1.0, pilot=run if pilot else None, earlier=run)
+    there, fewest = int(systems.is_shared.sum()), min(each.prompts for each in spreads)
+    a_prompt = systems.calls_for(there) / there
+    rows = [_row(each, difference, spreads, there, a_prompt, config, calls) for each in _CALLS]
+    enough = [row for row in rows if row["enough_prompts"]]
+    cheapest = min(enough, key=lambda row: row["calls"], default=None)
+    return {
+        "compare": difference,
+        "differences_are": "shares of the scale" if space.has_several_scales else "points",
+        "alpha": ALPHA,
+        "power": POWER,
+        "systems": list(systems.names),
+        "prompts": there,
+        "pairs": len(dataset.pairs),
+        "attributes": list(prompts.attributes),
+        "judges": list(config.model),
+        "calls_a_prompt": a_prompt,
+        "known_from": {
+            "run": str(told_by),
+            "calls": run.fold.arms.spent,
+            "prompts": fewest,
+            "is_beginning": pilot is not None or _is_beginning(run, config, dataset),
+        },
+        "spreads": [_told(each) for each in spreads],
+        "times_as_many": list(variance_range(fewest)),
+        "rows": rows,
+        "cheapest": None if cheapest is None else cheapest["calls_a_response"],
+        "budget": None if config.budget is None else _with_budget(config.budget, spreads, there, a_prompt),
+        "tokens_from": calls.source,
+        "price": calls.price,
+        "max_cost_usd": config.max_cost,
+    }
+
+
+def _is_beginning(run: RunData, config: Settings, dataset: Dataset) -> bool:
+    """Whether the run could be gone on with: it compares systems of the same data."""
+    return (
+        run.manifest.compares
+        and run.manifest.data["sha256"] == dataset.sha256
+        and (not config.model or run.manifest.judges == tuple(map(judge_name, config.model)))
+    )
+
+
+def _spreads(run: RunData, systems: Systems) -> list[PairedSpread]:
+    """How the differences of the systems vary in ``run``; of all its systems, where it has not two of these."""
+    place = f"--variances {run.path}"
+    space = systems.space
+    theirs = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
+    for attribute, scale in zip(space.attributes, space.scales, strict=True):
+        if theirs.get(attribute) != scale:
+            has = (
+                f"has {', '.join(theirs)}" if attribute not in theirs else f"is on the scale {theirs[attribute]} there"
+            )
+            raise InputError(f"{place}: does not tell of {attribute} on {scale} ({has}); name a run that rates it so")
+    said = run.column(SYSTEM_COLUMN)
+    numbers, names = numbered(each for each in said if each is not None)
+    ours = {number for number, name in enumerate(names) if name in set(systems.names)}
+    kept = ours if len(ours) > 1 else set(range(len(names)))
+    system = run.prompts * 0 - 1
+    system[[each is not None for each in said]] = [number if number in kept else -1 for number in numbers.tolist()]
+    found = [
+        each
+        for each in paired_spreads(run.space, run.fold.arms, system, names, run.prompts)
+        if each.attribute in space.attributes
+    ]
+    if missing := [name for name in space.attributes if all(each.attribute != name for each in found)]:
+        raise InputError(
+            f"{place}: no two systems of it have ratings of {missing[0]} for 5 prompts or more that both answered; ask about "
+            f"more: robin resume {run.path} --budget MORE"
+        )
+    return found
+
+
+def _widest(spreads: Sequence[PairedSpread], calls: float) -> PairedSpread | None:
+    """The two systems and the attribute that need the most prompts; None where there is no telling."""
+    if any(math.isnan(each.noise_at(calls)) for each in spreads):
+        return None
+    return max(spreads, key=lambda each: each.between + each.noise_at(calls))
+
+
+def _row(
+    calls_each: int,
+    difference: float,
+    spreads: Sequence[PairedSpread],
+    there: int,
+    a_prompt: float,
+    config: Settings,
+    calls: Calls,
+) -> dict[str, Any]:
+    """What so many calls a response take."""
+    widest = _widest(spreads, calls_each)
+    if widest is None:
+        return {
+            "calls_a_response": calls_each,
+            **dict.fromkeys(("prompts", "calls", "all_prompts_show", "prompt_tokens", "completion_tokens")),
+            "enough_prompts": False,
+            **dict.fromkeys(("cost_usd_at_least", "cost_usd_at_most", "within_max_cost", "seconds")),
+        }
+    noise = widest.noise_at(calls_each)
+    needed = prompts_for(difference, widest.between, noise, alpha=ALPHA, power=POWER)
+    spent = math.ceil(needed * a_prompt) * calls_each
+    alone = replace(calls, already=Already())
+    tokens = alone.tokens(spent)
+    return {
+        "calls_a_response": calls_each,
+        "prompts": int(needed),
+        "calls": spent,
+        "all_prompts_show": difference_shown(there, widest.between, noise, alpha=ALPHA, power=POWER),
+        "enough_prompts": needed <= there,
+        "prompt_tokens": tokens[0],
+        "completion_tokens": tokens[1],
+        **taken(config, alone, spent),
+    }
+
+
+def _with_budget(budget: int, spreads: Sequence[PairedSpread], there: int, a_prompt: float) -> dict[str, Any]:
+    """What a budget would show that asks about as many prompts as it reaches, and then again about all."""
+    prompts = min(there, math.floor(budget / a_prompt))
+    calls = max(1.0, budget / (there * a_prompt))
+    widest, shows = _widest(spreads, calls), None
+    if widest is not None:
+        shows = difference_shown(prompts, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER)
+    return {"calls": budget, "prompts": prompts, "calls_a_response": calls, "shows": shows}
+
+
+def _told(spread: PairedSpread) -> dict[str, Any]:
+    is_known = not math.isnan(spread.noise)
+    return {
+        "attribute": spread.attribute,
+        "a": spread.a,
+        "b": spread.b,
+        "prompts": spread.prompts,
+        "difference": spread.difference,
+        "variance_between": spread.between if is_known else None,
+        "noise": spread.noise if is_known else None,
+        "variance_at_one_call": spread.between + spread.noise_at(1),
+    }

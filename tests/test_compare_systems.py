@@ -1,0 +1,431 @@
+"""robin judge --objective compare and robin plan --compare as a user runs them: real processes, over HTTP, and in Python."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import robin_cli
+from robin_cli import RobinError, open_run
+from robin_cli.analysis.sample_size import difference_shown, prompts_for
+from tests.conftest import environment, lines_of, robin, wait_until
+from tests.judges.wire import Answer, completion, error, serving
+from tests.starting import Robin
+
+Rows = list[dict[str, Any]]
+
+PROMPTS = 30
+SYSTEMS = ("alpha", "beta")
+MEANS = {"alpha": 3.1, "beta": 1.9, "gamma": 1.8}
+
+
+def rows_of(prompts: int = PROMPTS, systems: tuple[str, ...] = SYSTEMS) -> Rows:
+    """The responses of all systems to all prompts, system by system."""
+    return [
+        {"id": f"{name}-{k}", "prompt": f"Question {k}?", "response": f"Said by {name} on {k}.", "model": name}
+        for name in systems
+        for k in range(prompts)
+    ]
+
+
+def write_rows(path: Path, rows: Rows | None = None) -> Path:
+    lines = [json.dumps(row) + "\n" for row in (rows_of() if rows is None else rows)]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def asked_of(body: Mapping[str, Any]) -> tuple[int, str]:
+    """The prompt and the system that a request is about."""
+    found = re.search(r"Said by (\w+) on (\d+)\.", json.dumps(body))
+    assert found is not None
+    return int(found[2]), found[1]
+
+
+def rating(prompt: int, system: str, luck: random.Random) -> int:
+    """A rating that varies by 0.5 from one of its prompts to the next, and by 0.5 from call to call."""
+    mean = MEANS[system] + 0.5 * random.Random(f"{prompt} {system}").gauss(0, 1)
+    return min(4, max(0, round(mean + 0.5 * luck.gauss(0, 1))))
+
+
+def rated() -> Callable[[int, dict[str, Any]], Answer]:
+    luck = random.Random(1)
+    return lambda _, body: completion(f"Rating: {rating(*asked_of(body), luck)}")
+
+
+def judging(url: str, budget: int, *more: str) -> list[str]:
+    judge = ["judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--base-url", url, "--model", "m"]
+    return [*judge, "--columns", "system=model", "--objective", "compare", "--run", "r", *more]
+
+
+def scores_in(text: str) -> pd.DataFrame:
+    scores = pd.read_csv(io.StringIO(text))
+    scores[["system", "prompt"]] = scores["pair_id"].str.split("-", expand=True)
+    return scores
+
+
+def fewest_and_most(scores: pd.DataFrame) -> set[tuple[int, int]]:
+    """How often the responses to a prompt were rated, for each prompt."""
+    by_prompt = scores.groupby("prompt")["n"].agg(["min", "max"])
+    return {(int(low), int(high)) for low, high in by_prompt.to_numpy()}
+
+
+def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url, 24, "--concurrency", "1"), cwd=tmp_path)
+        asked = [asked_of(body) for body in wire.bodies]
+
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "--scheduler auto: paired; for --objective compare, it asks prompts not asked yet before it repeats" in said
+    assert "the budget of 24 asks about 12 of the 30 prompts that systems are compared on, drawn at random" in said
+    assert "12 of 30 prompts asked about in full; 36 pairs without a score" in said
+    assert "robin compare r --by system" in said
+    assert "to go on: robin resume r --budget MORE" in said
+    assert [prompt for prompt, _ in asked[::2]] == [prompt for prompt, _ in asked[1::2]]
+    assert len({prompt for prompt, _ in asked}) == 12
+    scores = scores_in(done.stdout)
+    assert len(scores) == 60
+    assert fewest_and_most(scores) == {(0, 0), (1, 1)}
+    settings = json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]
+    assert (settings["objective"], settings["scheduler"]) == ("compare", "paired")
+    for command in (("status", "r", "--json"), ("report", "r"), ("export", "r", "--with-text"), ("runs", ".")):
+        shown = robin(*command, cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+
+
+def test_goes_on_with_the_same_order_in_later_sessions(tmp_path: Path) -> None:
+    asked: list[list[tuple[int, str]]] = []
+    said = ""
+    for name, budgets in (("whole", [90]), ("parts", [13, 40, 90])):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_rows(folder / "pairs.jsonl")
+        with serving(rated()) as wire:
+            first = robin(*judging(wire.url, budgets[0], "--concurrency", "1", "--seed", "7"), cwd=folder)
+            assert first.returncode == 0, first.stderr
+            said = first.stderr
+            (folder / "pairs.jsonl").unlink()  # the run has its own copy
+            for budget in budgets[1:]:
+                again = robin("resume", "r", "--budget", str(budget), cwd=folder)
+                assert again.returncode == 0, again.stderr
+            asked.append([asked_of(body) for body in wire.bodies])
+    whole, parts = asked
+    assert whole[:60] == parts[:60]
+    assert sorted(whole[:60]) == sorted((k, system) for k in range(PROMPTS) for system in SYSTEMS)
+    assert len(parts) == 90
+    assert "6 of 30 prompts asked about in full, 1 partly; 47 pairs without a score" in said
+
+
+def test_loses_nothing_and_goes_on_in_order_when_killed(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        command = judging(wire.url, 60, "--concurrency", "1", "--rpm", "3000")
+        with Robin(command, cwd=tmp_path, env=environment()) as process:
+            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") >= 11, process)
+            process.send_signal(signal.SIGKILL)
+        resumed = robin("resume", "r", cwd=tmp_path)
+        asked = [asked_of(body) for body in wire.bodies]
+    assert resumed.returncode == 0, resumed.stderr
+    kept = list(dict.fromkeys(asked))  # one whose answer was on its way is asked again
+    assert len(kept) == 60
+    assert len(asked) <= 62
+    assert [prompt for prompt, _ in kept[::2]] == [prompt for prompt, _ in kept[1::2]]
+
+
+def test_leaves_few_prompts_partly_asked_at_many_calls_at_a_time_and_with_failures(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(100))
+    answer, luck = rated(), random.Random(2)
+
+    def flaky(number: int, body: dict[str, Any]) -> Any:
+        kind = luck.random()
+        if kind < 0.1:
+            return error(500, "not now")
+        return completion("no idea") if kind < 0.2 else answer(number, body)
+
+    with serving(flaky) as wire:
+        done = robin(*judging(wire.url, 120, "--concurrency", "24"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    by_prompt = scores_in(done.stdout).groupby("prompt")["n"]
+    assert by_prompt.min().sum() >= 40
+    assert (by_prompt.max() - by_prompt.min()).sum() <= 8
+    assert by_prompt.max().max() == 1
+
+
+def test_asks_all_attributes_of_all_judges_about_each_prompt(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(systems=("alpha", "beta", "gamma")))
+    more = ("-a", "helpfulness,verbosity", "--model", "other", "--concurrency", "1")
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url, 18 * 12, *more), cwd=tmp_path)
+        asked = [asked_of(body)[0] for body in wire.bodies]
+        judges = [body["model"] for body in wire.bodies]
+    assert done.returncode == 0, done.stderr
+    assert len(set(asked)) == 18
+    assert all(len(set(asked[k : k + 12])) == 1 for k in range(0, len(asked), 12))
+    assert judges.count("m") == judges.count("other")
+    assert fewest_and_most(scores_in(done.stdout)) == {(0, 0), (2, 2)}
+    assert "18 of 30 prompts asked about in full" in done.stderr
+
+
+def without_beta(rows: Rows) -> Rows:
+    return [row for row in rows if row["model"] == "alpha"]
+
+
+def without_a_model(rows: Rows) -> Rows:
+    return [{name: value for name, value in row.items() if name != "model"} for row in rows]
+
+
+def in_a_column_of_its_own(rows: Rows) -> Rows:
+    return [{**row, **({"system": row["model"]} if k else {})} for k, row in enumerate(rows)]
+
+
+def of_other_prompts(rows: Rows) -> Rows:
+    return [{**row, "prompt": row["prompt"] + row["model"]} for row in rows]
+
+
+def as_they_are(rows: Rows) -> Rows:
+    return rows
+
+
+BAD: list[tuple[str, tuple[str, ...], Callable[[Rows], Rows], str]] = [
+    ("no column", ("--columns", "id=id"), as_they_are, "(it also has model); name the column that does: --columns"),
+    ("no further column", ("--columns", "id=id"), without_a_model, "(it has no further columns)"),
+    ("one system", (), without_beta, 'all pairs are of one system, "alpha"'),
+    ("some without", ("--columns", "id=id"), in_a_column_of_its_own, "1 of 60 pairs do not say which system answered"),
+    ("few prompts", (), lambda rows: without_beta(rows) + rows[-4:], "answered 4 of 30 prompts, and at least 5"),
+    ("other prompts", (), of_other_prompts, "answered 0 of 60 prompts"),
+    ("decide", ("--decide", "score>=3"), as_they_are, "leave one of the two out"),
+    ("target", ("--target-error", "0.3"), as_they_are, "not with --target-error"),
+    ("theory", ("--mode", "theory"), as_they_are, "not with --mode theory"),
+    ("scheduler", ("--scheduler", "two-priors"), as_they_are, "leave --scheduler two-priors out"),
+    ("budget", ("--budget", "9"), as_they_are, "the fewest that systems are compared on; raise it to 10 or more"),
+]
+
+
+@pytest.mark.parametrize(("given", "changed", "said"), [each[1:] for each in BAD], ids=[each[0] for each in BAD])
+def test_refuses_what_cannot_be_compared_before_anything_is_sent_or_made(
+    tmp_path: Path, given: tuple[str, ...], changed: Callable[[Rows], Rows], said: str
+) -> None:
+    write_rows(tmp_path / "pairs.jsonl", changed(rows_of()))
+
+    done = robin(*judging("http://127.0.0.1:9/v1", 100, *given), cwd=tmp_path)
+
+    assert done.returncode == 2, done.stderr
+    assert said in " ".join(done.stderr.split())
+    assert not (tmp_path / "r").exists()
+
+
+def test_keeps_to_comparing_when_it_goes_on(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        assert robin(*judging(wire.url, 20), cwd=tmp_path).returncode == 0
+        target = robin("resume", "r", "--budget", "40", "--target-error", "0.3", cwd=tmp_path)
+        other = robin(*judging(wire.url, 60, "--objective", "worst-case"), cwd=tmp_path)
+        again = robin(*judging(wire.url, 40), cwd=tmp_path)
+        spent = robin("resume", "r", cwd=tmp_path)
+    assert target.returncode == 2
+    assert "--target-error: this run compares systems" in target.stderr
+    assert other.returncode == 2
+    assert "objective: the run has compare" in other.stderr
+    assert again.returncode == 0, again.stderr
+    assert "--scheduler auto: paired, as the run has it" in again.stderr
+    for each in (again, spent):
+        assert "20 of 30 prompts asked about in full" in each.stderr
+
+
+def test_says_what_to_do_where_a_run_lost_its_systems(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        assert robin(*judging(wire.url, 20), cwd=tmp_path).returncode == 0
+        (tmp_path / "r" / "columns.parquet").unlink()
+        done = robin("resume", "r", "--budget", "40", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "restore columns.parquet from a copy" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_counts_prompts_of_one_system_and_asks_them_last(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of() + rows_of(40, ("alpha",))[30:])
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url, 64, "--concurrency", "1"), cwd=tmp_path)
+        asked = [asked_of(body)[0] for body in wire.bodies]
+    assert done.returncode == 0, done.stderr
+    assert "one system alone answered 10 of 40 prompts" in done.stderr
+    assert max(asked[:60]) < 30 <= min(asked[60:])
+    assert "30 of 30 prompts asked about in full; 6 pairs without a score" in done.stderr
+
+
+def test_simulates_no_comparison_and_says_what_does(tmp_path: Path) -> None:
+    (tmp_path / "pool.csv").write_text("pair_id,rating\n" + "".join(f"p{k % 5},{k % 4}\n" for k in range(40)))
+    done = robin("simulate", "pool.csv", "--budget", "20", "--objective", "compare", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "robin plan DATA --compare D" in done.stderr
+
+
+def planning(*more: str) -> list[str]:
+    return ["plan", "pairs.jsonl", "-a", "helpfulness", "--columns", "system=model", *more]
+
+
+LUCK = random.Random(3)
+
+
+def here(messages: list[Mapping[str, str]]) -> str:
+    """The same judge as a function."""
+    return f"Rating: {rating(*asked_of({'messages': messages}), LUCK)}"
+
+
+def in_python(run: Path, budget: int, **settings: Any) -> dict[str, Any]:
+    asked = {"attribute": "helpfulness", "judge": here, "columns": {"system": "model"}, "objective": "compare"}
+    return {**asked, "run": run, "budget": budget, **settings}
+
+
+def judged_here(folder: Path, budget: int, name: str = "r", **settings: Any) -> None:
+    robin_cli.judge(folder / "pairs.jsonl", **in_python(folder / name, budget, quiet=True, **settings))
+
+
+def test_goes_on_and_refuses_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_rows(tmp_path / "pairs.jsonl")
+
+    run = robin_cli.judge(data, **in_python(tmp_path / "r", 30))
+    assert run.scores()["score"].notna().sum() == 30
+    again = open_run(tmp_path / "r").resume(budget=70, judge=here)
+
+    assert again.scores()["score"].notna().all()
+    said = capsys.readouterr().err
+    assert "15 of 30 prompts asked about in full; 30 pairs without a score; to go on: open_run(" in said
+    assert "30 of 30 prompts asked about in full; to go on: open_run(" in said
+    one = write_rows(tmp_path / "one.jsonl", rows_of(systems=("alpha",)))
+    with pytest.raises(RobinError, match="all pairs are of one system"):
+        robin_cli.judge(one, **in_python(tmp_path / "one", 60))
+
+
+def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(200))
+    judged_here(tmp_path, 1200)
+    asked = planning("--compare", "0.15", "--variances", "r", "--price-in", "1", "--price-out", "1")
+
+    shown = robin(*asked, cwd=tmp_path, COLUMNS="80")
+    done = robin(*asked, "--json", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    (spread,) = plan["spreads"]
+    assert (spread["a"], spread["b"], spread["prompts"], plan["prompts"]) == ("alpha", "beta", 200, 200)
+    assert spread["variance_between"] == pytest.approx(2 * 0.5**2, abs=0.17)
+    assert spread["noise"] == pytest.approx(2 * (0.5**2 + 1 / 12), abs=0.15)  # a rating is rounded
+    assert spread["difference"] == pytest.approx(1.2, abs=0.2)
+    assert [row["calls_a_response"] for row in plan["rows"]] == [1, 2, 3, 5, 10]
+    for row in plan["rows"]:
+        noise = spread["noise"] / row["calls_a_response"]
+        assert row["prompts"] == prompts_for(0.15, spread["variance_between"], noise)
+        assert row["calls"] == 2 * row["prompts"] * row["calls_a_response"]
+        assert row["all_prompts_show"] == pytest.approx(difference_shown(200, spread["variance_between"], noise))
+        assert row["enough_prompts"] == (row["prompts"] <= 200)
+        assert row["cost_usd_at_least"] > 0
+    enough = {row["calls"]: row["calls_a_response"] for row in plan["rows"] if row["enough_prompts"]}
+    assert plan["cheapest"] == (enough[min(enough)] if enough else None)
+    assert shown.returncode == 0, shown.stderr
+    assert f"takes {plan['rows'][0]['prompts']:,} prompts at a call a response" in " ".join(shown.stdout.split())
+    assert "…" not in shown.stdout
+
+
+def test_says_when_there_are_too_few_prompts_and_what_all_of_them_show(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    judged_here(tmp_path, 60)
+
+    tiny = robin(*planning("--compare", "0.02", "--variances", "r", "--budget", "40"), cwd=tmp_path)
+    large = robin(*planning("--compare", "1", "--variances", "r"), cwd=tmp_path)
+    facts = json.loads(robin(*planning("--compare", "0.02", "--variances", "r", "--json"), cwd=tmp_path).stdout)
+
+    said = " ".join(tiny.stdout.split())
+    shows = f"{facts['rows'][0]['all_prompts_show']:.3g}"
+    assert f"too few prompts: with 1 call a response, all 30 show a difference of {shows}. More prompts help" in said
+    assert "A budget of 40 calls asks about 20 prompts once: it shows a difference of" in said
+    assert "Nothing was asked twice there, so what repeats would bring is not known" in said
+    assert facts["cheapest"] is None
+    assert [row["prompts"] is None for row in facts["rows"]] == [False, True, True, True, True]
+    assert "The data has more than it takes" in " ".join(large.stdout.split())
+
+
+def test_plans_by_a_pilot_that_is_the_beginning_of_the_run(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(rated()) as wire:
+        judge = ("--base-url", wire.url, "--model", "m", "--run", "p")
+        done = robin(*planning("--compare", "0.1", "--pilot", "2", "--budget", "500", *judge), cwd=tmp_path)
+        assert len(wire.bodies) == 120
+        resumed = robin("resume", "p", "--budget", "200", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "as in 120 calls of p." in done.stdout
+    assert "robin resume p --budget 500" in " ".join(done.stdout.split())
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads((tmp_path / "p" / "manifest.json").read_text())["settings"]["scheduler"] == "paired"
+
+
+def test_tells_what_the_two_systems_need_that_need_the_most(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(systems=("alpha", "beta", "gamma")))
+    judged_here(tmp_path, 270)
+
+    done = robin(*planning("--compare", "0.3", "--variances", "r", "--json"), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    two = {(each["a"], each["b"]) for each in plan["spreads"]}
+    assert two == {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")}
+    most = max(prompts_for(0.3, each["variance_between"], each["noise"]) for each in plan["spreads"])
+    assert (plan["rows"][0]["prompts"], plan["rows"][0]["calls"]) == (most, 3 * most)
+
+
+PLAN_BAD = [
+    (("--compare", "0.1"), "ask about some prompts first"),
+    (("--compare", "0.1", "--variances", "pool.csv"), "is no run, and only a run says which system answered"),
+    (("--compare", "0.1", "--variances", "old"), 'no column "system"'),
+    (("--compare", "0", "--variances", "r"), "above 0 and below 4"),
+    (("--compare", "-0.1", "--variances", "r"), "above 0 and below 4"),
+    (("--compare", "9", "--variances", "r"), "above 0 and below 4"),
+    (("--compare", "nan", "--variances", "r"), "above 0 and below 4"),
+    (("--compare", "0.1", "--variances", "r", "--for-error", "0.1"), "--for-error something else"),
+    (("--compare", "0.1", "--variances", "r", "--decide", "score>=3"), "--decide something else"),
+    (("--compare", "0.1", "--variances", "r", "-a", "verbosity"), "does not tell of verbosity"),
+    (("--compare", "0.1", "--variances", "r", "--budget", "3"), "raise it to 10 or more"),
+    (("--compare", "0.1", "--variances", "r", "--columns", "system=nothing"), "nothing"),
+    (("--objective", "compare", "--budget", "100"), "--compare 0.1"),
+]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("judged")
+    write_rows(folder / "pairs.jsonl")
+    judged_here(folder, 120)
+    judged_here(folder, 120, "old", objective="worst-case")
+    (folder / "old" / "columns.parquet").unlink()  # as of a run made before these were kept
+    (folder / "pool.csv").write_text("pair_id,rating\nalpha-1,3\nalpha-1,2\n")
+    return folder
+
+
+@pytest.mark.parametrize(("given", "said"), PLAN_BAD, ids=[" ".join(given) for given, _ in PLAN_BAD])
+def test_refuses_to_plan_what_it_cannot_tell(judged: Path, given: tuple[str, ...], said: str) -> None:
+    done = robin(*planning(*given), cwd=judged)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_plans_by_a_run_of_other_data_and_of_any_scheduler(judged: Path, tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(90, ("alpha", "gamma")))
+    judged_here(judged, 180, "any", objective="worst-case")
+    done = robin(*planning("--compare", "0.2", "--variances", str(judged / "any"), "--json"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert plan["known_from"]["is_beginning"] is False
+    assert plan["prompts"] == 90
+    assert [(each["a"], each["b"]) for each in plan["spreads"]] == [("alpha", "beta")]  # all that it knows of
