@@ -33,6 +33,7 @@ MOST_BYTES = 2 * 2**30
 TOO_LONG = f"a text in it is longer than {LONGEST_TEXT:,} characters"
 TOO_MANY = f"{MOST_COLUMNS} further columns are kept at most"
 TOO_MUCH = "it takes too much memory"
+DAMAGED = "it is damaged, or takes too much memory to decode"
 _TWICE = "two columns are called so"
 _MAPPED = 'another field is mapped to "system"'
 _NO_NAME = "the name is too long, or no UTF-8"

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import IO, TYPE_CHECKING
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.columns import TOO_MUCH
+from robin_cli.datasets.columns import DAMAGED
 from robin_cli.datasets.parquet_pages import group_sizes, most_unpacked, with_further
 from robin_cli.model.errors import InputError, shown
 
@@ -97,7 +97,7 @@ def batches(
             if further and (wanted := {name: places[name] for name in names if further.wants(name)}):
                 size, more = with_further(file, stream, group, size, wanted)
                 for name in wanted.keys() - set(more):
-                    further.leave_out(name, TOO_MUCH)
+                    further.leave_out(name, DAMAGED)
                 kept = [*leaves, *more]
             return size.batch_rows, kept, group // _GROUPS_AT_ONCE * bool(names)
 

@@ -288,7 +288,7 @@ def _no_column(name: str, known: Sequence[str]) -> str:
             "had no more, or an earlier robin made the run; make a new one of data that have the column"
         )
     listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
-    return f'no column "{shown(name)}" in its data{did_you_mean(name, known)}. There are {listed}'
+    return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'
 
 
 def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) -> tuple[pa.Table, list[str]]:

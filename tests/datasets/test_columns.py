@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import io
+import json
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+import robin_cli
+from robin_cli.datasets import columns
 from robin_cli.datasets.pairs import load_pairs
+from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, as_text
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
-from tests.datasets.writing import WRITERS, as_lines, written
+from tests.datasets.writing import WRITERS, as_csv, as_lines, complaint, written
 from tests.storage.test_store import manifest
 
 Row = Mapping[str, Any]
@@ -82,3 +97,301 @@ def test_shares_one_empty_mapping_among_pairs_without_further_columns(tmp_path: 
     first, second = load_pairs(path).pairs
     assert first.columns == {}
     assert first.columns is second.columns
+
+
+NAMES = st.text("ab.é ", max_size=4)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=80),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 4) -> dict[str, Any]:
+    """What is to be kept of a row, by names with dots."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            inner = flat(value, f"{prefix}{name}.", depth - 1) if depth > 1 and prefix + name else {}
+            found |= {leaf: each for leaf, each in inner.items() if prefix or leaf not in row}
+        elif prefix + name and not isinstance(value, list) and value not in (None, "") and value == value:
+            big = type(value) is int and value >= 2**63
+            found[prefix + name] = str(value) if big else value
+    return found
+
+
+def together(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows as a run gives them back: columns that hold several kinds of values hold texts."""
+    kinds: dict[str, set[type]] = {}
+    for name, value in ((name, value) for row in rows for name, value in row.items()):
+        kinds.setdefault(name, set()).add(type(value))
+    exact = {
+        name
+        for name, found in kinds.items()
+        if found == {int, float} and all(abs(row.get(name, 0)) <= 2**53 for row in rows if type(row.get(name)) is int)
+    }
+    whole = {name for name, found in kinds.items() if len(found) == 1} | exact
+    return [{name: value if name in whole else as_text(value) for name, value in row.items()} for row in rows]
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=1, max_size=6))
+@example([{"a": 1}, {"a": 0.5}, {"a": 2**53 + 1}])
+@example([{"a": {"b": {"a": {"b": 1, "a": {"b": 2}}}}, "a.b": [1]}, {"": {"a": 1}, "b": ""}])
+@example([{"a": True}, {"a": 1}, {"a": "x"}, {"a": float("inf")}])
+def test_gives_any_rows_back_as_they_came(rows: list[dict[str, Any]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        numbered = [row(id=f"{at}", **each) for at, each in enumerate(rows)]
+        pairs = load_pairs(written(folder, "pairs.jsonl", as_lines(numbered))).pairs
+        assert [dict(pair.columns) for pair in pairs] == [flat(each) for each in rows]
+        run = read_run(stored(folder, pairs))
+        assert [dict(pair.columns) for pair in run.pairs] == together([flat(each) for each in rows])
+        for each in run.column_names:
+            texts = [as_text(pair.columns[each]) if each in pair.columns else None for pair in run.pairs]
+            assert run.column(each) == texts
+        assert (folder / "r" / "columns.parquet").exists() == any(map(flat, rows))
+
+
+TYPED = {
+    "text": st.text(st.characters(exclude_categories=["Cs"]), max_size=9),
+    "whole": st.integers(-(2**63), 2**63 - 1),
+    "number": st.floats(),
+    "flag": st.booleans(),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.fixed_dictionaries({name: st.none() | each for name, each in TYPED.items()}), min_size=1))
+def test_gives_the_columns_of_any_table_back(rows: list[dict[str, Any]]) -> None:
+    types = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
+    table = {name: pa.array([each[name] for each in rows], kind) for name, kind in types.items()}
+    table["text"] = table["text"].dictionary_encode()  # as pandas writes categories
+    table["in"] = pa.StructArray.from_arrays([table["whole"], table["flag"]], ["whole", "flag"])
+    sink = io.BytesIO()
+    texts = pa.array([f"p{at}" for at in range(len(rows))])
+    pq.write_table(pa.table({"prompt": texts, "response": texts, **table}), sink, row_group_size=3)
+    with tempfile.TemporaryDirectory() as name:
+        pairs = load_pairs(written(Path(name), "pairs.parquet", sink.getvalue())).pairs
+        run = read_run(stored(Path(name), pairs))
+        wanted = [flat({**each, "in": {"whole": each["whole"], "flag": each["flag"]}}) for each in rows]
+        assert [dict(pair.columns) for pair in pairs] == wanted
+        assert [dict(pair.columns) for pair in run.pairs] == wanted
+
+
+def test_keeps_times_as_iso_texts_and_decimals_as_numbers(tmp_path: Path) -> None:
+    noon = datetime(2024, 5, 6, 12, 0, 0, 250_000, tzinfo=UTC)
+    table = {
+        "day": pa.array([date(2024, 5, 6)]),
+        "at": pa.array([noon], pa.timestamp("us", "Europe/Paris")),
+        "local": pa.array([noon.replace(tzinfo=None, microsecond=0)], pa.timestamp("ns")),
+        "hour": pa.array([time(7, 30)]),
+        "never": pa.array([2**62]).cast(pa.timestamp("us")),
+        "cost": pa.array([Decimal("0.25")]),
+        "id_number": pa.array([Decimal(10**30)]),
+        "bytes": pa.array([b"x"]),
+        "took": pa.array([5], pa.duration("s")),
+        "vector": pa.array([[0.5] * 4]),
+        "big": pa.array([2**64 - 1], pa.uint64()),
+        "meta": pa.array([{"seen": noon.replace(tzinfo=None), "list": [1]}]),
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"prompt": ["p"], "response": ["r"], **table}), sink)
+    (pair,) = load_pairs(written(tmp_path, "pairs.parquet", sink.getvalue())).pairs
+    assert pair.columns == {
+        "day": "2024-05-06",
+        "at": "2024-05-06T12:00:00.250000Z",
+        "local": "2024-05-06T12:00:00",
+        "hour": "07:30:00",
+        "never": f"<value out of range: {2**62}>",
+        "cost": 0.25,
+        "id_number": str(10**30),
+        "big": str(2**64 - 1),
+        "meta.seen": "2024-05-06T12:00:00.250000",
+    }
+
+
+def test_keeps_the_columns_of_frames_and_of_pairs_made_by_hand(tmp_path: Path) -> None:
+    frame = pd.DataFrame(SYSTEMS)
+    pairs = robin_cli.load_pairs(frame)
+    assert [pair.columns["model"] for pair in pairs] == ["small", "large"]
+    given_: dict[str, Any] = {"attribute": "helpfulness", "budget": 9, "judge": rate, "quiet": True}
+    run = robin_cli.judge(frame, run=str(tmp_path / "frame"), **given_)
+    assert read_run(run.path).column("model") == ["small", "large"]
+    own = {"odd": [1], "system": "mine", "big": 10**30, "none": None, "whole": 3}
+    made = robin_cli.judge([Pair("a", "p", "r", columns=own)], run=str(tmp_path / "own"), **given_)  # type: ignore[arg-type]
+    assert read_run(made.path).pairs[0].columns == {"system": "mine", "big": str(10**30), "whole": 3}
+    with pytest.raises(InputError, match="made with other settings"):
+        robin_cli.judge([Pair("a", "p", "r", columns={"system": "else"})], run=str(tmp_path / "own"), **given_)
+
+
+def rate(_messages: list[Mapping[str, str]]) -> str:
+    return "Feedback: fine.\nRating: 3"
+
+
+def test_takes_a_field_as_the_system_that_answered(tmp_path: Path) -> None:
+    rows = [row(model={"name": "small", "size": 7}, system="a prompt"), row(model={"name": 4}, prompt="q")]
+    path = written(tmp_path, "pairs.jsonl", as_lines(rows))
+    data = load_pairs(path, columns={"system": "model.name"})
+    assert [dict(pair.columns) for pair in data.pairs] == [{"system": "small", "model.size": 7}, {"system": "4"}]
+    assert data.columns_left_out == ('not kept: column "system"; another field is mapped to "system"',)
+    assert [pair.human for pair in data.pairs] == [{}, {}]
+    assert [dict(pair.columns) for pair in load_pairs(path, columns={"system": "-"}).pairs][1] == {"model.name": 4}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_refuses_rows_without_the_system_that_was_named(tmp_path: Path, suffix: str) -> None:
+    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix]([row(model="small"), row(prompt="q", model="")]))
+    said = complaint(path, columns={"system": "model"})
+    assert 'the system in field "model" is null or empty. Say which system wrote it, or leave such rows out' in said
+    assert load_pairs(path, columns={"system": "model"}, skip_bad_rows=True).left_out == {"no system": 1}
+    said = complaint(path, columns={"system": "modle"})
+    assert 'no field "modle" (--columns system=modle)' in said
+    assert "--columns system=model" in said
+    data = written(tmp_path, "x.jsonl", as_lines([row(model=0.5)]))
+    assert "is a number, not text or a whole number" in complaint(data, columns={"system": "model"})
+
+
+def test_keeps_what_is_named_twice_or_not_taken(tmp_path: Path) -> None:
+    both = row(pair_id="a", id=7, reference=42, messages="none", set="x")
+    path = written(tmp_path, "pairs.jsonl", as_lines([both]))
+    (pair,) = load_pairs(path, group="set").pairs
+    assert (pair.pair_id, pair.reference, pair.group) == ("a", None, "x")
+    assert pair.columns == {"id": 7, "reference": 42, "messages": "none", "set": "x"}
+    (pair,) = load_pairs(path, columns={"prompt": "messages", "id": "-", "set": "-"}).pairs
+    assert pair.columns == {"prompt": "p", "reference": 42}
+    path = written(tmp_path, "text.jsonl", as_lines([row(reference="gold", x={"y": 1})]))
+    (pair,) = load_pairs(path).pairs
+    assert (pair.reference, pair.columns) == ("gold", {"x.y": 1})
+
+
+def test_keeps_the_rest_of_rows_with_conversations_and_axes(tmp_path: Path) -> None:
+    chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}], "model": "m"}
+    axes = {
+        "info": {"id": "t3", "post": "p", "title": "T"},
+        "summary": {"text": "s", "policy": "sup2", "axes": {"overall": 3, "note": "n"}},
+        "worker": "w",
+    }
+    path = written(tmp_path, "pairs.jsonl", as_lines([chat, axes, {**axes, "worker": "v"}]))
+    first, second = load_pairs(path).pairs
+    assert first.columns == {"model": "m"}
+    assert second.columns == {
+        "info.id": "t3", "info.title": "T", "summary.policy": "sup2", "summary.axes.note": "n", "worker": "w"
+    }  # fmt: skip
+
+
+def test_leaves_out_columns_beyond_what_a_run_keeps_and_says_so(tmp_path: Path) -> None:
+    rows = [row(id=f"{at}", system="s", **{f"name {at}": at}) for at in range(300)]
+    data = load_pairs(written(tmp_path, "pairs.jsonl", as_lines(rows)))
+    assert len({name for pair in data.pairs for name in pair.columns}) == 256
+    assert data.columns_left_out == (
+        'not kept: columns "name 255", "name 256", "name 257" and others; 256 further columns are kept at most',
+    )
+    wide = written(tmp_path, "pairs.csv", as_csv([{name: "x" for each in rows for name in each}]))
+    data = load_pairs(wide)
+    assert len(data.pairs[0].columns) == 256
+    assert "256 further columns are kept at most" in data.columns_left_out[0]
+
+
+def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> None:
+    rows = [row(id="a", page="short", model="m"), row(id="b", page="x" * (32 * 2**10 + 1)), row(id="c", page="y")]
+    for suffix in (".jsonl", ".csv", ".parquet"):
+        path = written(
+            tmp_path, f"pairs{suffix}", WRITERS[suffix]([{"page": "", "model": "", **each} for each in rows])
+        )
+        data = load_pairs(path)
+        assert [dict(pair.columns) for pair in data.pairs] == [{"model": "m"}, {}, {}]
+        assert data.columns_left_out == ('not kept: column "page"; a text in it is longer than 32,768 characters',)
+    rows[1]["page"] = "é" * 32 * 2**10
+    assert [len(each.get("page", "")) for each in kept(tmp_path, *rows)] == [5, 32 * 2**10, 1]
+
+
+def test_leaves_out_what_takes_the_most_where_all_take_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "MOST_BYTES", 2**16)
+    rows = [row(id=f"{at}", long="x" * 900 + str(at), model=f"m{at % 3}", n=at, system="s") for at in range(400)]
+    for path in (written(tmp_path, f"pairs{end}", WRITERS[end](rows)) for end in (".jsonl", ".parquet")):
+        data = load_pairs(path, columns={"system": "system"})
+        assert data.columns_left_out == ('not kept: column "long"; it takes too much memory',)
+        assert {name for pair in data.pairs for name in pair.columns} == {"model", "n", "system"}
+
+
+def test_refuses_texts_that_cannot_be_stored_and_leaves_such_names_out(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.jsonl", b'{"prompt": "p", "response": "r", "x": {"y": "\\ud800"}}\n')
+    said = 'pairs.jsonl:1: field "x.y" holds half of a surrogate pair (\\ud800), which no UTF-8 file can store. Correct'
+    assert complaint(path).startswith(said)
+    name = json.dumps({"\ud800": 1, "x" * 300: 2, "z": 3})[1:-1]
+    path = written(tmp_path, "pairs.jsonl", f'{{"prompt": "p", "response": "r", {name}}}\n'.encode())
+    data = load_pairs(path)
+    assert data.pairs[0].columns == {"z": 3}
+    assert '"\\ud800", "xxx' in data.columns_left_out[0]
+    assert "the name is too long, or no UTF-8" in data.columns_left_out[0]
+
+
+def test_keeps_no_column_whose_name_stands_twice(tmp_path: Path) -> None:
+    data = load_pairs(written(tmp_path, "pairs.csv", b"prompt,response,x,y,x,,\np,r,1,2,3,4,5\n"))
+    assert data.pairs[0].columns == {"y": "2"}
+    assert data.columns_left_out == ('not kept: column "x"; two columns are called so',)
+    sink = io.BytesIO()
+    pq.write_table(pa.table([["p"], ["r"], [1], [2], [3]], ["prompt", "response", "x", "y", "x"]), sink)
+    data = load_pairs(written(tmp_path, "pairs.parquet", sink.getvalue()))
+    assert data.pairs[0].columns == {"y": 2}
+    assert data.columns_left_out == ('not kept: column "x"; two columns are called so',)
+
+
+def test_says_on_stderr_what_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "pairs.jsonl", as_lines([row(page="x" * 40_000)]))
+    robin_cli.judge(path, attribute="helpfulness", budget=4, judge=rate, run=str(tmp_path / "r"))
+    assert (
+        'pairs.jsonl: not kept: column "page"; a text in it is longer than 32,768 characters' in capsys.readouterr().err
+    )
+    assert not (tmp_path / "r" / "columns.parquet").exists()
+
+
+def bytes_of(path: Path, column: str) -> slice:
+    """Where the bytes of a column of a Parquet file are."""
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    (chunk,) = (
+        group.column(at) for at in range(group.num_columns) if group.column(at).path_in_schema.startswith(column)
+    )
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    return slice(start, start + chunk.total_compressed_size)
+
+
+def test_reads_no_vectors_and_no_bytes(tmp_path: Path) -> None:
+    rows = [row(id=f"{at}", vector=[0.5] * 64, image=b"PNG" * 99, model="m") for at in range(50)]
+    path = written(tmp_path, "pairs.parquet", WRITERS[".parquet"](rows))
+    data = bytearray(path.read_bytes())
+    for column in ("vector", "image"):
+        place = bytes_of(path, column)
+        data[place] = b"\xff" * (place.stop - place.start)
+    assert [dict(pair.columns) for pair in load_pairs(written(tmp_path, "damaged.parquet", bytes(data))).pairs] == [
+        {"model": "m"}
+    ] * 50
+
+
+def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tmp_path: Path) -> None:
+    rows = 200_000
+    texts = pa.array([f"{at}" for at in range(rows)])
+    bomb = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["a" * 2**20]))
+    table = pa.table({"prompt": texts, "response": texts, "bomb": bomb, "odd": texts, "model": ["m"] * rows})
+    pq.write_table(table, tmp_path / "pairs.parquet", compression="zstd")
+    data = bytearray((tmp_path / "pairs.parquet").read_bytes())
+    place = bytes_of(tmp_path / "pairs.parquet", "odd")
+    data[place] = b"\xff" * (place.stop - place.start)
+    written(tmp_path, "pairs.parquet", bytes(data))
+    script = (
+        "import resource; from robin_cli.datasets.pairs import load_pairs; data = load_pairs('pairs.parquet');"
+        "print(len(data.pairs), data.pairs[-1].columns, *data.columns_left_out, sep=chr(10));"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    count, last, *said, used = done.stdout.splitlines()
+    assert (count, last) == (f"{rows}", "{'model': 'm'}")
+    assert said == [
+        'not kept: column "odd"; it is damaged, or takes too much memory to decode',
+        'not kept: column "bomb"; a text in it is longer than 32,768 characters',
+    ]
+    assert int(used) < 2**20  # in KiB

@@ -80,7 +80,7 @@ def test_takes_rows_and_pairs_by_file_name_and_by_scheme(tmp_path: Path, install
 from robin_cli import Pair
 def rows(address):
     yield {"prompt": address.rpartition("/")[2], "response": "r"}
-    yield Pair("own", "p", "r", {"helpfulness": 3}, "gold")
+    yield Pair("own", "p", "r", {"helpfulness": 3}, "gold", columns={"system": "s", "id": 7, "a.b": True})
 """
     install("robin-notes", code, ".notes.json", "notes", "NOTES2://")
     path = written(tmp_path, "my.NOTES.json", b"x")  # longer than .json, so it counts
@@ -88,6 +88,7 @@ def rows(address):
     assert [pair.prompt for pair in data.pairs] == ["my.NOTES.json", "p", "one", "two"]
     assert data.pairs[1].human == {"helpfulness": 3.0}
     assert data.pairs[1].reference == "gold"
+    assert data.pairs[1].columns == {"system": "s", "id": 7, "a.b": True}
     assert [name for name, _ in data.files] == [str(path), "notes://shelf/one", "notes2://shelf/two"]
     assert data.files[1][1] != data.files[2][1]
     assert load_pairs("notes://shelf/one").sha256 == data.files[1][1]

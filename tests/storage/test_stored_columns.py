@@ -1,0 +1,148 @@
+"""columns.parquet of a run: what is in it, what is refused of a received one, and what does not read it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from robin_cli.datasets import lines
+from robin_cli.model.errors import InputError, RunError, StorageError
+from robin_cli.model.records import Pair
+from robin_cli.storage.reader import read_columns, read_run
+from robin_cli.storage.store import RunStore
+from robin_cli.views.status import status_of
+from tests.storage.test_store import judgment, manifest
+
+PAIRS = [
+    Pair("p0", "prompt", "a", columns={"system": "x", "n": 1, "a": 0.5, "a.b": "in", "mixed": 1}),
+    Pair("p1", "prompt", "b", columns={"system": "y", "n": 2, "flag": True, "mixed": False}),
+    Pair("p2", "prompt", "c"),
+]
+
+
+def made(path: Path, pairs: list[Pair] | None = None) -> Path:
+    with RunStore.create(path, manifest(), PAIRS if pairs is None else pairs) as store:
+        store.append([judgment(0)])
+    return path
+
+
+def test_keeps_each_column_with_its_type(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    schema = pq.read_schema(run / "columns.parquet")
+    types = {"system": "large_string", "n": "int64", "a": "double", "a.b": "large_string", "mixed": "large_string"}
+    assert {field.name: str(field.type) for field in schema} == {**types, "flag": "bool"}
+    assert read_columns(run, ["a", "flag"]).to_pydict() == {"a": [0.5, None, None], "flag": [None, True, None]}
+    data = read_run(run)
+    assert list(data.column_names) == ["system", "n", "a", "a.b", "mixed", "flag"]
+    assert [data.column(name) for name in ("mixed", "flag", "a")] == [
+        ["1", "false", None],
+        [None, "true", None],
+        ["0.5", None, None],
+    ]
+    assert [dict(pair.columns) for pair in data.pairs] == [
+        {**PAIRS[0].columns, "mixed": "1"},
+        {**PAIRS[1].columns, "mixed": "false"},
+        {},
+    ]
+    assert (run / "columns.parquet").stat().st_mode & 0o077 == 0
+
+
+def test_names_the_columns_there_are_where_one_is_not(tmp_path: Path) -> None:
+    data = read_run(made(tmp_path / "r"))
+    with pytest.raises(
+        InputError, match=r'r: no column "sistem" in its data; did you mean "system"\? There are system, n,'
+    ):
+        data.column("sistem")
+    none = read_run(made(tmp_path / "none", [Pair("p0", "p", "r")]))
+    assert list(none.column_names) == []
+    assert none.pairs[0].columns == {}
+    with pytest.raises(
+        InputError, match=r'no column "system": it keeps nothing of its data beside .* make a new one of'
+    ):
+        none.column("system")
+
+
+def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "columns.parquet").write_bytes(b"damaged")
+    data = read_run(run)
+    assert data.pairs[0].prompt == "prompt"
+    assert status_of(run)["spent"] == 1
+    with RunStore.open(run) as store:
+        assert store.pairs[1].response == "b"
+    for use in (lambda: data.pairs[0].columns["system"], lambda: data.column_names, lambda: data.columns):
+        with pytest.raises(StorageError, match=r"columns.parquet"):
+            use()
+
+
+def test_leaves_no_columns_of_a_run_that_made_way(tmp_path: Path) -> None:
+    RunStore.create(tmp_path / "r", manifest(), PAIRS).make_way()
+    assert not (tmp_path / "r" / "columns.parquet").exists()
+    RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
+    (tmp_path / "r" / "manifest.json").unlink()  # as after a crash
+    made(tmp_path / "r", [Pair("p0", "p", "r")])
+    assert list(read_run(tmp_path / "r").column_names) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (pa.table({"system": ["x", "y"]}), "columns.parquet has 2 rows, and pairs.parquet 3"),
+        (pa.table({"system": [["x"], ["y"], []]}), 'the column "system" of columns.parquet is list'),
+        (pa.table({"system": pa.array([b"\xff"] * 3).view(pa.string())}), "UTF8"),
+        (pa.table([[1, 2, 3], [1, 2, 3]], ["system", "system"]), "two columns of columns.parquet are called the same"),
+        (pa.table({"\x1b[31m": pa.array([1, 2, 3], pa.int8())}), 'the column "\\x1b[31m" of columns.parquet is int8'),
+    ],
+)
+def test_refuses_columns_that_it_does_not_write(tmp_path: Path, table: pa.Table, said: str) -> None:
+    run = made(tmp_path / "r")
+    pq.write_table(table, run / "columns.parquet")
+    with pytest.raises(StorageError) as caught:
+        _ = read_run(run).columns
+    assert said in str(caught.value)
+    assert str(run) in str(caught.value)
+    assert "restore it from a copy" in str(caught.value)
+
+
+def test_refuses_columns_that_unpack_to_giants_or_lead_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made(tmp_path / "r")
+    (run / "columns.parquet").rename(tmp_path / "elsewhere.parquet")
+    (run / "columns.parquet").symlink_to(tmp_path / "elsewhere.parquet")
+    with pytest.raises(StorageError, match="it is a link"):
+        read_columns(run)
+    (run / "columns.parquet").unlink()
+    os.mkfifo(run / "columns.parquet")
+    with pytest.raises(StorageError, match="no regular file"):
+        read_columns(run)
+    (run / "columns.parquet").unlink()
+
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
+    count = 3
+    bomb = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["a" * 2**20]))
+    pq.write_table(
+        pa.table({f"c{at}": bomb.cast(pa.string()) for at in range(9)}), run / "columns.parquet", compression="zstd"
+    )
+    read_columns(run, ["c1"])
+    with pytest.raises(StorageError, match=r"columns.parquet: unpacks to more than .* ROBIN_MAX_UNPACKED_GB"):
+        read_columns(run)
+
+
+def test_reads_its_own_columns_however_well_they_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**16)
+    same = {f"column {at}": "the same text in each row" for at in range(20)}
+    pairs = [Pair(f"p{at}", f"{at} is the prompt", f"{at**7}", columns=same) for at in range(2000)]
+    RunStore.create(tmp_path / "r", manifest(budget=2000), pairs).close()
+    assert read_columns(tmp_path / "r").num_rows == 2000
+
+
+def test_takes_no_folder_with_columns_of_another_for_its_own(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "columns.csv").write_text("x")
+    with pytest.raises(RunError, match="not empty, and not a run"):
+        RunStore.create(tmp_path / "r", manifest(), PAIRS)
