@@ -94,7 +94,7 @@ def judges_url() -> Iterator[str]:
 
 @pytest.fixture
 def desk(tmp_path: Path, judges_url: str) -> tuple[Path, dict[str, str]]:
-    """A folder with the demo's pairs and an environment in which the docs' commands mean what they say."""
+    """A folder with the demo's pairs and tools' logs, and an environment in which the docs' commands mean what they say."""
     programs = tmp_path / "bin"
     programs.mkdir()
     robin = f"#!{sys.executable}\n{ROBIN}{STARTED}"
@@ -104,6 +104,11 @@ def desk(tmp_path: Path, judges_url: str) -> tuple[Path, dict[str, str]]:
     folder.mkdir()
     shutil.copy(DEMO / "pairs.jsonl", folder)
     shutil.copytree(ROOT / "configs", folder / "configs")
+    logs = ROOT / "tests" / "datasets" / "logs"
+    for kind, place in {"inspect": "logs", "lm-eval": "results", "alpaca_eval": "alpaca"}.items():
+        shutil.copytree(logs / kind, folder / place)
+    for model in ("wren-small", "wren-large"):
+        shutil.copytree(logs / "helm" / model, folder / f"benchmark_output/runs/v1/facts:model=wren_{model}")
     return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", JUDGE_URL=judges_url)
 
 

@@ -127,4 +127,5 @@ def _call(call: Mapping[str, object]) -> str:
         written = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
     except TypeError as error:  # a number past 64 bits, or nested too deeply
         raise BadRow(f"the arguments of a tool call cannot be written ({shown(error)}). {_STEP}", _BAD) from None
-    return f"[calls {told.get('name')}({written})]"
+    name = function if isinstance(function, str) else told.get("name")  # Inspect's messages hold the name itself
+    return f"[calls {name}({written})]"

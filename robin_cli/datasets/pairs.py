@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from robin_cli.datasets.checking import mean, pair_id_of, pair_of
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import Fields, fields_of, is_in, is_of_one_worker, names_in, no_such_fields, only_among
+from robin_cli.datasets.logs.registry import as_pairs
 from robin_cli.datasets.rows import BadRow, Row, Wanted, no_collector, place
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.model.errors import InputError, shown
@@ -139,7 +140,10 @@ class _Gathering:
         taken, skipped, first_bad = len(self._pairs) + self._merged, self._reasons.total(), ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
-        for number, row in table.rows:  # a million times: a call or a property less is a second less
+        # Where the user says what the prompt or the response is, a tool's sample is a row as any other.
+        as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
+        rows = table.rows if as_it_is else as_pairs(table.rows, source.path)
+        for number, row in rows:  # a million times: a call or a property less is a second less
             if unseen and isinstance(row, dict):
                 names = list(names_in(row))
                 unseen = [field for field in unseen if not is_in(row, field)]

@@ -29,11 +29,15 @@ STDIN = "-"
 
 
 class Source(NamedTuple):
-    """One place of rows, open: what errors call it, its rows, and the SHA-256 of it, to be asked for after the rows."""
+    """One place of rows, open: what errors call it, its rows, and the SHA-256 of it, to be asked for after the rows.
+
+    ``path`` is a file's, or its address without a query; "" for what is no file.
+    """
 
     name: str
     table: Table
     sha256: Callable[[], str]
+    path: str = ""
 
 
 def expanded(names: Iterable[str | Path]) -> list[str]:
@@ -85,7 +89,7 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
         with _readable(source_name):
             reader = _reader(Path(name), source_name)
             with Path(name).open("rb") as raw:
-                yield _source(raw, source_name, reader, wanted, name)
+                yield _source(raw, source_name, reader, wanted, name)._replace(path=name)
 
 
 def in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
@@ -120,7 +124,8 @@ def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
             if not remote.download(name, copy, lines.MAX_FILE_BYTES):
                 raise lines.file_too_long(source)
             copy.seek(0)
-            yield _source(copy, source, reader or reader_by_content(copy, source), wanted, path)
+            found = _source(copy, source, reader or reader_by_content(copy, source), wanted, path)
+            yield found._replace(path=source.removesuffix("?…"))
 
 
 def _at(address: str, wanted: Wanted) -> Source:

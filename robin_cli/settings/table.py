@@ -133,9 +133,9 @@ class Settings:
     # A setting is a line of what it says, and one of what it is.
     # fmt: off
     data: tuple[str, ...] = _data(
-        "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet; several, a quoted glob, - "
-        "for standard input, https://, s3:// or gs:// for a file there, hf://owner/name?split=… for a data set of the Hugging "
-        "Face hub.",
+        "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet; logs of Inspect (.eval), "
+        "lm-evaluation-harness, AlpacaEval and HELM; several, a quoted glob, - for standard input, https://, s3:// or "
+        "gs:// for a file there, hf://owner/name?split=… for a data set of the Hugging Face hub.",
         (), argument=True, metavar="DATA", example='"pairs.jsonl"', in_python=False, file="read")
     attribute: str | None = _data("What to rate: one rubric, or several by commas.",
         short="-a", example='"helpfulness"', of_question=True, accept=_joined)

@@ -1,4 +1,4 @@
-"""JSON lines and JSON arrays as rows."""
+"""JSON lines and JSON arrays as rows; also the array of samples in the one JSON object that a log is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, BinaryIO
 import orjson
 
 from robin_cli.datasets import lines
+from robin_cli.datasets.logs.registry import ARRAYS
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, kind, not_utf8
-from robin_cli.model.errors import InputError, size
+from robin_cli.model.errors import InputError, shown, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ _NAMED_JSON = " A file that is one JSON array is named .json."
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-class _NotJSON(Exception):
+class NotJSON(Exception):
     """Why a text is no JSON, and on which of its lines, from 1."""
 
     def __init__(self, reason: str, line: int = 1) -> None:
@@ -42,16 +43,18 @@ def read_json_lines(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # 
 def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
     """One JSON array of objects, an element at a time; or JSON lines, which Summarize From Feedback's .json files hold.
 
-    Raises InputError for anything else.
+    Also the samples of a log that is one object. Raises InputError for anything else.
     """
     first = _first_line(stream, source)
     if not first:
         return Table(None, "row", iter(()))
     if first.startswith(b"["):
-        return Table(None, "row", _Array(stream, source).rows())
+        return Table(None, "row", _Text(stream, source).elements())
     if first.startswith(b"{") and isinstance(_line_row(first), dict) and _is_followed(stream):
         stream.seek(0)
         return Table(None, "line", _line_rows(stream, source))
+    if first.startswith(b"{") and (samples := _samples(stream, source)):
+        return Table(None, "row", samples)
     stream.seek(0)
     data = stream.read(lines.MAX_LINE_BYTES + 1).removeprefix(lines.BOM)
     if len(data) > lines.MAX_LINE_BYTES:
@@ -60,13 +63,27 @@ def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # 
             "Make it JSON lines: jq -c '.[]' FILE.json > FILE.jsonl"
         )
     try:
-        value = _parse(data)
-    except _NotJSON as error:
+        value = parse(data)
+    except NotJSON as error:
         raise InputError(f"{source}:{error.line}: {error}") from None
     raise InputError(
         f"{source}: holds {kind(value)}, not an array of rows. "
         "Put the rows in one array, [{…}, {…}], or one object a line."
     )
+
+
+def _samples(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]] | None:
+    """The samples of a log, each with the member that says what holds for all; None for any other object, and for none."""
+    stream.seek(0)
+    stream.seek(len(lines.BOM) if stream.read(len(lines.BOM)) == lines.BOM else 0)
+    text = _Text(stream, source)
+    try:
+        head = text.into_samples()
+    except InputError:  # what is wrong with it is found again, by what reads any object
+        return None
+    if head is None:
+        return None
+    return ((number, row if isinstance(row, BadRow) else {**head, **row}) for number, row in text.elements(alone=False))
 
 
 def _first_line(stream: BinaryIO, source: str) -> bytes:
@@ -89,8 +106,8 @@ def _is_followed(stream: BinaryIO) -> bool:
     return any(not chunk.isspace() for chunk in iter(lambda: stream.read(_CHUNK_BYTES), b""))
 
 
-class _Array:
-    """The elements of a JSON array, read a chunk at a time: whole, a gigabyte of it takes tens of gigabytes."""
+class _Text:
+    """A JSON array or object, read a chunk at a time: whole, a gigabyte of it takes tens of gigabytes."""
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
         here = stream.tell()
@@ -101,8 +118,34 @@ class _Array:
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         self._text, self._at, self._total = "", 0, here
 
-    def rows(self) -> Iterator[tuple[int, Row | BadRow]]:
-        """The elements, numbered from 1. InputError where the array breaks off or is none."""
+    def into_samples(self) -> Row | None:
+        """Go into the array of samples of a log; the member that holds for all of them, or None where the object is no log.
+
+        InputError for what is no JSON, or too long.
+        """
+        heads: dict[str, object] = {}
+        self._mark()
+        self._at += 1  # the brace
+        while self._mark() == '"':
+            name = str(self._value("the name of a member"))
+            if self._mark() != ":":
+                raise self._wrong("Expecting ':' delimiter", self._at)
+            self._at += 1
+            log = ARRAYS.get(name)
+            head = heads.get(log.head) if log else None
+            if log and isinstance(head, dict) and head.keys() >= log.told and self._mark() == "[":
+                self._at += 1
+                return {log.head: head}
+            value = self._value(f'member "{shown(name)}"')
+            if name in {each.head for each in ARRAYS.values()}:
+                heads[name] = value
+            if self._mark() != ",":
+                break
+            self._at += 1
+        return None
+
+    def elements(self, *, alone: bool = True) -> Iterator[tuple[int, Row | BadRow]]:
+        """The elements of the array, numbered from 1. InputError where it breaks off, is none, or not ``alone`` in the file."""
         number = 0
         mark = self._mark()
         while mark != "]":
@@ -111,18 +154,18 @@ class _Array:
             if number:
                 self._at += 1
             number += 1
-            yield number, _object(self._value(number))
+            yield number, _object(self._value(f"row {number}"))
             mark = self._mark()
         self._at += 1
-        if self._mark():
+        if alone and self._mark():
             raise self._wrong("Extra data", self._at)
 
-    def _value(self, number: int) -> object:
-        """The next element."""
+    def _value(self, called: str) -> object:
+        """The next value."""
         self._mark()
         while True:
-            if (length := len(self._text) - self._at) > 2 * _CHUNK_BYTES:  # one element, then, and a chunk
-                self._check_size(length, number)
+            if (length := len(self._text) - self._at) > 2 * _CHUNK_BYTES:  # one value, then, and a chunk
+                self._check_size(length, called)
             try:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:
@@ -132,17 +175,17 @@ class _Array:
                     raise self._wrong(error.msg, error.pos) from None
             except (RecursionError, ValueError) as error:
                 what = "nested too deeply" if isinstance(error, RecursionError) else "a number in it is too long"
-                raise InputError(f"{self._source}:row {number}: not usable JSON: {what}. Correct the row.") from None
+                raise InputError(f"{self._source}:{called}: not usable JSON: {what}. Correct the row.") from None
             else:
                 if end < len(self._text) or not self._more():  # a number's next digits may still come
                     self._at = end
                     return value
 
-    def _check_size(self, length: int, number: int) -> None:
+    def _check_size(self, length: int, called: str) -> None:
         if length > lines.MAX_LINE_BYTES:
-            raise InputError(f"{self._source}:row {number}: {lines.too_long('row')}")
+            raise InputError(f"{self._source}:{called}: {lines.too_long('row')}")
         if _is_crowded(self._text[self._at :].encode()):
-            raise InputError(f"{self._source}:row {number}: {_CROWDED} Correct the row.")
+            raise InputError(f"{self._source}:{called}: {_CROWDED} Correct the row.")
 
     def _mark(self) -> str:
         """The next character that is no white space, and :attr:`_at` on it; "" at the end."""
@@ -191,8 +234,8 @@ def _line_rows(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRo
 
 def _line_row(line: bytes) -> Row | BadRow:
     try:
-        return _object(_parse(line.rstrip()))  # or the line end would count as line 2
-    except _NotJSON as error:
+        return _object(parse(line.rstrip()))  # or the line end would count as line 2
+    except NotJSON as error:
         said = f"{error} Correct the line, or leave such rows out with --skip-bad-rows."
         return BadRow(said + _NAMED_JSON * (_first(line) == b"["), "not JSON")
 
@@ -204,14 +247,14 @@ def _object(value: object) -> Row | BadRow:
     return BadRow(said + _NAMED_JSON * isinstance(value, list), "not an object")
 
 
-def _parse(data: bytes | bytearray) -> object:
-    """The value of a JSON text, or _NotJSON.
+def parse(data: bytes | bytearray) -> object:
+    """The value of a JSON text, or NotJSON.
 
     orjson first, for its speed. What it refuses goes to the standard library, which also takes the NaN that pandas and
     json.dumps write for a missing rating, and half surrogates, so that only the row that holds one is bad.
     """
     if len(data) > _CHUNK_BYTES and _is_crowded(data):
-        raise _NotJSON(_CROWDED)
+        raise NotJSON(_CROWDED)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -219,13 +262,13 @@ def _parse(data: bytes | bytearray) -> object:
     try:
         return json.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise _NotJSON(not_utf8(data, error), data.count(b"\n", 0, error.start) + 1) from None
+        raise NotJSON(not_utf8(data, error), data.count(b"\n", 0, error.start) + 1) from None
     except json.JSONDecodeError as error:
-        raise _NotJSON(f"not valid JSON: {error.msg} at column {error.colno}.", error.lineno) from None
+        raise NotJSON(f"not valid JSON: {error.msg} at column {error.colno}.", error.lineno) from None
     except RecursionError:
-        raise _NotJSON("not usable JSON: nested too deeply.") from None
+        raise NotJSON("not usable JSON: nested too deeply.") from None
     except ValueError:  # an integer of thousands of digits, which int() refuses
-        raise _NotJSON("not usable JSON: a number in it is too long.") from None
+        raise NotJSON("not usable JSON: a number in it is too long.") from None
 
 
 _CROWDED = f"not usable JSON: more than {_MOST_CONTAINERS:,} lists and objects in one row."

@@ -1,0 +1,191 @@
+"""Inspect's .eval logs as rows: zip files with a JSON file for each sample, read one after the other where they lie."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from robin_cli.datasets import lines
+from robin_cli.datasets.formats.json_rows import NotJSON, parse
+from robin_cli.datasets.logs.inspect_ai import HEAD
+from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted
+from robin_cli.files import compression
+from robin_cli.model.errors import InputError, shown, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MOST_DIRECTORY = 2**24
+"""The longest list of a zip file's members, in bytes: some 150,000 samples."""
+
+_HEADERS = ("header.json", "_journal/start.json")
+"""What says of which task and model the samples are: written at the end, and at the beginning for a log that broke off."""
+
+_SAMPLE = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d{1,9})(?P<parts>/sample)?\.json", re.DOTALL)
+_ATTACHMENTS = re.compile(r"(?P<sample>samples/.+_epoch_\d{1,9})/attachments/(?P<first>\d{1,9})\.json", re.DOTALL)
+
+_STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
+_LOCAL = struct.Struct("<4s22x2H")
+"""What stands before a member's data: its mark, and how long its name and its extra field are, which follow."""
+
+_DAMAGED = (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error, IndexError, OverflowError)
+_AGAIN = "Copy the log again, or write it anew: inspect log convert"
+
+
+class _Sample(NamedTuple):
+    """A sample's member, and those of its parts that robin needs, where it has several (in logs that were made chunked)."""
+
+    member: zipfile.ZipInfo
+    attachments: list[tuple[int, zipfile.ZipInfo]]
+    metadata: zipfile.ZipInfo | None
+
+
+def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
+    """The samples of a log by epoch and id, each with the log's ``eval``, which names task and model.
+
+    Raises InputError for what is no such log, holds no samples, or unpacks to a giant.
+    """
+    archive = _Archive(stream, source)
+    head = archive.head()
+    samples = list(archive.samples())
+    if not samples:
+        raise InputError(
+            f"{source}: the log holds no samples. Run the evaluation to its end, and without --no-log-samples."
+        )
+    return Table(None, "row", ((number, archive.row(each, head)) for number, each in enumerate(samples, 1)))
+
+
+class _Archive:
+    """A zip file, of which nothing is believed: what unpacks to too much is refused, and names lead nowhere."""
+
+    def __init__(self, stream: BinaryIO, source: str) -> None:
+        self._stream, self._source, self._total = stream, source, 0
+        self._size = stream.seek(0, io.SEEK_END)
+        try:
+            with zipfile.ZipFile(_Listed(stream, source)) as archive:
+                # A sample that was logged again stands there twice, and the later one counts.
+                self._members: Mapping[str, zipfile.ZipInfo] = {each.filename: each for each in archive.infolist()}
+        except _DAMAGED as error:
+            raise InputError(f"{source}: is no zip file, or a damaged one ({shown(error, 80)}). {_AGAIN}") from None
+
+    def head(self) -> object:
+        """What the log says of its task and model. InputError where it does not."""
+        for name in _HEADERS:
+            if name in self._members:
+                try:
+                    found = self._json(self._members[name])
+                except BadRow as bad:
+                    raise InputError(f"{self._source}: {bad}") from None
+                if isinstance(found, dict) and isinstance(found.get(HEAD), dict):
+                    return found[HEAD]
+        raise InputError(
+            f"{self._source}: a zip file, but no log of Inspect: no {_HEADERS[0]} in it says which task and model it is of. "
+            "Name the .eval file that inspect eval wrote."
+        )
+
+    def samples(self) -> Iterator[_Sample]:
+        """The samples by epoch and id, numbers in their order, so that the first few are the same ones of every model."""
+        attachments: dict[str, list[tuple[int, zipfile.ZipInfo]]] = {}
+        for name, member in self._members.items():
+            if found := _ATTACHMENTS.fullmatch(name):
+                attachments.setdefault(found["sample"], []).append((int(found["first"]), member))
+        samples = [found for found in map(_SAMPLE.fullmatch, self._members) if found]
+        for each in sorted(samples, key=lambda each: (int(each["epoch"]), each["id"].zfill(20), each.string)):
+            whole = each.string.removesuffix("/sample.json")
+            metadata = self._members.get(f"{whole}/metadata.json") if each["parts"] else None
+            yield _Sample(self._members[each.string], attachments.get(whole, []), metadata)
+
+    def row(self, sample: _Sample, head: object) -> Row | BadRow:
+        """A sample with the log's head in it, or what is wrong with it."""
+        try:
+            data = self._data(sample.member)
+            found = self._parsed(data, sample.member)
+            if not isinstance(found, dict):
+                return BadRow(f"{shown(sample.member.filename)} is no sample. {_AGAIN}", "no sample")
+            row: Row = {HEAD: head, **found}
+            if sample.metadata:
+                row["metadata"] = self._json(sample.metadata)
+            if sample.attachments and b"attachment://" in data:
+                row["attachments"] = self._numbered(sample.attachments)
+        except BadRow as bad:
+            return bad
+        return row
+
+    def _numbered(self, parts: list[tuple[int, zipfile.ZipInfo]]) -> Row:
+        """The texts of lists one after the other, each by its number among all of them."""
+        numbered: Row = {}
+        for first, member in parts:
+            texts = self._json(member)
+            numbered |= {str(first + at): text for at, text in enumerate(texts if isinstance(texts, list) else [])}
+        return numbered
+
+    def _json(self, member: zipfile.ZipInfo) -> object:
+        """What a member holds. BadRow for what is damaged or too long, InputError where all of it is too much by now."""
+        return self._parsed(self._data(member), member)
+
+    def _parsed(self, data: bytes, member: zipfile.ZipInfo) -> object:
+        try:
+            return parse(data)
+        except NotJSON as error:
+            raise BadRow(f"{shown(member.filename)}: {error} {_AGAIN}", "not JSON") from None
+
+    def _data(self, member: zipfile.ZipInfo) -> bytes:
+        called = shown(member.filename)
+        try:
+            data = self._unpacked(member)
+        except (*_DAMAGED, *compression.DAMAGED) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise BadRow(f"{called} is damaged ({shown(error, 80)}). {_AGAIN}", "damaged") from None
+        self._total += len(data)
+        lines.check_unpacked(self._total, self._size, self._source)
+        if len(data) > lines.MAX_LINE_BYTES:
+            step = "Leave such samples out with --skip-bad-rows."
+            raise BadRow(f"{called} is longer than {size(lines.MAX_LINE_BYTES)}. {step}", "too long")
+        if zlib.crc32(data) != member.CRC:
+            raise BadRow(f"{called} is damaged (it is not what was written). {_AGAIN}", "damaged")
+        return data
+
+    def _unpacked(self, member: zipfile.ZipInfo) -> bytes:
+        """A member unpacked, or a little more than MAX_LINE_BYTES of it.
+
+        zipfile itself knows Zstandard, by which newer versions of Inspect pack, from Python 3.14 on.
+        """
+        most = lines.MAX_LINE_BYTES + 1
+        self._stream.seek(member.header_offset)
+        mark, name, extra = _LOCAL.unpack(self._stream.read(_LOCAL.size))
+        if mark != b"PK\x03\x04" or member.flag_bits & 1:
+            raise ValueError("it is encrypted" if member.flag_bits & 1 else "it does not stand where the list says")
+        self._stream.seek(name + extra, io.SEEK_CUR)
+        packed = self._stream.read(min(member.compress_size, most))
+        if member.compress_type == _STORED:
+            return packed
+        if member.compress_type == _DEFLATED:
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most)
+        if member.compress_type == _ZSTANDARD:
+            with compression.decompressing(io.BytesIO(packed), ".zst") as unpacked:
+                return unpacked.read(most)
+        raise ValueError(f"packed by method {member.compress_type}, which robin does not know")
+
+
+class _Listed:
+    """A stream of which zipfile reads the list of members, as long as it is no giant."""
+
+    def __init__(self, stream: BinaryIO, source: str) -> None:
+        self.seek, self.tell, self._read, self._source = stream.seek, stream.tell, stream.read, source
+
+    def read(self, count: int = -1) -> bytes:
+        """So many bytes, or InputError."""
+        data = self._read(_MOST_DIRECTORY + 1 if count < 0 else min(count, _MOST_DIRECTORY + 1))
+        if len(data) > _MOST_DIRECTORY:
+            raise InputError(
+                f"{self._source}: lists its members in more than {size(_MOST_DIRECTORY)}, which no log needs. Check the file."
+            )
+        return data
+
+
+FORMATS = {".eval": Format(read_eval, (b"PK\x03\x04",), packable=False)}

@@ -1,0 +1,118 @@
+"""Samples of the Language Model Evaluation Harness, out of the samples_TASK_TIME.jsonl that its --log_samples writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from robin_cli.datasets import lines
+from robin_cli.datasets.logs.base import OR_SKIP, Log, Reading, as_text, folder_of, joined, name_of, scalars
+from robin_cli.datasets.rows import BadRow, Row
+from robin_cli.files.compression import split_suffix
+from robin_cli.files.local import read_at_most
+from robin_cli.files.remote import scheme_of
+from robin_cli.model.errors import shown
+
+_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+_SAMPLE = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps"}
+_NO_SCORES = _SAMPLE | {"filter", "metrics", "doc_hash", "prompt_hash", "target_hash"}
+_MOST_RESULTS = 20
+_CHAT = re.compile(r'\s*\[\s*\{\s*"role"')
+
+
+def _is_sample(row: Row) -> bool:
+    return row.keys() >= _SAMPLE
+
+
+def _reading(place: str) -> Reading:
+    """What reads the samples of one file. Of several filters of one answer the first counts: the answer is the same."""
+    name = split_suffix(place)[0].rpartition("/")[2]
+    found = _FILE.fullmatch(name)
+    task, time = (found["task"], found["time"]) if found else ("", "")
+    system = _system(place, time)
+    counted: list[object] = []
+
+    def rows(sample: Row) -> Iterator[Row]:
+        if not counted:
+            counted.append(sample.get("filter"))
+        if sample.get("filter") not in counted:
+            return
+        doc_id = name_of(sample["doc_id"])
+        called = f"document {shown(doc_id)}"
+        answers = _answers(sample["resps"], called)
+        row: Row = {
+            "prompt": _prompt(sample["arguments"], called),
+            "group": joined(task, doc_id),
+            **_scores(sample),
+            **scalars("doc", sample["doc"]),
+        }
+        row |= {name: value for name, value in {"system": system, "task": task}.items() if value}
+        target = sample["target"]
+        if isinstance(target, str) and target and not target.startswith("["):  # several are written as a list in a text
+            row["reference"] = target
+        for number, answer in enumerate(answers, 1):
+            of_several = number if len(answers) > 1 else ""
+            yield {**row, "id": joined(system, task, doc_id, of_several, time), "response": answer}
+
+    return rows
+
+
+def _prompt(arguments: object, called: str) -> str:
+    """What the model was asked: the first argument of the first request, which is the same in all of a repeated one."""
+    first = _first(arguments)
+    asked = _first(first)
+    if isinstance(asked, list) and len(asked) == 1:
+        asked = asked[0]
+    if isinstance(asked, str) and _CHAT.match(asked):  # chat endpoints are asked with the messages as JSON
+        with suppress(orjson.JSONDecodeError):
+            asked = orjson.loads(asked)
+    return as_text(asked, f"the prompt of {called}")
+
+
+def _first(found: object) -> object:
+    """The first of a list, or of an object: arguments are lists of lists, by name in newer versions."""
+    values = list(found.values()) if isinstance(found, dict) else found
+    return values[0] if isinstance(values, list) and values else None
+
+
+def _answers(resps: object, called: str) -> list[str]:
+    """The answers before any filter, several where the task repeats its requests."""
+    answers = _first(resps)
+    if not isinstance(answers, list) or not answers:
+        raise BadRow(f"{called}: has no answer of the model. Run the task again{OR_SKIP}", "no response")
+    found = [answer for answer in answers if isinstance(answer, str)]
+    if len(found) < len(answers):
+        raise BadRow(
+            f"{called}: the task asked how likely given answers are, so that the model wrote no text. Judge one that lets "
+            f"it write (output_type: generate_until){OR_SKIP}",
+            "no text, but likelihoods",
+        )
+    return found
+
+
+def _scores(sample: Row) -> Row:
+    """What the task's metrics came to: each stands in the sample by its name."""
+    return scalars("score", {name: value for name, value in sample.items() if name not in _NO_SCORES})
+
+
+def _system(place: str, time: str) -> str:
+    """The model as the results beside the samples name it, or else as their folder does."""
+    if not place or scheme_of(place):
+        return folder_of(place)
+    results = sorted(Path(place).absolute().parent.glob(f"*_{time}.json" if time else "results_*.json"))
+    named = {_named_model(path) for path in results[:_MOST_RESULTS]} - {""}
+    return named.pop() if len(named) == 1 else folder_of(place)
+
+
+def _named_model(results: Path) -> str:
+    with suppress(OSError, ValueError):
+        found = orjson.loads(read_at_most(results, lines.MAX_LINE_BYTES))
+        return name_of(found.get("model_name")) if isinstance(found, dict) else ""
+    return ""
+
+
+LOG = Log(_is_sample, _reading)

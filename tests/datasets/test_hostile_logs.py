@@ -1,0 +1,326 @@
+"""Logs that are damaged, or made to do harm."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import struct
+import subprocess
+import tracemalloc
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robin_cli.datasets import lines
+from robin_cli.datasets.formats import inspect_eval
+from robin_cli.datasets.pairs import load_pairs
+from tests.datasets.test_any_data import refuses_or_reads
+from tests.datasets.test_logs import INSPECT, LOGS, only, rows_of
+from tests.datasets.writing import complaint, written
+
+HEAD = {"eval": {"task": "t", "model": "m", "eval_id": "e"}}
+GENUINE = min(INSPECT.glob("*.eval")).read_bytes()
+
+
+def sample(**more: Any) -> dict[str, Any]:
+    return {"id": 1, "epoch": 1, "input": "q", "target": "", "output": {"completion": "a"}, **more}
+
+
+Members = Iterable[tuple[str, object]]
+
+
+def zipped(members: Members, head: object = HEAD, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", method) as archive:
+        for name, value in [*([("header.json", head)] if head else []), *members]:
+            archive.writestr(zipfile.ZipInfo(name), value if isinstance(value, bytes) else json.dumps(value), method)
+    return sink.getvalue()
+
+
+def log(folder: Path, *members: tuple[str, object], **how: Any) -> Path:
+    return written(folder, "x.eval", zipped(members, **how))
+
+
+ONE = ("samples/1_epoch_1.json", sample())
+
+
+def test_reads_members_by_every_method_that_inspect_packs_by(tmp_path: Path) -> None:
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        assert rows_of(log(tmp_path, ONE, method=method))[0]["response"] == "a"
+    assert b"\x5d\x00" in GENUINE[:40]  # 93, Zstandard
+    said = complaint(log(tmp_path, ONE, method=zipfile.ZIP_BZIP2))
+    assert said.startswith(
+        "x.eval: header.json is damaged (packed by method 12, which robin does not know). Copy the log"
+    )
+    assert said.endswith("inspect log convert")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, 93])
+def test_leaves_out_a_sample_that_unpacks_to_a_giant(tmp_path: Path, method: int) -> None:
+    giant = b'{"id": "' + b"a" * (40 * 2**20) + b'"}'
+    data = zipped([("samples/2_epoch_1.json", giant), ONE])
+    if method == 93:
+        data = with_zstandard(giant)
+    path = written(tmp_path, "x.eval", data)
+    assert len(data) < 2**17
+    tracemalloc.start()
+    try:
+        said = complaint(path, skip_bad_rows=False)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "x.eval:row " in said
+    assert "samples/2_epoch_1.json is longer than 32 MiB. Leave such samples out with --skip-bad-rows." in said
+    assert peak < 80 * 2**20
+    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
+
+
+def with_zstandard(giant: bytes) -> bytes:
+    """A log of two samples, of which one is a giant, as Inspect packs them."""
+    sink, listed = io.BytesIO(), b""
+    for name, value in {
+        "header.json": json.dumps(HEAD).encode(),
+        ONE[0]: json.dumps(ONE[1]).encode(),
+        "samples/2_epoch_1.json": giant,
+    }.items():
+        packed = pa.compress(value, codec="zstd", asbytes=True)
+        fields = struct.pack("<5H3L2H", 20, 0, 93, 0, 33, zlib.crc32(value), len(packed), len(value), len(name), 0)
+        listed += (
+            b"PK\x01\x02"
+            + struct.pack("<H", 20)
+            + fields
+            + struct.pack("<3H2L", 0, 0, 0, 0, sink.tell())
+            + name.encode()
+        )
+        sink.write(b"PK\x03\x04" + fields + name.encode() + packed)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 3, 3, len(listed), sink.tell(), 0)
+    return sink.getvalue() + listed + end
+
+
+def test_refuses_a_log_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
+    big = json.dumps(sample(store={"x": "a" * 2**20})).encode()
+    path = log(tmp_path, *((f"samples/{n}_epoch_1.json", big.replace(b'"id": 1', b'"id": %d' % n)) for n in range(9)))
+    said = complaint(path, skip_bad_rows=True)
+    assert said.startswith("x.eval: unpacks to more than 4")
+    assert "made to fill the memory" in said
+    monkeypatch.setenv(lines.LIMIT_ENV, "1")
+    assert len(load_pairs(path).pairs) == 9
+
+
+def test_refuses_a_list_of_members_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [(f"samples/{n}_epoch_1.json", sample(id=n)) for n in range(3000)]
+    path = log(tmp_path, *members)
+    assert len(load_pairs(path).pairs) == 3000
+    monkeypatch.setattr(inspect_eval, "_MOST_DIRECTORY", 2**17)
+    assert complaint(path).startswith("x.eval: lists its members in more than 128 KiB, which no log needs.")
+
+
+def test_takes_the_later_of_two_members_of_one_name(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        path = log(tmp_path, (ONE[0], sample(error={"message": "down"})), ONE)
+    assert [row["response"] for row in rows_of(path)] == ["a"]
+
+
+def test_reads_members_wherever_their_names_lead_and_writes_nothing(tmp_path: Path) -> None:
+    names = ("samples/../../../etc/passwd_epoch_1.json", "samples//etc/x_epoch_2.json", "samples/\x1b[2J_epoch_3.json")
+    (folder := tmp_path / "logs").mkdir()
+    path = log(folder, *((name, sample(id=n)) for n, name in enumerate(names)), ("/samples/9_epoch_1.json", sample()))
+    assert len(rows_of(path)) == 3
+    assert [each.name for each in tmp_path.rglob("*")] == ["logs", "x.eval"]
+    assert complaint(log(folder, (names[2], b"no"))).isprintable()
+
+
+def test_sorts_samples_by_epoch_and_number(tmp_path: Path) -> None:
+    ids = [(10, 1), (9, 1), ("b/epoch_1", 1), ("a", 2), (1, 2)]
+    path = log(tmp_path, *((f"samples/{n}_epoch_{epoch}.json", sample(id=n, epoch=epoch)) for n, epoch in ids))
+    assert [str(row["id"]).removeprefix("m/t/").removesuffix("/e") for row in rows_of(path)] == [
+        "9/1", "10/1", "b/epoch_1/1", "1/2", "a/2"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("members", "head", "said"),
+    [
+        ([], HEAD, "x.eval: the log holds no samples. Run the evaluation to its end, and without --no-log-samples."),
+        ([ONE], None, "x.eval: a zip file, but no log of Inspect: no header.json in it says which task and model"),
+        ([("word/document.xml", b"<x>")], None, "x.eval: a zip file, but no log of Inspect"),
+        ([ONE], [], "x.eval: a zip file, but no log of Inspect"),
+        ([ONE], {"eval": 7}, "x.eval: a zip file, but no log of Inspect"),
+        ([ONE], {"eval": {"model": "m"}}, 'x.eval:row 1: no field "prompt" or "response"'),
+        ([ONE], b"{", "x.eval: header.json: not valid JSON"),
+        ([("samples/1_epoch_1.json", b"[]")], HEAD, "x.eval:row 1: samples/1_epoch_1.json is no sample."),
+        ([("samples/1_epoch_1.json", b"{")], HEAD, "x.eval:row 1: samples/1_epoch_1.json: not valid JSON"),
+        ([("samples/1_epoch_1.json", b"\xff")], HEAD, "x.eval:row 1: samples/1_epoch_1.json: byte 0xFF at offset 0"),
+        ([("samples/1_epoch_1.json", b"[" * 9999)], HEAD, "x.eval:row 1: samples/1_epoch_1.json: not "),
+        ([ONE, ("samples/2_epoch_1.json", {"id": 2})], HEAD, "x.eval:row 2: is no sample, as the rows before it are."),
+    ],
+)
+def test_says_what_is_wrong_with_a_log(tmp_path: Path, members: Members, head: object, said: str) -> None:
+    assert complaint(log(tmp_path, *members, head=head)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"input": None}, "the input of sample 1, epoch 1 is null, no text and no conversation."),
+        ({"input": []}, "the input of sample 1, epoch 1 is a list"),
+        ({"input": [7]}, "message 1 of the input of sample 1, epoch 1 is a number"),
+        ({"output": None}, "sample 1, epoch 1: has no output of the model."),
+        ({"output": {"choices": [{"message": {"content": {}}}]}}, "sample 1, epoch 1: has no output of the model."),
+        ({"output": {"completion": "attachment://x"}}, "sample 1, epoch 1: refers to attachment://x, which the log does not"),
+        ({"error": {"message": "\x1b[31m" * 99}}, "sample 1, epoch 1: ended in an error (\\x1b[31m"),
+        ({"error": 7, "id": [[]], "epoch": {}}, "sample , epoch : ended in an error (without a message)."),
+        ({"output": {"completion": "\ud83d"}}, 'field "response" holds half of a surrogate pair'),
+    ],
+)  # fmt: skip
+def test_says_what_is_wrong_with_a_sample(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    path = log(tmp_path, (ONE[0], sample(**more)))
+    assert complaint(path).startswith(f"x.eval:row 1: {said}")
+    assert complaint(path).isprintable()
+
+
+def test_takes_a_log_that_broke_off(tmp_path: Path) -> None:
+    path = log(tmp_path, ("_journal/start.json", {**HEAD, "version": 2}), ONE, head=None)
+    assert rows_of(path)[0]["id"] == "m/t/1/1/e"
+
+
+def test_resolves_what_a_sample_keeps_among_its_attachments(tmp_path: Path) -> None:
+    content = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://q"}]
+    answer = [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "attachment://a"}]
+    kept = {"q": "Long question?", "a": "Long answer.", "t": "Right."}
+    asked = [{"role": "user", "content": content}]
+    found = sample(input=asked, output={"choices": [{"message": {"content": answer}}]}, target=["attachment://t"])
+    (row,) = rows_of(log(tmp_path, (ONE[0], {**found, "attachments": kept})))
+    assert (row["prompt"], row["response"], row["reference"]) == ("Long question?", "Long answer.", "Right.")
+
+
+def test_reads_samples_that_were_made_chunked(tmp_path: Path) -> None:
+    part = "samples/a/b_epoch_1"
+    members: dict[str, object] = {
+        f"{part}/sample.json": sample(id="a/b", input="attachment://2", output={"completion": "attachment://0"}),
+        f"{part}/metadata.json": {"topic": "birds"},
+        f"{part}/attachments/0.json": ["zero", "one"],
+        f"{part}/attachments/2.json": ["two"],
+        f"{part}/events/0.json": [],
+        f"{part}/messages/0.json": [],
+    }
+    (row,) = rows_of(log(tmp_path, *members.items()))
+    assert (row["prompt"], row["response"], row["metadata.topic"]) == ("two", "zero", "birds")
+
+
+def test_writes_out_the_tools_that_were_called_before(tmp_path: Path) -> None:
+    call = {"id": "c", "function": "search", "arguments": {"query": "wrens"}, "type": "function"}
+    asked = [
+        {"role": "user", "content": "Find."},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "None."},
+    ]
+    (row,) = rows_of(log(tmp_path, (ONE[0], sample(input=asked))))
+    assert row["prompt"] == 'User: Find.\n\nAssistant: [calls search({"query":"wrens"})]\n\nTool: None.'
+
+
+def test_says_of_an_encrypted_and_of_a_torn_log_that_it_cannot_be_read(tmp_path: Path) -> None:
+    data = bytearray(zipped([ONE]))
+    listed = data.index(b"PK\x01\x02")
+    data[listed + 8] |= 1
+    assert "header.json is damaged (it is encrypted)" in complaint(written(tmp_path, "locked.eval", bytes(data)))
+    for at in (0, 10, len(GENUINE) // 2, len(GENUINE) - 1):
+        said = complaint(written(tmp_path, "torn.eval", GENUINE[:at] or b"x"))
+        assert said.startswith("torn.eval: is no zip file, or a damaged one (")
+        assert said.endswith("Copy the log again, or write it anew: inspect log convert")
+    changed = GENUINE.replace(b"PK\x03\x04", b"PK\x03\x05")
+    assert "it does not stand where the list says" in complaint(written(tmp_path, "moved.eval", changed))
+    assert complaint(written(tmp_path, "text.eval", b'{"prompt": "p"}')).startswith("text.eval: is no zip file")
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_meets_any_damage_to_a_log_with_an_input_error_or_pairs(data: st.DataObject) -> None:
+    damaged = bytearray(GENUINE)
+    for _ in range(data.draw(st.integers(1, 6))):
+        ends = st.one_of(st.integers(0, len(GENUINE) - 1), st.integers(len(GENUINE) - 1200, len(GENUINE) - 1))
+        damaged[data.draw(ends)] = data.draw(st.integers(0, 255))
+    refuses_or_reads("x.eval", bytes(damaged))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.just("attachment://a"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "text", "type", "message", "choices", "completion", "value"]), inner
+        )
+    ),
+    max_leaves=8,
+)
+KEYS = {
+    "eval": ["id", "epoch", "input", "output", "target", "choices", "scores", "metadata", "error", "uuid", "attachments"],
+    "lm": ["doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "acc"],
+    "alpaca": ["instruction", "input", "output", "generator", "output_1", "generator_1", "output_2", "generator_2"],
+    "helm": ["instance", "request", "result", "train_trial_index", "reference_index"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", KEYS)
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_meets_any_values_in_a_sample_with_an_input_error_or_pairs(tool: str, data: st.DataObject) -> None:
+    row = {name: data.draw(JSON) for name in KEYS[tool]}
+    if tool == "eval":
+        row |= HEAD
+    if tool == "helm":
+        row |= {"adapter_spec": {"method": "generation", "model": "m"}}
+    if tool == "alpaca":
+        row |= {"instruction": "i", "generator": "g"}
+    refuses_or_reads("samples_t_2024-01-01T00.jsonl", json.dumps(row).encode() + b"\n")
+
+
+def test_says_where_a_json_log_breaks_off(tmp_path: Path) -> None:
+    whole = (LOGS / "helm" / "wren-small" / "scenario_state.json").read_bytes()
+    torn = written(tmp_path, "torn.json", whole[: len(whole) // 2])
+    said = complaint(torn)
+    assert said.startswith(f"torn.json:{whole[: len(whole) // 2].count(bytes([10])) + 1}: not valid JSON")
+    path = written(tmp_path, "odd.json", json.dumps({**HEAD, "samples": [7, sample()]}).encode())
+    assert complaint(path).startswith("odd.json:row 1: the row is a number, not an object.")
+    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
+
+
+def test_reads_a_json_log_a_sample_at_a_time(tmp_path: Path) -> None:
+    body = ",".join(json.dumps(sample(id=n, store={"x": "a" * 2**20})) for n in range(40))
+    path = written(tmp_path, "big.json", f'{{"eval": {json.dumps(HEAD["eval"])}, "samples": [\n{body}]}}'.encode())
+    tracemalloc.start()
+    try:
+        assert len(load_pairs(path).pairs) == 40
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 24 * 2**20  # of 40 MiB
+
+
+def test_follows_no_link_to_results_and_reads_no_giant(tmp_path: Path) -> None:
+    shutil.copytree(LOGS / "lm-eval" / "wren__wren-small", folder := tmp_path / "own")
+    samples, results = only(folder, "samples_*"), only(folder, "results_*")
+    results.rename(tmp_path / "elsewhere.json")
+    results.symlink_to(tmp_path / "elsewhere.json")
+    assert rows_of(samples)[0]["system"] == "own"
+    results.unlink()
+    subprocess.run(["truncate", "-s", "40M", results], check=True)
+    assert rows_of(samples)[0]["system"] == "own"
+
+
+def test_names_a_log_that_is_compressed_or_misnamed(tmp_path: Path) -> None:
+    assert "the format is not known by this name" in complaint(written(tmp_path, "x.eval.gz", b"\x1f\x8b"))
+    assert complaint(written(tmp_path, "x.json", GENUINE)).startswith(
+        "x.json: the name says text, but the file is a zip"
+    )
+    data = load_pairs(io.BytesIO(GENUINE), called="standard input")
+    assert len(data.pairs) == 3

@@ -1,0 +1,354 @@
+"""Logs of Inspect, lm-evaluation-harness, AlpacaEval and HELM, out of files that those tools wrote (logs/README.md)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robin_cli.datasets.logs.registry import as_pairs
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.datasets.rows import Row, Wanted
+from robin_cli.datasets.sources import opened
+from robin_cli.model.errors import InputError
+from tests.conftest import robin
+from tests.datasets.writing import as_array, as_lines, complaint, written
+from tests.judges.wire import completion, serving
+
+LOGS = Path(__file__).parent / "logs"
+INSPECT, UNUSUAL = LOGS / "inspect", LOGS / "inspect-unusual"
+HAIKU = "Soft rain on the roof\nthe gutter hums an old tune\ntea is getting cold"
+ANSWERS = {
+    "wren-small": ["Paris.", "90 degrees.", "91 is prime.", "Rain."],
+    "wren-large": [
+        "The capital of France is Paris, on the Seine.",
+        "Water boils at 100 °C at sea level.",
+        "No: 91 = 7 × 13.",
+        HAIKU,
+    ],
+}
+TALK = "System: Answer in one line.\n\nUser: Hi\n\nAssistant: Hello! What would you like to know?\n\nUser: Is 91 prime?"
+
+
+def rows_of(path: str | Path) -> list[Row]:
+    """The rows that robin makes of a log; BadRows are raised."""
+    with opened(str(path), Wanted(())) as source:
+        found = [row for _, row in as_pairs(source.table.rows, source.path)]
+    for row in found:
+        if not isinstance(row, dict):
+            raise row
+    return [row for row in found if isinstance(row, dict)]
+
+
+def only(folder: Path, pattern: str = "*") -> Path:
+    (path,) = folder.glob(pattern)
+    return path
+
+
+def test_makes_pairs_of_inspect_s_samples() -> None:
+    small, large = sorted(INSPECT.glob("*.eval"))
+    answers = [[row["response"] for row in rows_of(path)] for path in (small, large)]
+    assert answers == [[each[0], each[2], each[3]] for each in (ANSWERS["wren-small"], ANSWERS["wren-large"])]
+
+    france, primes, verse = rows_of(large)
+    assert france.pop("id") == "openai-api/wren/wren-large/facts/france/1/PEtyoSe7"
+    assert france == {
+        "prompt": "What is the capital of France?",
+        "response": ANSWERS["wren-large"][0],
+        "system": "openai-api/wren/wren-large",
+        "group": "facts/france",
+        "task": "facts",
+        "epoch": 1,
+        "reference": "Paris",
+        "score.includes": "C",
+        "metadata.topic": "geography",
+        "metadata.level": 1,
+    }
+    assert primes["prompt"] == TALK
+    assert (verse["group"], "reference" in verse) == (
+        "facts/verse/1",
+        False,
+    )  # of two right answers none is the reference
+    assert [row["group"] for row in rows_of(small)] == [row["group"] for row in rows_of(large)]
+
+
+def test_takes_both_models_of_inspect_without_columns() -> None:
+    data = load_pairs(str(INSPECT / "*.eval"))
+    assert len({pair.pair_id for pair in data.pairs}) == len(data.pairs) == 6
+    assert len({pair.prompt for pair in data.pairs}) == 3
+    assert [pair.reference for pair in data.pairs] == ["Paris", "No", None] * 2
+
+
+def test_tells_epochs_apart_and_reads_the_json_format(tmp_path: Path) -> None:
+    packed = only(UNUSUAL, "*.json.gz")
+    plain = written(tmp_path, "log.json", gzip.decompress(packed.read_bytes()))
+    compact = written(tmp_path, "compact.json", json.dumps(json.loads(plain.read_bytes())).encode())
+    marked = written(tmp_path, "marked.json", b"\xef\xbb\xbf\n " + plain.read_bytes())
+    rows = rows_of(packed)
+    assert [row["epoch"] for row in rows] == [1, 2]
+    assert [str(row["id"]).rpartition("/")[0] for row in rows] == [
+        f"openai-api/wren/wren-small/facts/france/{epoch}" for epoch in (1, 2)
+    ]
+    for path in (plain, compact, marked):
+        assert rows_of(path) == rows
+    assert len(load_pairs(plain).pairs) == 2
+
+
+def test_reads_what_older_versions_of_inspect_wrote() -> None:
+    (path,) = (LOGS / "inspect-0.3.60").glob("*.eval")
+    rows = rows_of(path)
+    assert {row["response"] for row in rows} == {"Default output from mockllm/model"}
+    assert [row["system"] for row in rows] == ["mockllm/model"] * 3
+    assert len(load_pairs(path).pairs) == 3
+
+
+def test_says_which_samples_cannot_be_judged_and_leaves_them_out_when_asked() -> None:
+    path = only(UNUSUAL, "*.eval")
+    said = complaint(path)
+    assert said.startswith(f"{path.name}:row 2: sample calls, epoch 1: the last output calls a tool, and says nothing.")
+    assert said.endswith("or leave such samples out with --skip-bad-rows.")
+
+    data = load_pairs(path, skip_bad_rows=True)
+    assert [(pair.prompt, pair.response) for pair in data.pairs] == [
+        ("Which is a bird?\n\nA) Whale\nB) Wren", "B"),
+        ("Say an empty text.", ""),
+    ]
+    assert data.left_out == {
+        "nothing but a call of a tool": 1,
+        "the sample failed": 1,
+        "no response": 1,
+        "a conversation that cannot be used": 1,
+    }
+    assert "ended in an error (RuntimeError('no such tool'))" in data.first_left_out[1]
+
+
+def test_refuses_a_log_that_is_named_twice(tmp_path: Path) -> None:
+    path = min(INSPECT.glob("*.eval"))
+    again = shutil.copy(path, tmp_path / "again.eval")
+    with pytest.raises(
+        InputError, match=r"again\.eval:row 1: the id \"openai-api/wren/wren-small/facts/france…\" is that of"
+    ):
+        load_pairs([path, again])
+
+
+def test_makes_pairs_of_lm_eval_s_samples() -> None:
+    for model, answers in ANSWERS.items():
+        path = only(LOGS / "lm-eval" / f"wren__{model}", "samples_*")
+        rows = rows_of(path)  # two filters of each answer, and one row
+        assert [row["response"] for row in rows] == answers
+        assert {row["system"] for row in rows} == {f"wren/{model}"}
+    path = only(LOGS / "lm-eval" / "wren__wren-large", "samples_*")
+    france, *_, verse = rows_of(path)
+    time = path.stem.rpartition("_")[2]
+    assert france == {
+        "id": f"wren/wren-large/facts/0/{time}",
+        "prompt": "What is the capital of France?",  # out of the messages that the endpoint was sent
+        "response": ANSWERS["wren-large"][0],
+        "system": "wren/wren-large",
+        "group": "facts/0",
+        "task": "facts",
+        "reference": "Paris",
+        "score.exact_match": 0.0,
+        "doc.question": "What is the capital of France?",
+        "doc.answer": "Paris",
+        "doc.topic": "geography",
+    }
+    assert "reference" not in verse
+    assert len(load_pairs(str(LOGS / "lm-eval" / "*" / "samples_*.jsonl")).pairs) == 8
+
+
+def test_names_the_model_after_the_results_or_else_after_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "my model"
+    shutil.copytree(LOGS / "lm-eval" / "wren__wren-small", folder)
+    samples, results = only(folder, "samples_*"), only(folder, "results_*")
+    assert rows_of(samples)[0]["system"] == "wren/wren-small"
+    results.rename(folder / f"mine_{results.name.partition('_')[2]}")  # as --output_path mine.json has it
+    assert rows_of(samples)[0]["system"] == "wren/wren-small"
+    for text in (b'{"model_name": 7', b"[]", b'{"model_name": null}', b"\xff"):
+        only(folder, "mine_*").write_bytes(text)
+        assert rows_of(samples)[0]["system"] == "my model"
+    renamed = samples.rename(folder / "x.jsonl")
+    row = rows_of(renamed)[0]
+    assert (row["id"], row["group"], "task" in row) == ("my model/0", "0", False)
+    packed = written(folder, f"{samples.name}.gz", gzip.compress(renamed.read_bytes()))
+    assert rows_of(packed)[0]["task"] == "facts"
+    piped = load_pairs(BytesIO(renamed.read_bytes()), called="standard input")
+    assert piped.pairs[0].pair_id == "0"
+
+
+def test_takes_every_answer_of_a_repeated_request() -> None:
+    path = only(LOGS / "lm-eval-repeated" / "wren__wren-large", "samples_*")
+    rows = rows_of(path)
+    assert [str(row["id"]).rsplit("/", 3)[1:3] for row in rows] == [["0", "1"], ["0", "2"], ["1", "1"], ["1", "2"]]
+    assert len(load_pairs(path).pairs) == 4
+
+
+def test_says_that_likelihoods_are_no_text() -> None:
+    said = complaint(only(next((LOGS / "lm-eval-choice").iterdir()), "samples_*"), skip_bad_rows=True)
+    assert ":1: document 0: the task asked how likely given answers are, so that the model wrote no text." in said
+    assert "output_type: generate_until" in said
+
+
+def test_reads_arguments_as_older_versions_of_lm_eval_wrote_them(tmp_path: Path) -> None:
+    asked = 'Q: [{"role"'
+    row = {"doc_id": 3, "doc": {}, "target": "['a', 'b']", "resps": [["r"]], "filtered_resps": ["r"], "acc": 1.0}
+    rows = [{**row, "arguments": [[asked, {"until": []}]]}, {**row, "doc_id": 4, "arguments": [['[{"role": 7}', {}]]}]
+    (tmp_path / "m").mkdir()
+    path = written(tmp_path / "m", "samples_a_b_2024-01-02T03-04-05.6.jsonl", as_lines(rows))
+    assert rows_of(path)[0] == {
+        "id": "m/a_b/3/2024-01-02T03-04-05.6", "prompt": asked, "response": "r", "system": "m", "group": "a_b/3", "task": "a_b",
+        "score.acc": 1.0,
+    }  # fmt: skip
+    assert rows_of(path)[1]["prompt"] == '[{"role": 7}'
+
+
+def test_makes_pairs_of_alpaca_eval_s_outputs() -> None:
+    for model, answers in ANSWERS.items():
+        rows = rows_of(LOGS / "alpaca_eval" / model / "model_outputs.json")
+        assert [row["response"] for row in rows] == answers
+        assert {row["system"] for row in rows} == {model}
+        assert all(str(row["id"]).startswith(f"{model}/") for row in rows)
+        assert rows[3]["dataset"] == "verse"
+    assert len(load_pairs(str(LOGS / "alpaca_eval" / "*" / "model_outputs.json")).pairs) == 8
+
+
+def test_makes_two_pairs_of_each_of_alpaca_eval_s_annotations() -> None:
+    rows = rows_of(LOGS / "alpaca_eval" / "wren-large" / "annotations.json")
+    assert [row["system"] for row in rows] == ["wren-small", "wren-large"] * 4
+    assert [row["score.preference"] for row in rows[:6]] == [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]
+    outputs = rows_of(LOGS / "alpaca_eval" / "wren-large" / "model_outputs.json")
+    assert [row["id"] for row in rows[1::2]] == [row["id"] for row in outputs]
+
+
+def test_keeps_alpaca_eval_s_rows_apart_where_models_answer_alike(tmp_path: Path) -> None:
+    rows = [{"instruction": "Sort.", "input": "b a", "output": "a b", "generator": name} for name in "xy"]
+    pairs = load_pairs(written(tmp_path, "model_outputs.json", as_array(rows))).pairs
+    assert [(pair.prompt, pair.pair_id[:2]) for pair in pairs] == [("Sort.\n\nb a", "x/"), ("Sort.\n\nb a", "y/")]
+    assert 'field "output" is no text.' in complaint(
+        written(tmp_path, "none.json", as_array([{**rows[0], "output": None}, rows[1]]))
+    )
+
+
+def test_makes_pairs_of_helm_s_requests(tmp_path: Path) -> None:
+    for model, answers in ANSWERS.items():
+        folder = tmp_path / "runs" / "s1" / f"facts:outputs=1,model=wren_{model},split=test"
+        shutil.copytree(LOGS / "helm" / model, folder)
+        rows = rows_of(folder / "scenario_state.json")
+        assert [row["response"] for row in rows] == [answer.partition("\n")[0] for answer in answers]
+        assert {row["system"] for row in rows} == {f"wren/{model}"}
+    france, *_, verse = rows_of(only(tmp_path / "runs" / "s1", "*large*/scenario_state.json"))
+    assert france == {
+        "id": "wren/wren-large/facts:outputs=1,split=test/id0/0/1795359446",
+        "prompt": "What is the capital of France?\n",
+        "response": ANSWERS["wren-large"][0],
+        "system": "wren/wren-large",
+        "group": "facts:outputs=1,split=test/id0",
+        "task": "facts:outputs=1,split=test",
+        "split": "test",
+        "reference": "Paris",
+    }
+    assert "reference" not in verse
+    assert len(load_pairs(str(LOGS / "helm" / "*" / "scenario_state.json")).pairs) == 8
+
+
+def helm_with(tmp_path: Path, **more: Any) -> Path:
+    log = json.loads((LOGS / "helm" / "wren-small" / "scenario_state.json").read_bytes())
+    log["request_states"][0] |= more
+    return written(tmp_path, "scenario_state.json", json.dumps(log).encode())
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"reference_index": 1}, "instance id0: the request asks how likely a given answer is"),
+        ({"result": {"success": False, "error": "too long"}}, "instance id0: has no answer of the model (too long)."),
+        ({"result": None}, "instance id0: has no answer of the model (no completion)."),
+        ({"result": {"success": True, "completions": [{}]}}, "instance id0: a completion has no text."),
+        ({"request": {"model": "m", "prompt": None}}, "the prompt of instance id0 is null"),
+    ],
+)
+def test_says_which_requests_of_helm_cannot_be_judged(tmp_path: Path, more: Any, said: str) -> None:
+    path = helm_with(tmp_path, **more)
+    assert complaint(path).startswith(f"scenario_state.json:row 1: {said}")
+    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 3
+
+
+def test_takes_every_completion_and_the_conversation_of_a_request(tmp_path: Path) -> None:
+    several = {"success": True, "completions": [{"text": "a"}, {"text": "b"}]}
+    asked = {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]}
+    rows = rows_of(helm_with(tmp_path, result=several, request=asked))[:2]
+    assert [(row["response"], str(row["id"]).rsplit("/", 1)[1]) for row in rows] == [("a", "1"), ("b", "2")]
+    assert rows[0]["prompt"] == "System: s\n\nUser: u"
+
+
+def test_takes_a_sample_as_a_row_where_columns_say_what_is_judged() -> None:
+    path = min(INSPECT.glob("*.eval"))
+    columns = {"prompt": "metadata.topic", "response": "messages.-1.content", "id": "uuid", "reference": "eval.task"}
+    pairs = load_pairs(path, columns=columns, limit=2).pairs
+    assert [(pair.prompt, pair.response, pair.reference) for pair in pairs] == [
+        ("geography", "Paris.", "facts"),
+        ("arithmetic", "91 is prime.", "facts"),
+    ]
+    outputs = LOGS / "alpaca_eval" / "wren-small" / "model_outputs.json"
+    pairs = load_pairs(outputs, columns={"prompt": "generator", "response": "output"}).pairs
+    assert [pair.prompt for pair in pairs] == ["wren-small"] * 4
+    # Any other name is one of robin's row.
+    rated = load_pairs(outputs, columns={"id": "-"}).pairs
+    assert [pair.response for pair in rated] == ANSWERS["wren-small"]
+    path = only(LOGS / "lm-eval" / "wren__wren-small", "samples_*")
+    assert load_pairs(path, columns={"exact": "score.exact_match"}).pairs[0].human == {"exact": 1.0}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("instruction", "output", "generator"),
+        ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps"),
+        ("eval", "epoch", "input", "output"),
+        ("adapter_spec", "instance", "request"),
+    ],
+)
+def test_takes_no_row_of_a_user_s_own_for_a_log(tmp_path: Path, names: tuple[str, ...]) -> None:
+    told = {"task": "t", "model": "m", "method": "g"}
+    row = {
+        **{name: told if name in {"eval", "adapter_spec"} else "x" for name in names},
+        "prompt": "p",
+        "response": "r",
+    }
+    for name, data in {"rows.jsonl": as_lines([row]), "rows.json": as_array([row])}.items():
+        (pair,) = load_pairs(written(tmp_path, name, data)).pairs
+        assert (pair.prompt, pair.response) == ("p", "r")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"eval": {"task": "t"}, "samples": [{"prompt": "p", "response": "r"}]},
+        {"samples": [{"epoch": 1}], "eval": {"task": "t", "model": "m"}},
+        {"eval": {"task": "t", "model": "m"}, "samples": {}},
+        {"adapter_spec": 3, "request_states": []},
+        {},
+    ],
+)
+def test_takes_no_other_object_for_a_log(tmp_path: Path, value: Any) -> None:
+    for indent in (None, 2):
+        path = written(tmp_path, "x.json", json.dumps(value, indent=indent).encode())
+        assert complaint(path).startswith("x.json: holds an object, not an array of rows.")
+
+
+def test_renders_and_judges_samples_of_a_log(tmp_path: Path) -> None:
+    logs = str(INSPECT / "*.eval")
+    pair = load_pairs(logs).pairs[0].pair_id
+    shown = robin("render", logs, "--pair", pair, "-a", "helpfulness", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "What is the capital of France?" in shown.stdout
+    with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
+        flags = ("-a", "helpfulness", "-b", "6", "--model", "m", "--base-url", wire.url, "--format", "jsonl")
+        done = robin("judge", logs, *flags, "--run", "r", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.partition("\n")[0])["pair_id"] == pair
