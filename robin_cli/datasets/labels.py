@@ -1,0 +1,190 @@
+"""People's labels of the pairs of a run, out of a table of any format that data may have.
+
+A row a pair and attribute with columns ``pair_id``, ``label``, ``attribute`` (where there are several) and ``probability``,
+as robin export --what labels-wanted writes them; or a row a pair, with a column of labels for each attribute that is called
+as it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
+from math import isinf, isnan
+from pathlib import Path
+
+from robin_cli.datasets.checking import as_number
+from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, place
+from robin_cli.datasets.sources import Source, in_memory, opened
+from robin_cli.model.errors import InputError, did_you_mean, shown
+from robin_cli.model.labels import GivenLabels, Label
+from robin_cli.model.records import Scale, number_of
+
+_ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probability"
+_HOW = "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
+_SAVED_AS_TEXT = "'"
+"""What robin puts before an id that a spreadsheet would run."""
+
+
+def load_labels(
+    name: str | Path | BytesIO, pair_ids: Collection[str], scales: Mapping[str, Scale], *, called: str = ""
+) -> GivenLabels:
+    """The labels in a file, or at an address; rows with an empty label are left out: nobody has labelled them yet.
+
+    Args:
+        name: as one of :func:`robin_cli.datasets.pairs.load_pairs`; bytes in memory are ``called`` so.
+        pair_ids: those that there are.
+        scales: by attribute.
+
+    Raises:
+        InputError: it cannot be read; a label is none, or off its scale; two of one pair differ; a probability is not above 0
+            and at most 1, or is told of some rows only; of pairs or attributes that are not there.
+    """
+    wanted = Wanted({_ID, _LABEL, _ATTRIBUTE, _PROBABILITY, *scales})
+    if isinstance(name, BytesIO):
+        return _labels(in_memory(name, called, wanted), frozenset(pair_ids), scales)
+    with opened(str(name), wanted) as source:
+        return _labels(source, frozenset(pair_ids), scales)
+
+
+def _labels(source: Source, pair_ids: frozenset[str], scales: Mapping[str, Scale]) -> GivenLabels:
+    table = source.table
+    if table.names is not None:
+        _check_columns(source.name, table.names, scales)
+    found: dict[str, dict[str, Label]] = {name: {} for name in scales}
+    unknown: list[str] = []
+    labelled = rows = 0
+    names: dict[str, None] = {}
+    for number, row in table.rows:
+        where = place(source.name, table.unit, number)
+        if isinstance(row, BadRow):
+            raise InputError(f"{where}: {str(row).partition('. ')[0]}. Correct the row.")
+        rows += 1
+        names.update(dict.fromkeys(row))
+        for attribute, value in _cells(row, scales, where):
+            label = Label(_rating(value, scales[attribute], attribute, where), _probability(row, where), where)
+            labelled += 1
+            pair_id = _pair_id(row, pair_ids, where)
+            if pair_id is None:
+                unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
+            else:
+                _add(found[attribute], pair_id, label)
+    if table.names is None and rows:
+        _check_columns(source.name, list(names), scales)
+    if unknown:
+        raise InputError(
+            f"{unknown[0]} ({len(unknown):,} of {number_of(labelled, 'label')} are of unknown pairs). Name pairs as "
+            "pair_id of robin export does, and give the labels of this run's data"
+        )
+    for labels in found.values():
+        _check_told(labels.values())
+    return GivenLabels(source.name, found)
+
+
+def _check_columns(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
+    listed = ", ".join(shown(name) for name in names[:12]) + (", …" if len(names) > 12 else "")
+    if _ID not in names:
+        raise InputError(f'{source}: no column "{_ID}"; found {listed or "none"}. {_HOW}')
+    if _LABEL in names:
+        if len(scales) > 1 and _ATTRIBUTE not in names:
+            raise InputError(f"{source}: {_no_attribute(scales)}")
+    elif not scales.keys() & set(names):
+        raise InputError(f'{source}: no column "{_LABEL}", nor one called {_either(scales)}; found {listed}. {_HOW}')
+
+
+def _no_attribute(scales: Iterable[str]) -> str:
+    return (
+        f"does not say of which attribute its labels are. Give it a column {_ATTRIBUTE}, or columns of labels that are called "
+        f"{_either(scales)}"
+    )
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(map(shown, names))
+
+
+def _cells(row: Row, scales: Mapping[str, Scale], where: str) -> Iterator[tuple[str, object]]:
+    """The attribute and the value of each label in a row that is not empty."""
+    if _LABEL not in row:
+        yield from ((name, row[name]) for name in scales if not _is_empty(row.get(name)))
+        return
+    if _is_empty(row[_LABEL]):
+        return
+    named = row.get(_ATTRIBUTE)
+    attribute = next(iter(scales)) if _is_empty(named) and len(scales) == 1 else named
+    if not isinstance(attribute, str) or not attribute:
+        raise InputError(f"{where}: {_no_attribute(scales)}")
+    if attribute not in scales:
+        raise InputError(
+            f'{where}: the attribute "{shown(attribute)}" is none of the run\'s{did_you_mean(attribute, scales)}. It has '
+            f"{', '.join(scales)}; correct it, or leave the row out"
+        )
+    yield attribute, row[_LABEL]
+
+
+def _is_empty(value: object) -> bool:
+    number = as_number(value)
+    return number is None or isnan(number)
+
+
+def _rating(value: object, scale: Scale, attribute: str, where: str) -> float:
+    number = as_number(value)
+    if number is None or isinf(number):
+        what = f'"{shown(value)}"' if isinstance(value, (str, int, float)) else kind(value)
+        raise InputError(f"{where}: the label {what} is no number. Write one, as 3 or 2.5, or leave it empty")
+    if not scale.low <= number <= scale.high:
+        raise InputError(f"{where}: the label {number:g} is off the scale of {attribute}, {scale}. Correct it")
+    return number
+
+
+def _probability(row: Row, where: str) -> float | None:
+    value = row.get(_PROBABILITY)
+    if _is_empty(value):
+        return None
+    number = as_number(value)
+    if number is None or not 0 < number <= 1:
+        raise InputError(
+            f'{where}: the probability "{shown(value)}" is not above 0 and at most 1. It is that with which the pair was '
+            "drawn; leave the column out where all were drawn alike"
+        )
+    return number
+
+
+def _pair_id(row: Row, pair_ids: frozenset[str], where: str) -> str | None:
+    """The id of a row's pair, None for one that is not known."""
+    value = row.get(_ID)
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+        raise InputError(
+            f"{where}: the {_ID} is {'empty' if value == '' else kind(value)}. Say which pair the label is of"
+        )
+    name = str(value)
+    if name not in pair_ids and name.startswith(_SAVED_AS_TEXT):
+        name = name.removeprefix(_SAVED_AS_TEXT)
+    return name if name in pair_ids else None
+
+
+def _add(labels: dict[str, Label], pair_id: str, label: Label) -> None:
+    before = labels.setdefault(pair_id, label)
+    if (before.value, before.probability) == (label.value, label.probability):
+        return
+    what = "label" if before.value != label.value else "probability"
+    one, other = (getattr(each, "value" if what == "label" else what) for each in (label, before))
+    raise InputError(
+        f'{label.place}: the pair "{shown(pair_id)}" has the {what} {_told(one)} here, and {_told(other)} by {before.place}. '
+        "Keep one of the two rows; of several people's labels, their mean"
+    )
+
+
+def _told(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"
+
+
+def _check_told(labels: Iterable[Label]) -> None:
+    """InputError where some labels of an attribute have a probability and others have none."""
+    first: dict[bool, str] = defaultdict(str)
+    for label in labels:
+        first[label.probability is not None] = first[label.probability is not None] or label.place
+    if len(first) == 2:
+        raise InputError(
+            f"{first[False]}: the label has no probability, and that by {first[True]} has one. Give one with each, or with none"
+        )
