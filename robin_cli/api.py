@@ -45,6 +45,7 @@ from robin_cli.views.messages import Messages, messages_for
 from robin_cli.views.preferences import preferences_of
 from robin_cli.views.progress import conclusion, goal_lines, shown
 from robin_cli.views.status import status_of
+from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,9 +240,52 @@ class Run:
         """
         return _frame(preferences_of(read_run(self.path, COUNTED), messages=messages))
 
-    def status(self) -> dict[str, Any]:
-        """Where it stands: the object that ``robin status --json`` prints."""
-        return status_of(self.path)
+    def summary(
+        self,
+        by: str | None = None,
+        *,
+        threshold: float | None = None,
+        labels: str | Path | pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
+        """The mean of each attribute with an interval over prompts, of all pairs or for each value of a column of the data.
+
+        Columns as in ``robin export --what summary``: the one of ``by``, attribute, n_prompts, n_pairs, mean, ci_low,
+        ci_high; with ``threshold`` also share, share_low, share_high, of the scores at it or above; where people's labels
+        correct a mean also corrected_mean, corrected_low, corrected_high, n_labels. NaN where there is none, and why is said
+        on stderr.
+
+        Args:
+            labels: a file, or a DataFrame with columns pair_id and label, and attribute where there are several; without any,
+                the human ratings of the data.
+
+        Raises:
+            InputError: no such column, a threshold off the scale, labels that cannot be used.
+        """
+        data, said = read_run(self.path, COUNTED), messages_for(Settings(), notebook=True)
+        given = given_labels(data, _table_of(labels))
+        return _frame(summary_of(data, said.note, by=by, threshold=threshold, given=given))
+
+    def labels_wanted(
+        self, n: int = WANTED, *, by: str | None = None, labels: str | Path | pd.DataFrame | None = None
+    ) -> pd.DataFrame:
+        """The ``n`` pairs that people should label next, in the order in which they should, and those labelled so far.
+
+        Columns as in ``robin export --what labels-wanted``: pair_id, attribute, probability, label (NaN: to be filled in),
+        prompt, response. Filled in, it is what ``labels`` of :meth:`summary` and :meth:`status` takes.
+
+        Args:
+            by: a column of the data whose values are to be compared: whole prompts are drawn.
+            labels: as for :meth:`summary`; the draw goes on from them.
+
+        Raises:
+            InputError: nothing is left to label, or the labels cannot be used.
+        """
+        data = read_run(self.path, COUNTED)
+        return _frame(labels_wanted_of(data, n=n, by=by, given=given_labels(data, _table_of(labels))))
+
+    def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
+        """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
+        return status_of(self.path, labels=_table_of(labels))
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the HTML report to ``output``, or into the run; where it is."""
@@ -305,14 +349,23 @@ def _load(source: Any, **options: Any) -> Dataset:
         )
     if isinstance(source, (str, Path, Sequence)):
         return data_pairs.load_pairs(source, **options)
+    return data_pairs.load_pairs(_parquet(source), called="DataFrame", **options)
+
+
+def _table_of(labels: str | Path | pd.DataFrame | None) -> str | Path | io.BytesIO | None:
+    return labels if labels is None or isinstance(labels, (str, Path)) else _parquet(labels)
+
+
+def _parquet(frame: pd.DataFrame) -> io.BytesIO:
+    """A DataFrame as robin's readers take it. InputError where a column cannot be written."""
     table = io.BytesIO()
     try:
-        source.to_parquet(table, index=False)
+        frame.to_parquet(table, index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(
             f"DataFrame: a column cannot be taken as it is ({error}); pass only the columns that are needed"
         ) from error
-    return data_pairs.load_pairs(table, called="DataFrame", **options)
+    return table
 
 
 def _dataset(data: Any, settings: Settings, notify: Callable[[str], None]) -> Dataset:

@@ -123,6 +123,7 @@ ONLY = {
         "views/preferences.py",
         "views/workbook.py",
         "views/status.py",
+        "views/summary.py",
         "views/report/rows.py",
         "views/plan/calls.py",
     },

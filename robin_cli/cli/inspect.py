@@ -22,6 +22,18 @@ class What(StrEnum):
     AGREEMENT = "agreement"
     CALIBRATION = "calibration"
     PREFERENCES = "preferences"
+    SUMMARY = "summary"
+    LABELS_WANTED = "labels-wanted"
+
+
+_FOR = {
+    "messages": {What.PREFERENCES},
+    "by": {What.SUMMARY, What.LABELS_WANTED},
+    "labels": {What.SUMMARY, What.LABELS_WANTED},
+    "threshold": {What.SUMMARY},
+    "n": {What.LABELS_WANTED},
+}
+"""What each option of ``robin export`` is for that is not for all."""
 
 
 def register(app: typer.Typer) -> None:
@@ -42,12 +54,14 @@ def register(app: typer.Typer) -> None:
 
 
 def status(
-    run: opt.Run, json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False
+    run: opt.Run,
+    labels: opt.Labels = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
     from robin_cli.views.status import print_status, status_of
 
-    print_status(status_of(run), as_json=json)
+    print_status(status_of(run, labels=labels), as_json=json)
 
 
 def runs(
@@ -70,8 +84,8 @@ def export(
     what: Annotated[
         What,
         typer.Option(
-            help="Scores, those of each judge of a panel, every judgment, agreement with humans, human ratings by score, or "
-            "preferences between responses."
+            help="Scores, those of each judge of a panel, every judgment, agreement with humans, human ratings by score, "
+            "preferences between responses, means of the scores, or pairs for people to label."
         ),
     ] = What.SCORES,
     excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
@@ -79,6 +93,24 @@ def export(
         bool,
         typer.Option("--messages", help="Preferences as conversations, for trainers of chat models: jsonl or parquet."),
     ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Summary: a mean for each value of this column of the data, as system. Labels wanted: whole prompts, for "
+            "differences between these.",
+            metavar="COLUMN",
+            show_default=False,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Summary: also the share of scores at it or above.", metavar="T", show_default=False),
+    ] = None,
+    labels: opt.Labels = None,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", help="Labels wanted: of how many pairs. (default: 50)", metavar="N", show_default=False),
+    ] = None,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
@@ -94,12 +126,14 @@ def export(
     from robin_cli.views.export import export as write_file
     from robin_cli.views.messages import Messages
     from robin_cli.views.preferences import preferences_of
+    from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
     from robin_cli.views.table import View, print_scores
 
     given = Settings(**checked(ctx.obj))
-    check_output(given.format, given.output)
-    if messages and what is not What.PREFERENCES:
-        raise InputError("--messages: is for --what preferences; leave it out")
+    check_output(given.format, given.output, [] if labels is None else [labels])
+    for name, value in {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}.items():
+        if value is not None and value is not False and what not in _FOR[name]:
+            raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
     write = partial(write_file, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify)
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
@@ -112,6 +146,17 @@ def export(
         return
     if what is What.PREFERENCES:
         write(Results.of(preferences_of(data, notify, messages=messages)), settings_of(run))
+        return
+    if what is What.SUMMARY:
+        told = given_labels(data, labels)
+        write(Results.of(summary_of(data, notify, by=by, threshold=threshold, given=told)), settings_of(run))
+        return
+    if what is What.LABELS_WANTED:
+        told = given_labels(data, labels)
+        write(
+            Results.of(labels_wanted_of(data, notify, n=WANTED if n is None else n, by=by, given=told)),
+            settings_of(run),
+        )
         return
     found = (score if what is What.SCORES else judge_scores)(data)
     if given.format == "table":

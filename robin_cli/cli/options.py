@@ -57,6 +57,14 @@ def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[
 Run = Annotated[
     Path, typer.Argument(help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False)
 ]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        help="People's labels of its pairs, with columns pair_id and label: they correct its means.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 Config = Annotated[
     str | None,
     typer.Option(

@@ -18,11 +18,15 @@ from robin_cli.analysis.agreement import CORRELATIONS, Agreement
 from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.calibration import Level
 from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.pair_means import FIRST
 from robin_cli.analysis.panel import spread_between
 from robin_cli.analysis.run_agreement import agreements, calibrations, reliabilities
+from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores, judge_scores, score
+from robin_cli.analysis.summaries import Summary, summaries
 from robin_cli.analysis.worst_error import estimated_error
 from robin_cli.model.arms import Arms
+from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import counted, number_of
 from robin_cli.policies.base import empirical_variance
 from robin_cli.policies.registry import traits_of
@@ -38,22 +42,27 @@ from robin_cli.storage.rescue import tally
 from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.messages import print_json
 from robin_cli.views.standing import aim_of, state_of
+from robin_cli.views.summary import LabelsFile, given_labels
 from robin_cli.views.table import judged_by, print_facts
 from robin_cli.views.text import WORST, cost, dollars, error_text, target_text
 
 
-def status_of(path: Path) -> dict[str, Any]:
+def status_of(path: Path, *, labels: LabelsFile = None) -> dict[str, Any]:
     """Facts about the run at ``path``, by name; every value is JSON.
+
+    Args:
+        labels: a file of people's labels; without one the human ratings of the data correct its means.
 
     Raises:
         RunError, StorageError: it cannot be read.
+        InputError: the labels cannot be used.
     """
     working = is_locked(path)
     run = read_run(path, (*COUNTED, "text_because", "usage_estimated"))
-    return facts_of(run, score(run), working=working)
+    return facts_of(run, score(run), working=working, given=given_labels(run, labels))
 
 
-def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
+def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels | None = None) -> dict[str, Any]:
     """The facts of :func:`status_of`, of a run that was read already; ``working``: a process is at work on it."""
     arms, spent = run.fold.arms, spending_of(run.judgments)
     manifest = run.manifest
@@ -97,6 +106,10 @@ def facts_of(run: RunData, scores: Scores, *, working: bool) -> dict[str, Any]:
         "errors_are": "shares of the scale" if run.space.has_several_scales else "points",
         "error_bound_confidence": 1 - ALPHA,
         "paper_bound": paper_bound(run, arms),
+        "means": {
+            each.attribute: {**_mean(each), "first_ratings": None if run.task is None else FIRST}
+            for each in summaries(run, scores, labels_of(run, given))
+        },
         "agreement": _coefficients(agreements(run, *tables)),
         "reliability": _coefficients(reliabilities(run, *tables)),
         "calibration": {
@@ -234,6 +247,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         **_target_line(facts),
         **_decision_lines(facts),
         "paper's bound": _paper_line(facts),
+        **{f"mean of {name}": mean_line(found) for name, found in facts["means"].items() if found["n_pairs"]},
         **_human_lines(facts),
         **{f"reliability of {name}": reliability_line(found) for name, found in facts["reliability"].items()},
         **_judge_lines(facts),
@@ -314,6 +328,28 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
     return found
 
 
+def _mean(each: Summary) -> dict[str, Any]:
+    """The mean of one attribute, the judge's own and as labels correct it; null where there are none."""
+    told = each.corrected
+    corrected = (math.nan, math.nan, math.nan) if told is None else (told.estimate, told.low, told.high)
+    return {
+        "mean": finite(each.mean.value),
+        "ci_low": finite(each.mean.low),
+        "ci_high": finite(each.mean.high),
+        "n_pairs": each.pairs,
+        "n_prompts": each.prompts,
+        **dict(zip(("corrected_mean", "corrected_low", "corrected_high"), map(finite, corrected), strict=True)),
+        "n_labels": 0 if told is None else told.n_labels,
+        "n_labelled_prompts": 0 if told is None else told.n_prompts,
+        "labels_are": None
+        if told is None or each.labels is None
+        else ("of the data" if each.labels.of_data else "given"),
+        "not_corrected_because": (told.why if told is not None else "")
+        or (each.labels.why if each.labels else "")
+        or None,
+    }
+
+
 def _coefficients(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
     """Each coefficient, by attribute and name."""
     return {attribute: {each.coefficient: _in_json(each) for each in listed} for attribute, listed in found.items()}
@@ -378,6 +414,20 @@ def _human_lines(facts: dict[str, Any]) -> dict[str, str]:
     if any(facts["calibration"].values()):
         lines["calibration"] = f"human ratings by score: robin export {facts['run']} --what calibration"
     return lines or {"human ratings": "none"}
+
+
+def mean_line(found: dict[str, Any]) -> str:
+    """The mean of one attribute in :func:`status_of`, and what labels make of it or why they do not."""
+    over = f"{number_of(found['n_pairs'], 'pair')} of {number_of(found['n_prompts'], 'prompt')}"
+    first = f", the first {found['first_ratings']} ratings of each" if found["first_ratings"] else ""
+    own = f"{found['mean']:.2f} {range_of(found)} by the judge (95 %, over {over}{first})"
+    if found["corrected_mean"] is not None:
+        ends = f"[{found['corrected_low']:.2f}, {found['corrected_high']:.2f}]"
+        labels = number_of(found["n_labels"], "label" if found["labels_are"] == "given" else "human rating")
+        of = number_of(found["n_labelled_prompts"], "prompt")
+        return f"{own}; {found['corrected_mean']:.2f} {ends} corrected by {labels} of {of}"
+    why = found["not_corrected_because"]
+    return f"{own}; not corrected by labels: {why}" if why else own
 
 
 def agreement_line(found: dict[str, Any]) -> str:

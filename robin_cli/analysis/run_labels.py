@@ -1,0 +1,137 @@
+"""People's labels of the pairs of a run, those that correct its means and those that are wanted next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.agreement import off_scale
+from robin_cli.analysis.label_draw import drawing_order, evenly
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.labels import GivenLabels
+from robin_cli.storage.reader import RunData
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Those of one attribute, pair by pair in the order of the data, shape (pairs,).
+
+    Attributes:
+        values: nan where there is none.
+        probability: with which a pair was drawn to be labelled; 1 where that is not told, as all are alike then.
+        of_data: whether they are the human ratings that came with the data.
+        why: those of the data are not used; '' where they are, or where there are none.
+    """
+
+    values: FloatArray
+    probability: FloatArray
+    of_data: bool
+    why: str = ""
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which pairs have one."""
+        return ~np.isnan(self.values)
+
+
+def labels_of(run: RunData, given: GivenLabels | None) -> dict[str, Labels]:
+    """The labels of each attribute of ``run``: those that were given, else the human ratings of its data, if on the scale."""
+    found = {}
+    pairs = len(run.pair_ids)
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
+        values, probability = np.full(pairs, np.nan), np.ones(pairs)
+        if own := given.by_attribute[attribute] if given else {}:
+            for place, pair_id in enumerate(run.pair_ids):
+                if label := own.get(pair_id):
+                    values[place] = label.value
+                    probability[place] = 1.0 if label.probability is None else label.probability
+            found[attribute] = Labels(values, probability, of_data=False)
+            continue
+        human = np.asarray(run.human.get(attribute, values), dtype=np.float64)
+        why = off_scale(human, scale)
+        found[attribute] = Labels(values if why else human, probability, of_data=True, why=why)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What people are to label, with what they have labelled: rows, the labelled ones first, the others as they were drawn.
+
+    Attributes:
+        pair, attribute: of each row, by position, shape (rows,).
+        probability: with which each row's pair is among those of its attribute, all rows labelled, shape (rows,).
+        label: nan for what is to be labelled, shape (rows,).
+        prompts: how many different ones the rows have, of the attribute that has fewest.
+    """
+
+    pair: IntArray
+    attribute: IntArray
+    probability: FloatArray
+    label: FloatArray
+    prompts: int
+
+
+def wanted_labels(
+    run: RunData, scores: Mapping[str, FloatArray], labels: Mapping[str, Labels], n: int, *, whole: bool
+) -> Wanted:
+    """The next ``n`` pairs that people should label on each attribute, and what they have labelled so far.
+
+    Args:
+        scores: by attribute, shape (pairs,); nan for pairs that are not to be labelled.
+        labels: those of :func:`labels_of`.
+        whole: whether all pairs of a prompt are wanted together; then about ``n``.
+
+    Raises:
+        InputError: no pair has a score, all have a label, or those that have one were drawn with different probabilities.
+    """
+    can_be = np.stack([~np.isnan(scores[name]) for name in labels], axis=1)
+    known = np.stack([each.known for each in labels.values()], axis=1)
+    if not can_be.any():
+        raise InputError(f"{run.path}: no pair has a score, so there is nothing yet that labels could correct")
+    for name, each in labels.items():
+        if len(different := np.unique(each.probability[each.known])) > 1:
+            raise InputError(
+                f"{name}: the labels there are were drawn with different probabilities, from {different[0]:g} to "
+                f"{different[-1]:g}; robin draws all pairs alike, and adds to labels that were drawn so"
+            )
+    is_open = can_be & ~known
+    if not is_open.any():
+        raise InputError(f"{run.path}: every pair with a score has a label already")
+    is_own = np.array([not each.of_data for each in labels.values()])
+    asked = np.flatnonzero(np.logical_or(is_open.any(axis=0), is_own))
+    order = _order(run, whole=whole)
+    drawn = order[is_open[order].any(axis=1)]
+    drawn = _whole(drawn, run.prompts, np.flatnonzero(can_be.any(axis=1)), n) if whole else drawn[:n]
+    pairs, attributes = [], []
+    for rows, which in ((order, known), (drawn, is_open)):
+        at, attribute = np.nonzero(which[np.ix_(rows, asked)])
+        pairs.append(rows[at])
+        attributes.append(asked[attribute])
+    pair, attribute = np.concatenate(pairs), np.concatenate(attributes)
+    counts = can_be[pair, attribute]
+    share = np.bincount(attribute[counts], minlength=len(labels)) / np.maximum(1, can_be.sum(axis=0))
+    values = np.stack([each.values for each in labels.values()], axis=1)
+    prompts = min(len(np.unique(run.prompts[pair[counts & (attribute == each)]])) for each in asked)
+    return Wanted(pair, attribute, share[attribute], values[pair, attribute], prompts)
+
+
+def _order(run: RunData, *, whole: bool) -> IntArray:
+    """The pairs of ``run`` as they are drawn, by their prompts' texts and their ids: of other runs on the same data, too."""
+    texts: Sequence[str] = run.pairs.table["prompt"].to_pylist()
+    of_prompt = evenly(dict(zip(run.prompts.tolist(), texts, strict=True)).values())
+    return drawing_order(run.prompts, of_prompt, evenly(run.pair_ids), whole=whole)
+
+
+def _whole(order: IntArray, prompt: IntArray, pairs: IntArray, n: int) -> IntArray:
+    """Those of ``order`` that are of its first prompts, as many as have about ``n`` of ``pairs``.
+
+    Were prompts drawn until there are ``n`` pairs, the last one would be a large one more often than not.
+    """
+    a_prompt = len(pairs) / len(np.unique(prompt[pairs]))
+    prompts = list(dict.fromkeys(prompt[order].tolist()))[: math.ceil(n / a_prompt)]
+    return order[np.isin(prompt[order], prompts)]

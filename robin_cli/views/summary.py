@@ -1,0 +1,188 @@
+"""Means of a run by attribute and column, with people's labels, and the pairs that these are wanted of, as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from robin_cli.analysis.labelled import FEWEST_LABELLED
+from robin_cli.analysis.pair_means import FIRST, pair_means
+from robin_cli.analysis.run_labels import labels_of, wanted_labels
+from robin_cli.analysis.scores import score
+from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, summaries
+from robin_cli.datasets.labels import load_labels
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.labels import GivenLabels
+from robin_cli.model.records import number_of
+from robin_cli.storage.reader import REFERENCE, RunData
+from robin_cli.views.text import one_line
+
+WANTED = 50
+"""Pairs to label, where nobody says how many."""
+
+_NAMED = 3
+_OWN = ("attribute", "n_prompts", "n_pairs", "mean", "ci_low", "ci_high")
+_SHARE = ("share", "share_low", "share_high")
+_CORRECTED = ("corrected_mean", "corrected_low", "corrected_high", "n_labels")
+
+Notify = Callable[[str], None]
+LabelsFile = str | Path | BytesIO | None
+"""Where people's labels are: a file, an address, a Parquet table in memory, or nowhere."""
+
+
+def given_labels(run: RunData, labels: LabelsFile) -> GivenLabels | None:
+    """The labels in a file. InputError where they cannot be read, or are none of the pairs of ``run``."""
+    if labels is None:
+        return None
+    manifest = run.manifest
+    scales = dict(zip(manifest.attributes, manifest.scales, strict=True))
+    return load_labels(labels, run.pair_ids, scales, called="labels")
+
+
+def summary_of(
+    run: RunData, notify: Notify, *, by: str | None, threshold: float | None, given: GivenLabels | None
+) -> pa.Table:
+    """A row an attribute, or an attribute and group: the mean of its scores with an interval over prompts.
+
+    Args:
+        notify: is told what has no interval or is not corrected, and why.
+        by: a further column of the data, whose values are the groups.
+        threshold: adds the share of scores at it or above.
+        given: people's labels; without any the human ratings of the data are.
+
+    Raises:
+        InputError: there is no such column, or the threshold is off a scale.
+    """
+    _check_column(by, (*_OWN, *_SHARE, *_CORRECTED))
+    if threshold is not None:
+        _check_threshold(threshold, run)
+    groups = None if by is None else _groups(run, by, notify)
+    found = summaries(run, score(run), labels_of(run, given), groups=groups, threshold=threshold)
+    _say(found, run, given, notify)
+    rows = [_row(each, by) for each in found]
+    names = [*([by] if by is not None else []), *_OWN, *(_SHARE if threshold is not None else ())]
+    if given is not None or any(each.corrected for each in found):
+        names += _CORRECTED
+    types = {
+        by: pa.large_string(),
+        "attribute": pa.string(),
+        **dict.fromkeys(("n_prompts", "n_pairs", "n_labels"), pa.int64()),
+    }
+    columns = {
+        name: pa.array([row[name] for row in rows], types.get(name, pa.float64()), from_pandas=True) for name in names
+    }
+    return pa.table(columns)
+
+
+def _check_column(by: str | None, names: Sequence[str]) -> None:
+    if by in names:
+        raise InputError(
+            f"--by {by}: the table has a column of its own that is called so; judge with the data's under another name: "
+            f"--columns NAME={by}"
+        )
+
+
+def _check_threshold(threshold: float, run: RunData) -> None:
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
+        if not scale.low <= threshold <= scale.high:  # nor nan
+            raise InputError(
+                f"--threshold {threshold:g}: is off the scale of {attribute}, {scale}; name a number on it"
+            )
+
+
+def _groups(run: RunData, by: str, notify: Notify) -> Sequence[str | None]:
+    groups: list[str | None] = run.column(by)
+    if without := groups.count(None):
+        notify(f"{number_of(without, 'pair')} without a value of {one_line(by)} left out")
+    return groups
+
+
+def _row(each: Summary, by: str | None) -> dict[str | None, Any]:
+    found: dict[str | None, Any] = {by: each.group}
+    mean = each.mean
+    found |= dict(zip(_OWN, (each.attribute, each.prompts, each.pairs, mean.value, mean.low, mean.high), strict=True))
+    if each.share is not None:
+        found |= dict(zip(_SHARE, (each.share.value, each.share.low, each.share.high), strict=True))
+    values = (math.nan, math.nan, math.nan, 0)
+    if (told := each.corrected) is not None:
+        values = (told.estimate, told.low, told.high, told.n_labels)
+    return found | dict(zip(_CORRECTED, values, strict=True))
+
+
+def _say(found: Sequence[Summary], run: RunData, given: GivenLabels | None, notify: Notify) -> None:
+    """What is not as one might think: of what the means are, what has no interval, what is not corrected."""
+    if run.task is not None:
+        notify(
+            f"means are of the first {FIRST} ratings of each pair: where a run decides, later ones were asked because of these"
+        )
+    for attribute in run.manifest.attributes:
+        own = next((each.labels for each in found if each.attribute == attribute), None)
+        if own is not None and own.why:
+            notify(f"{one_line(attribute)}: {own.why}, so they correct no mean")
+    few = [_name(each) for each in found if each.prompts < FEWEST_PROMPTS]
+    if few:
+        notify(f"no interval, for want of {FEWEST_PROMPTS} prompts: {_some(few)}")
+    whys: dict[str, list[str]] = {}
+    for each in found:
+        if each.corrected is not None and each.corrected.why:
+            whys.setdefault(each.corrected.why, []).append(_name(each))
+    for why, names in whys.items():
+        notify(f"not corrected by labels: {_some(names)}: {why}")
+    if given is not None and not given:
+        notify(f"{given.source}: holds no label yet, so no mean is corrected")
+
+
+def _name(each: Summary) -> str:
+    return " · ".join(one_line(part) for part in (each.group, each.attribute) if part is not None)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+
+
+def labels_wanted_of(
+    run: RunData, notify: Notify = lambda _line: None, *, n: int, by: str | None, given: GivenLabels | None
+) -> pa.Table:
+    """What people should label next, in the order in which they should: a row a pair and attribute, the labelled ones first.
+
+    Args:
+        notify: is told how many there are, and what to do with them.
+        n: how many pairs; of the human ratings in the data, and those given, come all besides.
+        by: a further column of the data that says of which system a response is: whole prompts are drawn, for differences.
+        given: the labels so far; without any the human ratings of the data are.
+
+    Raises:
+        InputError: as :func:`~robin_cli.analysis.run_labels.wanted_labels`; there is no such column.
+    """
+    if n < 1:
+        raise InputError(f"--n {n}: at least one pair is needed, as --n 50")
+    scores, labels = score(run), labels_of(run, given)
+    values = {name: pair_means(run, scores, name).scores for name in labels}
+    if by is not None:
+        has_none = np.array([group is None for group in _groups(run, by, notify)])
+        values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
+    found = wanted_labels(run, values, labels, n, whole=by is not None)
+    table = run.pairs.table.take(pa.array(found.pair))
+    names = np.array(run.manifest.attributes, dtype=object)[found.attribute]
+    columns = {
+        "pair_id": table["pair_id"],
+        "attribute": pa.array(names.tolist(), pa.string()),
+        "probability": pa.array(found.probability),
+        "label": pa.array(found.label, from_pandas=True),
+        **{name: table[name] for name in ("prompt", REFERENCE, "response") if name in table.column_names},
+    }
+    is_open = np.isnan(found.label)
+    wanted = number_of(len(np.unique(found.pair[is_open])), "pair")
+    notify(
+        f"{wanted} to label; with those that are labelled, {number_of(found.prompts, 'prompt')}. Fill in the column label from "
+        f"the top, and give the file to --labels: robin export {shown(str(run.path))} --what summary --labels FILE"
+    )
+    if found.prompts < FEWEST_LABELLED:
+        notify(f"a mean is corrected from {FEWEST_LABELLED} labelled prompts on; draw more: a larger --n")
+    return pa.table(columns)
