@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -289,6 +290,7 @@ def in_python(run: Path, budget: int, **settings: Any) -> dict[str, Any]:
 
 
 def judged_here(folder: Path, budget: int, name: str = "r", **settings: Any) -> None:
+    LUCK.seed(3)
     robin_cli.judge(folder / "pairs.jsonl", **in_python(folder / name, budget, quiet=True, **settings))
 
 
@@ -320,9 +322,12 @@ def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> 
     plan = json.loads(done.stdout)
     (spread,) = plan["spreads"]
     assert (spread["a"], spread["b"], spread["prompts"], plan["prompts"]) == ("alpha", "beta", 200, 200)
-    assert spread["variance_between"] == pytest.approx(2 * 0.5**2, abs=0.17)
-    assert spread["noise"] == pytest.approx(2 * (0.5**2 + 1 / 12), abs=0.15)  # a rating is rounded
-    assert spread["difference"] == pytest.approx(1.2, abs=0.2)
+    luck = random.Random(5)
+    often = np.array([[[rating(k, name, luck) for _ in range(400)] for name in SYSTEMS] for k in range(200)])
+    apart = often.mean(axis=2) @ [1.0, -1.0]
+    assert spread["variance_between"] == pytest.approx(apart.var(ddof=1), abs=0.08)
+    assert spread["noise"] == pytest.approx(often.var(axis=2).sum(axis=1).mean(), abs=0.05)
+    assert spread["difference"] == pytest.approx(apart.mean(), abs=0.12)
     assert [row["calls_a_response"] for row in plan["rows"]] == [1, 2, 3, 5, 10]
     for row in plan["rows"]:
         noise = spread["noise"] / row["calls_a_response"]

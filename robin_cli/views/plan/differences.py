@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.analysis.paired_spread import PairedSpread, paired_spreads
+from robin_cli.analysis.run_compare import as_they_are
 from robin_cli.analysis.sample_size import difference_shown, prompts_for, variance_range
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.model.errors import InputError
-from robin_cli.model.groups import numbered
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems
+from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.prompts.rubrics import PromptSet
 from robin_cli.runner.opening import check_error, check_reach, prompts_of, wanted_systems
 from robin_cli.settings.addresses import judge_name
@@ -129,32 +129,25 @@ def _is_beginning(run: RunData, config: Settings, dataset: Dataset) -> bool:
 
 def _spreads(run: RunData, systems: Systems) -> list[PairedSpread]:
     """How the differences of the systems vary in ``run``; of all its systems, where it has not two of these."""
-    place = f"--variances {run.path}"
-    space = systems.space
+    place, space = f"--variances {run.path}", systems.space
     theirs = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
     for attribute, scale in zip(space.attributes, space.scales, strict=True):
         if theirs.get(attribute) != scale:
-            has = (
-                f"has {', '.join(theirs)}" if attribute not in theirs else f"is on the scale {theirs[attribute]} there"
+            has = f"is on {theirs[attribute]} there" if attribute in theirs else f"it has {', '.join(theirs)}"
+            raise InputError(
+                f"{place}: does not tell of {attribute} on the scale {scale} ({has}); name a run that rates it so"
             )
-            raise InputError(f"{place}: does not tell of {attribute} on {scale} ({has}); name a run that rates it so")
-    said = run.column(SYSTEM_COLUMN)
-    numbers, names = numbered(each for each in said if each is not None)
-    ours = {number for number, name in enumerate(names) if name in set(systems.names)}
-    kept = ours if len(ours) > 1 else set(range(len(names)))
-    system = run.prompts * 0 - 1
-    system[[each is not None for each in said]] = [number if number in kept else -1 for number in numbers.tolist()]
-    found = [
-        each
-        for each in paired_spreads(run.space, run.fold.arms, system, names, run.prompts)
-        if each.attribute in space.attributes
-    ]
-    if missing := [name for name in space.attributes if all(each.attribute != name for each in found)]:
-        raise InputError(
-            f"{place}: no two systems of it have ratings of {missing[0]} for 5 prompts or more that both answered; ask about "
-            f"more: robin resume {run.path} --budget MORE"
-        )
-    return found
+    found = as_they_are([run], lambda _: None, by=SYSTEM_COLUMN)
+    spreads: list[PairedSpread] = []
+    for attribute, scale in zip(space.attributes, space.scales, strict=True):
+        every = paired_spreads(found, attribute, float(scale.high - scale.low) if space.has_several_scales else 1.0)
+        if not every:
+            raise InputError(
+                f"{place}: no two systems have ratings of {attribute} for {FEWEST_PROMPTS} prompts that both answered; ask "
+                f"about more: robin resume {run.path} --budget MORE"
+            )
+        spreads += [each for each in every if {each.a, each.b} <= {*systems.names}] or every
+    return spreads
 
 
 def _widest(spreads: Sequence[PairedSpread], calls: float) -> PairedSpread | None:
