@@ -131,11 +131,13 @@ def compare(
     match: str | None = None,
     anytime: bool = False,
     across_judges: bool = False,
+    labels: str | Path | None = None,
 ) -> pd.DataFrame:
     """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
 
     Columns: a, b, attribute, n_prompts, mean_a, mean_b, difference (a − b), ci_low, ci_high, p_adjusted, noise_share,
-    prompts_needed; NaN where there is no value. What was left out is in a warning.
+    prompts_needed, and where people labelled some responses corrected_difference, corrected_low, corrected_high, n_labels; NaN
+    where there is no value. What was left out is in a warning.
 
     Args:
         runs: two or more on the same prompts, or one with ``by``.
@@ -144,6 +146,7 @@ def compare(
         anytime: intervals that hold however often one looks.
         across_judges: compare judges of the same pairs, by how they agree with human ratings: a row for every two judges,
             attribute and coefficient.
+        labels: a file of people's labels; None for the human ratings of the data.
 
     Raises:
         InputError: runs that cannot be compared, and what differs.
@@ -153,7 +156,7 @@ def compare(
     if not runs:
         raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
-    found = comparison_of(paths, _warn, by=by, match=match, anytime=anytime, across_judges=across_judges)
+    found = comparison_of(paths, _warn, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=labels)
     return _frame(table_of(found))
 
 

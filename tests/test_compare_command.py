@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 
 import robin_cli
+from robin_cli.analysis.labelled import corrected
 from tests.conftest import robin
 
 PROMPTS = 40
@@ -334,3 +335,61 @@ def test_a_gate_says_what_of_a_comparison_it_does_not_understand(work: Path, tex
     done = robin("gate", "all", "--require", text, cwd=work)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def flattered(folder: Path, prompts: int = 120) -> tuple[Path, list[Row]]:
+    """A run whose judge is kinder to "new" by .8 than people are, who find both alike; and their labels of 40 prompts."""
+    rows = [row for row in rows_of(SYSTEMS[:2], prompts) if row["id"].endswith("-0")]
+    run = judged(folder, "kind", rows)
+    rng = np.random.default_rng(5)
+    labels = [
+        {
+            "pair_id": row["id"],
+            "label": int(
+                np.clip(round(opinion(row["response"], 0.4) - BETTER[row["system"]] + rng.normal(0, 0.3)), 0, 4)
+            ),
+        }
+        for row in rows
+        if int(row["question"][1:]) % 3 == 0
+    ]
+    return run, labels
+
+
+def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path) -> None:
+    run, labels = flattered(tmp_path)
+    pd.DataFrame(labels).to_csv(tmp_path / "labels.csv", index=False)
+    (row,) = compared(tmp_path, "kind", "--by", "system", "--labels", "labels.csv")
+    assert list(row) == [*COLUMNS, "corrected_difference", "corrected_low", "corrected_high", "n_labels"]
+    assert row["n_labels"] == "80"
+    assert float(row["ci_low"]) > 0.4
+    assert float(row["corrected_low"]) < 0 < float(row["corrected_high"])
+    scores = robin_cli.open_run(run).scores(with_text=True).merge(pd.DataFrame(labels), how="left", on="pair_id")
+    sign = np.where(scores["system"] == "new", 1.0, -1.0) / 120
+    wanted = corrected(
+        scores["score"].to_numpy(),
+        scores["label"].to_numpy(),
+        1.0,
+        scores["prompt"].factorize()[0],
+        np.stack([np.maximum(sign, 0), np.minimum(sign, 0)]),
+    )
+    told = [float(row[f"corrected_{name}"]) for name in ("difference", "low", "high")]
+    assert told == pytest.approx([wanted.estimate, wanted.low, wanted.high])
+    shown = robin(
+        "compare", "kind", "--by", "system", "--labels", "labels.csv", "--format", "table", cwd=tmp_path
+    ).stdout
+    assert re.search(
+        r"A − B: corrected by 80 labels of people: [+-]0\.\d\d, 95 % interval -0\.\d\d to \+0\.\d\d", shown
+    )
+
+
+def test_few_labels_correct_nothing_and_wrong_ones_are_refused(tmp_path: Path) -> None:
+    _, labels = flattered(tmp_path)
+    pd.DataFrame(labels[:20]).to_csv(tmp_path / "few.csv", index=False)
+    done = robin("compare", "kind", "--by", "system", "--labels", "few.csv", "--json", cwd=tmp_path)
+    (one,) = json.loads(done.stdout)["comparisons"]
+    assert one["corrected_difference"] is None
+    assert "25" in one["labels_why"]
+    pd.DataFrame([*labels, {"pair_id": "nobody", "label": 1}]).to_csv(tmp_path / "unknown.csv", index=False)
+    done = robin("compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert 'unknown.csv:82: no pair of the run is called "nobody"' in done.stderr

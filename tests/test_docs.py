@@ -82,7 +82,15 @@ case "$1" in
 esac
 """
 PIP = '#!/bin/sh\n[ "$*" = "install robin-judge" ] || {{ [ "$*" = "install ." ] && [ -f {root}/pyproject.toml ]; }}\n'
-PYTHON = '#!/bin/sh\nexec {python} "$@"\n'
+# The models of docs/examples/answer.py are the judges that there are: what they "answer" are ratings.
+PYTHON = """#!/bin/sh
+case "$1" in
+  docs/examples/answer.py)
+    prompts=$2 && shift 2
+    OPENAI_BASE_URL=$JUDGE_URL OPENAI_API_KEY=none exec {python} {root}/docs/examples/answer.py "$prompts" {models} ;;
+  *) exec {python} "$@" ;;
+esac
+"""
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +107,8 @@ def desk(tmp_path: Path, judges_url: str) -> tuple[Path, dict[str, str]]:
     programs.mkdir()
     robin = f"#!{sys.executable}\n{ROBIN}{STARTED}"
     for name, program in {"robin": robin, "make": MAKE, "pip": PIP, "python3": PYTHON}.items():
-        write_program(programs / name, program.format(python=sys.executable, root=ROOT, models=MODELS))
+        asked = MODELS if name == "robin" else " ".join(MODELS)
+        write_program(programs / name, program.format(python=sys.executable, root=ROOT, models=asked))
     folder = tmp_path / "desk"
     folder.mkdir()
     shutil.copy(DEMO / "pairs.jsonl", folder)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from robin_cli.analysis.labelled import Corrected, corrected
 from robin_cli.analysis.pair_means import FIRST, pair_means
 from robin_cli.analysis.paired import Difference, Responses, differences
+from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.groups import numbered
+from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.manifest import Manifest
@@ -37,6 +41,7 @@ class Compared:
         runs: that they were judged in.
         responses: of each attribute, those with a score.
         differences: of each attribute, of every two systems.
+        corrected: the same by people's labels, of each attribute that has some; None for systems without.
         unrated: responses without a score, which are left out, of each attribute.
         prompts: the names of the prompts, by their numbers: texts, or what ``match`` says.
         by: the column that names the systems; None where each is a run.
@@ -49,6 +54,7 @@ class Compared:
     runs: Sequence[RunData]
     responses: dict[str, Responses]
     differences: dict[str, list[Difference]]
+    corrected: dict[str, list[Corrected | None]]
     unrated: dict[str, int]
     prompts: Sequence[str]
     by: str | None
@@ -65,6 +71,7 @@ def compared(
     match: str | None = None,
     anytime: bool = False,
     only: tuple[str, str] | None = None,
+    given: GivenLabels | None = None,
 ) -> Compared:
     """The systems of ``runs`` and how far they are apart: the values of a column, or each run.
 
@@ -73,12 +80,13 @@ def compared(
         by: a column of the data; None where each run is a system.
         match: a column that says which responses answer the same prompt, in place of the prompt's text.
         only: two systems, where no others are wanted.
+        given: people's labels, in place of the human ratings of the data.
 
     Raises:
         InputError: runs that were judged in different ways; one system; prompts that do not match, or too few of them.
     """
     check_alike(runs)
-    found = as_they_are(runs, notify, by=by, match=match, anytime=anytime, only=only)
+    found = as_they_are(runs, notify, by=by, match=match, anytime=anytime, only=only, given=given)
     _check_enough(found, notify)
     return found
 
@@ -91,6 +99,7 @@ def as_they_are(
     match: str | None = None,
     anytime: bool = False,
     only: tuple[str, str] | None = None,
+    given: GivenLabels | None = None,
 ) -> Compared:
     """The same, whether or not the judges are alike and the prompts enough, see :func:`compared`."""
     if by is None:
@@ -106,6 +115,8 @@ def as_they_are(
     _check_matching(systems, system[used], prompt[used], names, notify, match)
     attributes = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
     responses, unrated = {}, {}
+    labels: dict[str, tuple[FloatArray, FloatArray]] = {}
+    labels_of_runs = [labels_of(run, given) for run in runs]
     tables = [score(run) for run in runs]
     for name in attributes:
         known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
@@ -123,9 +134,43 @@ def as_they_are(
             float(scale.high),
         )
         unrated[name] = int(used.sum() - is_there.sum())
+        people = [each[name] for each in labels_of_runs]
+        for why in dict.fromkeys(each.why for each in people if each.why):
+            notify(f"{name}: the human ratings correct nothing: {why}")
+        values, probability = (
+            np.concatenate(each) for each in zip(*((one.values, one.probability) for one in people), strict=True)
+        )
+        labels[name] = values[is_there], probability[is_there]
     found = {name: differences(each, len(systems), anytime=anytime) for name, each in responses.items()}
+    people_say = {name: _corrected(responses[name], *labels[name], each) for name, each in found.items()}
     by_first = FIRST if any(run.task is not None for run in runs) else None
-    return Compared(systems, runs, responses, found, unrated, names, by, match, by_first, anytime)
+    return Compared(systems, runs, responses, found, people_say, unrated, names, by, match, by_first, anytime)
+
+
+def _corrected(
+    responses: Responses, labels: FloatArray, probability: FloatArray, found: Sequence[Difference]
+) -> list[Corrected | None]:
+    """Each difference by people's labels; None where neither system has one at its prompts."""
+    told: list[Corrected | None] = []
+    for one in found:
+        weights = np.stack([_weights(responses, one, system) for system in (one.a, one.b)])
+        weights[1] *= -1.0
+        is_known = not np.isnan(labels[weights.any(axis=0)]).all()
+        told.append(
+            corrected(responses.score, labels, probability, responses.prompt, weights)
+            if is_known and not math.isnan(one.p)
+            else None
+        )
+    return told
+
+
+def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
+    """How much each response counts in the mean of ``system`` over the prompts of ``one``; shape (K,), summing to 1."""
+    mine = (responses.system == system) & np.isin(responses.prompt, one.prompts)
+    weights = np.zeros(len(mine))
+    _, which, size = np.unique(responses.prompt[mine], return_inverse=True, return_counts=True)
+    weights[mine] = 1.0 / (one.n_prompts * size[which])
+    return weights
 
 
 def check_alike(runs: Sequence[RunData]) -> None:

@@ -44,6 +44,14 @@ def compare(
     anytime: Annotated[
         bool, typer.Option("--anytime", help="Intervals that hold however often one looks; 1.6 times as wide.")
     ] = False,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="People's labels, as robin export --what labels-wanted asks for them. (default: the data's human ratings)",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
     across_judges: Annotated[
         bool,
         typer.Option(
@@ -66,7 +74,7 @@ def compare(
     given = Settings(**checked(ctx.obj))
     check_output(given.format, given.output)
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
-    found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, across_judges=across_judges)
+    found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=labels)
     if json:
         print_json(facts_of(found))
     elif given.format == "table" or (given.format is None and given.output is None and sys.stdout.isatty()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,17 @@ from rich.text import Text
 
 from robin_cli.analysis.across_judges import JudgesApart
 from robin_cli.analysis.across_judges import across_judges as between_judges
+from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.analysis.run_labels import labels_of
+from robin_cli.datasets.labels import load_labels
 from robin_cli.model.errors import InputError
+from robin_cli.model.labels import GivenLabels
+from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.fold import COUNTED
-from robin_cli.storage.reader import read_run
+from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.status import finite
 from robin_cli.views.text import one_line
 
@@ -42,6 +47,14 @@ COLUMNS = pa.schema(
         ("prompts_needed", pa.int64()),
     ]
 )
+LABEL_COLUMNS = pa.schema(
+    [
+        *((name, pa.float64()) for name in ("corrected_difference", "corrected_low", "corrected_high")),
+        ("n_labels", pa.int64()),
+    ]
+)
+"""Behind COLUMNS where people labelled some of the responses."""
+
 JUDGE_COLUMNS = pa.schema(
     [
         *((name, pa.string()) for name in ("a", "b", "attribute", "coefficient")),
@@ -66,21 +79,37 @@ def comparison_of(
     match: str | None = None,
     anytime: bool = False,
     across_judges: bool = False,
+    labels: str | Path | None = None,
 ) -> Compared | Judges:
     """What the runs at ``paths`` say of which system is better, or which judge; see :func:`run_compare.compared`.
+
+    Args:
+        labels: a file of people's labels, in place of the human ratings of the data.
 
     Raises:
         InputError: options that do not go together, or runs that cannot be compared.
     """
     runs = [read_run(path, COUNTED) for path in paths]
+    given = None if labels is None else _given(labels, runs)
     if not across_judges:
-        return compared(runs, notify, by=by, match=match, anytime=anytime)
+        return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
     if by or match or anytime:
         flag = "--by" if by else "--match" if match else "--anytime"
         raise InputError(
             f"{flag}: is for systems; with --across-judges the same pairs are compared, so leave one of them out"
         )
-    return Judges([str(path) for path in paths], between_judges(runs, notify))
+    human = None
+    if given is not None:
+        human = [{name: each.values for name, each in labels_of(run, given).items()} for run in runs]
+    return Judges([str(path) for path in paths], between_judges(runs, notify, human))
+
+
+def _given(labels: str | Path, runs: Sequence[RunData]) -> GivenLabels:
+    """The labels in a file, of the pairs of all runs."""
+    scales = {
+        name: scale for run in runs for name, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True)
+    }
+    return load_labels(labels, {pair_id for run in runs for pair_id in run.pair_ids}, scales)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +124,9 @@ def table_of(found: Compared | Judges) -> pa.Table:
     """A row for every two systems and attribute, or for every two judges, attribute and coefficient."""
     if isinstance(found, Judges):
         return pa.Table.from_pylist(_judge_rows(found), schema=JUDGE_COLUMNS)
-    return pa.Table.from_pylist(rows_of(found), schema=COLUMNS)
+    is_labelled = any(each is not None for listed in found.corrected.values() for each in listed)
+    schema = pa.unify_schemas([COLUMNS, LABEL_COLUMNS]) if is_labelled else COLUMNS
+    return pa.Table.from_pylist(rows_of(found), schema=schema)
 
 
 def facts_of(found: Compared | Judges) -> dict[str, Any]:
@@ -166,7 +197,7 @@ def _judges_table(found: Judges, letters: Mapping[str, str]) -> tuple[list[str],
 
 
 def rows_of(found: Compared) -> list[dict[str, Any]]:
-    """A row for every two systems and attribute, as COLUMNS has them; None where there is no value."""
+    """A row for every two systems and attribute, as COLUMNS and LABEL_COLUMNS have them; None where there is no value."""
     return [
         {
             "a": found.systems[one.a],
@@ -175,10 +206,18 @@ def rows_of(found: Compared) -> list[dict[str, Any]]:
             "n_prompts": one.n_prompts,
             **{name: finite(getattr(one, name)) for name in COLUMNS.names[4:-1]},
             "prompts_needed": None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed),
+            **_label_cells(people),
         }
         for attribute, listed in found.differences.items()
-        for one in listed
+        for one, people in zip(listed, found.corrected[attribute], strict=True)
     ]
+
+
+def _label_cells(people: Corrected | None) -> dict[str, Any]:
+    if people is None:
+        return {**dict.fromkeys(LABEL_COLUMNS.names), "n_labels": 0}
+    values = (people.estimate, people.low, people.high)
+    return {**dict(zip(LABEL_COLUMNS.names, map(finite, values), strict=False)), "n_labels": people.n_labels}
 
 
 def _facts(found: Compared) -> dict[str, Any]:
@@ -190,9 +229,16 @@ def _facts(found: Compared) -> dict[str, Any]:
         "first_ratings": found.by_first,
         "unrated": found.unrated,
         "comparisons": [
-            {**row, "p": finite(one.p), "shorter_by_five_calls": finite(one.shorter), "settled": one.is_settled}
-            for row, one in zip(
-                rows_of(found), (one for each in found.differences.values() for one in each), strict=True
+            {
+                **row,
+                "p": finite(one.p),
+                "shorter_by_five_calls": finite(one.shorter),
+                "settled": one.is_settled,
+                "judge_relied_on": None if people is None else finite(people.lam),
+                "labels_why": None if people is None else people.why,
+            }
+            for row, one, people in zip(
+                rows_of(found), chain(*found.differences.values()), chain(*found.corrected.values()), strict=True
             )
         ],
     }
@@ -247,13 +293,20 @@ def verdict(one: Difference, sides: tuple[str, str]) -> str:
 
 def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     """What the numbers say, and what they do not, a line each."""
-    known = [(name, one) for name, listed in found.differences.items() for one in listed if not math.isnan(one.p)]
+    known = [
+        (name, one, people)
+        for name, listed in found.differences.items()
+        for one, people in zip(listed, found.corrected[name], strict=True)
+        if not math.isnan(one.p)
+    ]
     several = len(found.differences) > 1
     lines = []
-    for name, one in known[:_MOST_TOLD]:
+    for name, one, people in known[:_MOST_TOLD]:
         about = f"{name}, " if several else ""
         which = f"{about}{' − '.join(_sides(found, one, letters))}: "
         lines.append(which + "; ".join(_said(one)))
+        if people is not None:
+            lines.append(which + _by_people(people))
     if len(known) > _MOST_TOLD:
         lines.append(
             f"{len(known) - _MOST_TOLD} more pairs are told in the table; --json and CSV have everything of them"
@@ -290,6 +343,16 @@ def _said(one: Difference) -> Iterator[str]:
             f"{_percent(one.noise_share)} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten "
             f"this interval by at most {_percent(one.shorter)}; more prompts are what helps"
         )
+
+
+def _by_people(people: Corrected) -> str:
+    labels = number_of(people.n_labels, "label")
+    if people.why:
+        return f"{labels} of people correct nothing: {people.why}"
+    return (
+        f"corrected by {labels} of people: {people.estimate:+.2f}, 95 % interval {people.low:+.2f} to {people.high:+.2f}; so "
+        "people would say, though the judge may be kinder to one system than to the other"
+    )
 
 
 def _percent(share: float) -> str:
