@@ -13,6 +13,7 @@ right one. There one judge is corrected by another's single ratings, or by which
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,10 +97,14 @@ def spread(each: World, labels: int, rng: np.random.Generator) -> tuple[IntArray
 
 
 def whole(each: World, labels: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Which pairs robin draws for a difference: all of as many prompts as it takes."""
+    """Which pairs robin draws for a difference: all of as many prompts as have about so many pairs."""
     order = drawing_order(each.prompt, rng.random(each.prompt[-1] + 1), rng.random(len(each.prompt)), whole=True)
-    last = each.prompt[order[min(labels, len(order)) - 1]]
-    return order[: int(np.flatnonzero(each.prompt[order] == last)[-1]) + 1], np.ones(len(each.prompt))
+    return of_first_prompts(order, each.prompt, labels), np.ones(len(each.prompt))
+
+
+def of_first_prompts(order: IntArray, prompt: IntArray, labels: int) -> IntArray:
+    count = math.ceil(labels * (prompt[-1] + 1) / len(prompt))
+    return order[np.isin(prompt[order], list(dict.fromkeys(prompt[order].tolist()))[:count])]
 
 
 def plain(each: World, labels: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
@@ -248,12 +253,10 @@ def of_draws(runs: int) -> None:
             drawn = 0
             for _ in range(10 * runs):
                 order = drawing_order(prompt, rng.random(prompts), rng.random(len(prompt)), whole=name)
-                take = labels
-                if name:  # to the end of the prompt
-                    take = int(np.flatnonzero(prompt[order] == prompt[order[labels - 1]])[-1]) + 1
-                times[order[:take]] += 1
-                drawn += take
-                distinct += len(np.unique(prompt[order[:take]]))
+                pairs = of_first_prompts(order, prompt, labels) if name else order[:labels]
+                times[pairs] += 1
+                drawn += len(pairs)
+                distinct += len(np.unique(prompt[pairs]))
             share = times / (drawn / len(prompt))
             by_size = " ".join(f"{share[sizes[prompt] == size].mean():.3f}" for size in (1, 2, 4, 8))
             kind = "whole" if name else "spread"
