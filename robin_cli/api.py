@@ -131,7 +131,7 @@ def compare(
     match: str | None = None,
     anytime: bool = False,
     across_judges: bool = False,
-    labels: str | Path | None = None,
+    labels: str | Path | pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
 
@@ -146,7 +146,7 @@ def compare(
         anytime: intervals that hold however often one looks.
         across_judges: compare judges of the same pairs, by how they agree with human ratings: a row for every two judges,
             attribute and coefficient.
-        labels: a file of people's labels; None for the human ratings of the data.
+        labels: people's, as for :meth:`Run.summary`; None for the human ratings of the data.
 
     Raises:
         InputError: runs that cannot be compared, and what differs.
@@ -156,7 +156,9 @@ def compare(
     if not runs:
         raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
-    found = comparison_of(paths, _warn, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=labels)
+    found = comparison_of(
+        paths, _warn, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=_table_of(labels)
+    )
     return _frame(table_of(found))
 
 
@@ -265,7 +267,7 @@ class Run:
             InputError: no such column, a threshold off the scale, labels that cannot be used.
         """
         data, said = read_run(self.path, COUNTED), messages_for(Settings(), notebook=True)
-        given = given_labels(data, _table_of(labels))
+        given = given_labels(_table_of(labels), data)
         return _frame(summary_of(data, said.note, by=by, threshold=threshold, given=given))
 
     def labels_wanted(
@@ -284,7 +286,7 @@ class Run:
             InputError: nothing is left to label, or the labels cannot be used.
         """
         data = read_run(self.path, COUNTED)
-        return _frame(labels_wanted_of(data, n=n, by=by, given=given_labels(data, _table_of(labels))))
+        return _frame(labels_wanted_of(data, n=n, by=by, given=given_labels(_table_of(labels), data)))
 
     def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
         """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""

@@ -44,14 +44,7 @@ def compare(
     anytime: Annotated[
         bool, typer.Option("--anytime", help="Intervals that hold however often one looks; 1.6 times as wide.")
     ] = False,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            help="People's labels, as robin export --what labels-wanted asks for them. (default: the data's human ratings)",
-            metavar="FILE",
-            show_default=False,
-        ),
-    ] = None,
+    labels: opt.Labels = None,
     across_judges: Annotated[
         bool,
         typer.Option(
@@ -72,7 +65,7 @@ def compare(
     from robin_cli.views.messages import Messages, print_json
 
     given = Settings(**checked(ctx.obj))
-    check_output(given.format, given.output)
+    check_output(given.format, given.output, [] if labels is None else [labels])
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
     found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=labels)
     if json:

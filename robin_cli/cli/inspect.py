@@ -148,11 +148,11 @@ def export(
         write(Results.of(preferences_of(data, notify, messages=messages)), settings_of(run))
         return
     if what is What.SUMMARY:
-        told = given_labels(data, labels)
+        told = given_labels(labels, data)
         write(Results.of(summary_of(data, notify, by=by, threshold=threshold, given=told)), settings_of(run))
         return
     if what is What.LABELS_WANTED:
-        told = given_labels(data, labels)
+        told = given_labels(labels, data)
         write(
             Results.of(labels_wanted_of(data, notify, n=WANTED if n is None else n, by=by, given=told)),
             settings_of(run),

@@ -21,14 +21,13 @@ from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.run_labels import labels_of
-from robin_cli.datasets.labels import load_labels
 from robin_cli.model.errors import InputError
-from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.fold import COUNTED
-from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.reader import read_run
 from robin_cli.views.status import finite
+from robin_cli.views.summary import LabelsFile, given_labels
 from robin_cli.views.text import one_line
 
 COLUMNS = pa.schema(
@@ -79,7 +78,7 @@ def comparison_of(
     match: str | None = None,
     anytime: bool = False,
     across_judges: bool = False,
-    labels: str | Path | None = None,
+    labels: LabelsFile = None,
 ) -> Compared | Judges:
     """What the runs at ``paths`` say of which system is better, or which judge; see :func:`run_compare.compared`.
 
@@ -90,7 +89,7 @@ def comparison_of(
         InputError: options that do not go together, or runs that cannot be compared.
     """
     runs = [read_run(path, COUNTED) for path in paths]
-    given = None if labels is None else _given(labels, runs)
+    given = given_labels(labels, *runs)
     if not across_judges:
         return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
     if by or match or anytime:
@@ -102,14 +101,6 @@ def comparison_of(
     if given is not None:
         human = [{name: each.values for name, each in labels_of(run, given).items()} for run in runs]
     return Judges([str(path) for path in paths], between_judges(runs, notify, human))
-
-
-def _given(labels: str | Path, runs: Sequence[RunData]) -> GivenLabels:
-    """The labels in a file, of the pairs of all runs."""
-    scales = {
-        name: scale for run in runs for name, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True)
-    }
-    return load_labels(labels, {pair_id for run in runs for pair_id in run.pair_ids}, scales)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> dict[str, Any]:
     """
     working = is_locked(path)
     run = read_run(path, (*COUNTED, "text_because", "usage_estimated"))
-    return facts_of(run, score(run), working=working, given=given_labels(run, labels))
+    return facts_of(run, score(run), working=working, given=given_labels(labels, run))
 
 
 def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels | None = None) -> dict[str, Any]:

@@ -36,13 +36,14 @@ LabelsFile = str | Path | BytesIO | None
 """Where people's labels are: a file, an address, a Parquet table in memory, or nowhere."""
 
 
-def given_labels(run: RunData, labels: LabelsFile) -> GivenLabels | None:
-    """The labels in a file. InputError where they cannot be read, or are none of the pairs of ``run``."""
+def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
+    """The labels in a file. InputError where they cannot be read, or are none of the pairs of ``runs``."""
     if labels is None:
         return None
-    manifest = run.manifest
-    scales = dict(zip(manifest.attributes, manifest.scales, strict=True))
-    return load_labels(labels, run.pair_ids, scales, called="labels")
+    scales = {
+        name: scale for run in runs for name, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True)
+    }
+    return load_labels(labels, frozenset().union(*(run.pair_ids for run in runs)), scales, called="labels")
 
 
 def summary_of(
