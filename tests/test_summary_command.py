@@ -170,6 +170,25 @@ def test_draws_the_same_prompts_in_another_run_on_the_same_data(work: Path, tmp_
     assert set(wanted.pair_id) <= known - set(list(TRUE)[100:])
 
 
+def test_draws_the_same_prompts_of_systems_in_two_runs(work: Path, tmp_path: Path) -> None:
+    drawn = []
+    for system in ("ours", "theirs"):
+        pairs = [Pair(f"{system}/{k}", f"prompt {k}", f"{system} says {k}") for k in range(PROMPTS)]
+        own = manifest(settings=SETTINGS, data={"source": "x", "sha256": "0", "pairs": PROMPTS}, budget=10**4)
+        with RunStore.create(tmp_path / system, own, pairs) as store:
+            base = {field: getattr(judgment(0), field) for field in type(judgment(0)).__slots__}
+            store.append([type(judgment(0))(**(base | {"pair_id": pair.pair_id, "rating": 3})) for pair in pairs])
+        drawn.append(robin_cli.open_run(tmp_path / system).labels_wanted(25))
+    assert drawn[0].prompt.tolist() == drawn[1].prompt.tolist()
+    assert set(drawn[0].pair_id).isdisjoint(drawn[1].pair_id)
+
+
+def test_says_that_a_workbook_has_to_be_saved_as_text(work: Path) -> None:
+    done = robin("export", "r", "--what", "labels-wanted", "-o", "wanted.xlsx", cwd=work)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[-1] == "--labels reads no .xlsx: save it as .csv once it is filled in"
+
+
 def test_wants_labels_of_each_attribute_and_keeps_those_of_the_data(tmp_path: Path) -> None:
     human = {name: TRUE[name] for name in list(TRUE)[:70]}
     run = robin_cli.open_run(made(tmp_path, human=human, attributes=("helpfulness", "style")).path)

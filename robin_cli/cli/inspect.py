@@ -152,11 +152,10 @@ def export(
         write(Results.of(summary_of(data, notify, by=by, threshold=threshold, given=told)), settings_of(run))
         return
     if what is What.LABELS_WANTED:
-        told = given_labels(labels, data)
-        write(
-            Results.of(labels_wanted_of(data, notify, n=WANTED if n is None else n, by=by, given=told)),
-            settings_of(run),
-        )
+        table = labels_wanted_of(data, notify, n=WANTED if n is None else n, by=by, given=given_labels(labels, data))
+        if "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
+            notify("--labels reads no .xlsx: save it as .csv once it is filled in")
+        write(Results.of(table), settings_of(run))
         return
     found = (score if what is What.SCORES else judge_scores)(data)
     if given.format == "table":
