@@ -133,9 +133,8 @@ class Settings:
     # A setting is a line of what it says, and one of what it is.
     # fmt: off
     data: tuple[str, ...] = _data(
-        "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet; logs of Inspect (.eval), "
-        "lm-evaluation-harness, AlpacaEval and HELM; several, a quoted glob, - for standard input, https://, s3:// or "
-        "gs:// for a file there, hf://owner/name?split=… for a data set of the Hugging Face hub.",
+        "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet, logs of Inspect, lm-eval, "
+        "AlpacaEval, HELM; several, a quoted glob, - for standard input, https://, s3://, gs://, or hf://owner/name?split=….",
         (), argument=True, metavar="DATA", example='"pairs.jsonl"', in_python=False, file="read")
     attribute: str | None = _data("What to rate: one rubric, or several by commas.",
         short="-a", example='"helpfulness"', of_question=True, accept=_joined)
@@ -175,8 +174,8 @@ class Settings:
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
     objective: Literal["worst-case", "mean-error", "compare"] = _spend(
-        "What is made small: worst-case (the largest error), mean-error (that of the average), or compare (the doubt about "
-        "differences of systems, which the data's column system names).",
+        "What is made small: worst-case (the largest error), mean-error (that of the average) or compare (doubt which system "
+        "is better).",
         "worst-case", always=True, metavar="OBJECTIVE", note="Mean-error is for those who report averages; compare asks whole "
         "prompts before any is asked again, and may leave prompts out.")
     decide: str | None = _spend(
