@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -393,3 +394,24 @@ def test_few_labels_correct_nothing_and_wrong_ones_are_refused(tmp_path: Path) -
     done = robin("compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=tmp_path)
     assert done.returncode == 2
     assert 'unknown.csv:82: no pair of the run is called "nobody"' in done.stderr
+
+
+def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: Path) -> None:
+    rows = [{**row, "system": None} if row["question"] == "q1" else row for row in rows_of(SYSTEMS[:2])]
+    judged(tmp_path, "gaps", rows, attribute="helpfulness,coherence", budget=4 * len(rows))
+    done = robin("compare", "gaps", "--by", "system", cwd=tmp_path)
+    assert "4 pairs of 160 without a system left out" in done.stderr
+    assert [row["attribute"] for row in csv.DictReader(io.StringIO(done.stdout))] == ["helpfulness", "coherence"]
+    again = robin("compare", "gaps", work / "new", cwd=tmp_path)
+    assert "coherence: not rated in all of the runs, and left out" in again.stderr
+    assert "80 responses are in more than one of the runs: how these differ is the judge's noise" in again.stderr
+
+    manifest = work / "old" / "manifest.json"
+    raised = tmp_path / "raised"
+    shutil.copytree(work / "old", raised)
+    (raised / "manifest.json").write_text(
+        manifest.read_text(encoding="utf-8").replace('"budget": 160', '"budget": 400')
+    )
+    warned = robin("compare", work / "new", "raised", cwd=tmp_path).stderr
+    assert "raised: 160 of 400 calls are spent. Who looks now and again later wants --anytime" in warned
+    assert "--anytime" not in robin("compare", work / "new", "raised", "--anytime", cwd=tmp_path).stderr

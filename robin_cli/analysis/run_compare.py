@@ -88,6 +88,13 @@ def compared(
     check_alike(runs)
     found = as_they_are(runs, notify, by=by, match=match, anytime=anytime, only=only, given=given)
     _check_enough(found, notify)
+    if by is None and (again := _in_both(runs)):
+        are = "is" if again == 1 else "are"
+        notify(
+            f"{number_of(again, 'response')} {are} in more than one of the runs: how these differ is the judge's noise"
+        )
+    if not anytime:
+        _say_unfinished(runs, notify)
     return found
 
 
@@ -102,18 +109,23 @@ def as_they_are(
     given: GivenLabels | None = None,
 ) -> Compared:
     """The same, whether or not the judges are alike and the prompts enough, see :func:`compared`."""
-    if by is None:
-        if len(runs) < 2:
-            raise InputError(
-                f"{runs[0].path}: is one run; name a second one, or the column that says which system answered, with --by"
-            )
-        if len({each.path.resolve() for each in runs}) < len(runs):
-            raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
+    if by is None and len(runs) < 2:
+        raise InputError(
+            f"{runs[0].path}: is one run; name a second one, or the column that says which system answered, with --by"
+        )
+    if len({each.path.resolve() for each in runs}) < len(runs):
+        raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
     prompt, names = _prompts(runs, match)
     systems, system = _systems(runs, by, only)
     used = (prompt >= 0) & (system >= 0)
+    for column, places in ((match, prompt), (None if only else by, system)):
+        if column is not None and (without := int((places < 0).sum())):
+            notify(f"{number_of(without, 'pair')} of {len(places):,} without a {shown(column)} left out")
     _check_matching(systems, system[used], prompt[used], names, notify, match)
     attributes = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
+    others = {name for run in runs for name in run.manifest.attributes} - {*attributes}
+    if others:
+        notify(f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out")
     responses, unrated = {}, {}
     labels: dict[str, tuple[FloatArray, FloatArray]] = {}
     labels_of_runs = [labels_of(run, given) for run in runs]
@@ -246,6 +258,22 @@ def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
     places = np.full(len(values), -1, dtype=np.int64)
     places[[value is not None for value in values]] = found
     return places, names
+
+
+def _in_both(runs: Sequence[RunData]) -> int:
+    """How many pairs are in more than one run."""
+    every = [pair_id for run in runs for pair_id in run.pair_ids]
+    return len(every) - len(set(every))
+
+
+def _say_unfinished(runs: Sequence[RunData], notify: Notify) -> None:
+    for run in runs:
+        spent, last = run.fold.arms.spent, run.manifest.last_session
+        if spent < run.manifest.budget and run.task is None and last.get("target_error") is None:
+            notify(
+                f"{run.path}: {spent:,} of {run.manifest.budget:,} calls are spent. Who looks now and again later wants "
+                "--anytime: intervals for one look are wrong too often then"
+            )
 
 
 def _check_matching(
