@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from robin_cli.analysis.paired import differences
-from robin_cli.analysis.run_compare import Compared
+from robin_cli.analysis.paired import Responses, differences
 from robin_cli.model.systems import FEWEST_PROMPTS
 
 
@@ -43,19 +43,20 @@ class PairedSpread:
         return self.noise / calls
 
 
-def paired_spreads(found: Compared, attribute: str, unit: float) -> list[PairedSpread]:
-    """The spread of every two systems that share prompts enough; differences are in ``unit`` points."""
-    responses = found.responses[attribute]
+def paired_spreads(
+    attribute: str, systems: Sequence[str], responses: Responses, *, unit: float = 1.0
+) -> list[PairedSpread]:
+    """The spread of every two of ``systems`` that share prompts enough; differences are in ``unit`` points."""
     # The error variance of a mean of n ratings is n times smaller than that of one.
     at_one_call = replace(responses, noise=responses.noise * responses.ratings)
-    once = differences(at_one_call, len(found.systems))
+    as_rated, once = (differences(each, len(systems)) for each in (responses, at_one_call))
     spreads = []
-    for now, then in zip(found.differences[attribute], once, strict=True):
+    for now, then in zip(as_rated, once, strict=True):
         if now.n_prompts < FEWEST_PROMPTS:
             continue
         is_known = not math.isnan(now.noise_share)
         noises = (float(each.noise_by_prompt.mean()) / unit**2 if is_known else math.nan for each in (now, then))
         total = float(now.by_prompt.var(ddof=1)) / unit**2
-        a, b = found.systems[now.a], found.systems[now.b]
+        a, b = systems[now.a], systems[now.b]
         spreads.append(PairedSpread(attribute, a, b, now.n_prompts, now.difference / unit, total, *noises))
     return spreads

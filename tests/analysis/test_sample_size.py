@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.sample_size import difference_shown, prompts_for
+from robin_cli.analysis.sample_size import difference_shown, prompts_for, variance_range
 
 
 def power_of(prompts: float, difference: float, variance: float, alpha: float = 0.05) -> float:
@@ -43,6 +43,13 @@ def test_finds_by_experiment_what_it_promised() -> None:
     )
     t = differences.mean(axis=1) / differences.std(axis=1, ddof=1) * math.sqrt(prompts)
     assert np.mean(np.abs(t) > stats.t.ppf(0.975, prompts - 1)) == pytest.approx(0.8, abs=0.015)
+
+
+def test_tells_what_a_variance_known_from_few_prompts_may_be() -> None:
+    seen = np.random.default_rng(1).normal(size=(50_000, 20)).var(axis=1, ddof=1)
+    low, high = variance_range(20)
+    assert np.mean(low * seen > 1.0) == pytest.approx(0.025, abs=0.003)
+    assert np.mean(high * seen < 1.0) == pytest.approx(0.025, abs=0.003)
 
 
 def test_needs_endless_prompts_for_no_difference_and_two_where_nothing_varies() -> None:

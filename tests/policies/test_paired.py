@@ -116,6 +116,7 @@ def test_leaves_whole_prompts_whenever_it_stops(budget: int) -> None:
     assert (asked.whole, asked.partly, asked.prompts) == (budget // 3, int(budget % 3 > 0), 10)
     assert asked.unrated == 30 - budget
     assert systems.calls_for(4) == 12
+    assert systems.prompts_within(budget) == budget // 3
 
 
 def test_goes_back_to_a_prompt_whose_answer_held_no_rating_before_the_next_one() -> None:

@@ -35,7 +35,7 @@ class Paired(Policy):
 
     Who is asked again does not depend on the arm's own ratings. If it did, an arm whose first ratings agree by chance would be
     left with them, while others are put right: where one system's ratings flip rarely and another's do not, that bent their
-    difference by up to 0.7 standard errors, and an interval of 95 % covered in 89 % (benchmarks/comparisons.py).
+    difference by up to 0.6 standard errors, and an interval of 95 % covered in 89 % (benchmarks/comparisons.py).
 
     With more than two systems, those two count in full whose difference is the least in standard errors, of each attribute,
     and the others a quarter: they are asked half as often, and never left behind.

@@ -140,7 +140,8 @@ def _spreads(run: RunData, systems: Systems) -> list[PairedSpread]:
     found = as_they_are([run], lambda _: None, by=SYSTEM_COLUMN)
     spreads: list[PairedSpread] = []
     for attribute, scale in zip(space.attributes, space.scales, strict=True):
-        every = paired_spreads(found, attribute, float(scale.high - scale.low) if space.has_several_scales else 1.0)
+        unit = float(scale.high - scale.low) if space.has_several_scales else 1.0
+        every = paired_spreads(attribute, found.systems, found.responses[attribute], unit=unit)
         if not every:
             raise InputError(
                 f"{place}: no two systems have ratings of {attribute} for {FEWEST_PROMPTS} prompts that both answered; ask "
