@@ -73,10 +73,10 @@ ALLOWED = {
 # Libraries that only some files may know.
 ONLY = {
     "openai": {"judges/transport.py"},
-    "datasets": {"datasets/formats/hub.py"},
+    "datasets": {"datasets/formats/hub.py", "files/hub.py", "views/to_hub.py"},
     "humanize": {"model/errors.py"},
     "fsspec": {"files/remote.py"},
-    "huggingface_hub": {"datasets/formats/hub.py"},
+    "huggingface_hub": {"files/hub.py", "views/to_hub.py"},
     "httpx2": {"judges/transport.py"},
     "genai_prices": {"judges/metering.py"},
     "aiohttp": {"files/remote.py", "judges/replay_server.py", "judges/transport.py"},
@@ -121,6 +121,7 @@ ONLY = {
         "views/comparing.py",
         "views/export.py",
         "views/preferences.py",
+        "views/to_hub.py",
         "views/workbook.py",
         "views/status.py",
         "views/summary.py",

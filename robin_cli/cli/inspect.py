@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from robin_cli.cli import options as opt
+
+if TYPE_CHECKING:
+    from robin_cli.settings.table import Settings
+    from robin_cli.views.export import Results
 
 
 class What(StrEnum):
@@ -111,6 +116,15 @@ def export(
         int | None,
         typer.Option("--n", help="Labels wanted: of how many pairs. (default: 50)", metavar="N", show_default=False),
     ] = None,
+    to_hub: Annotated[
+        str | None,
+        typer.Option(
+            "--to-hub",
+            metavar="OWNER/NAME",
+            help="Push the results to this data set of the Hugging Face hub, private if it is new, in place of writing a file.",
+        ),
+    ] = None,
+    public: Annotated[bool, typer.Option("--public", help="With --to-hub: let everyone read them.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
@@ -135,7 +149,9 @@ def export(
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
-    write = partial(write_file, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify)
+    write = _pushing(given, to_hub, what, notify, excel=excel, public=public) or partial(
+        write_file, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify
+    )
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
         write(judgments_of(run), settings_of(run))
         return
@@ -163,6 +179,24 @@ def export(
         return
     table = scores_table(found, data, with_text=given.with_text, wide=given.wide)
     write(Results.of(table), settings_of(run))
+
+
+def _pushing(
+    given: Settings, name: str | None, what: What, notify: Callable[[str], None], *, excel: bool, public: bool
+) -> Callable[[Results, Mapping[str, Any]], None] | None:
+    """What pushes results to the hub, where they are to go there; InputError where that cannot be."""
+    from robin_cli.model.errors import InputError
+    from robin_cli.views.to_hub import check_hub, push
+
+    if name is None:
+        if public:
+            raise InputError("--public: is for --to-hub; name a data set, or leave it out")
+        return None
+    of_files = {"-o": given.output, "--format": given.format, "--excel": excel, "--raw": given.raw}
+    if flag := next((flag for flag, value in of_files.items() if value), None):
+        raise InputError(f"--to-hub: writes no file, so that {flag} says nothing there; leave one of the two out")
+    check_hub(name)
+    return partial(push, name=name, config=what.value, public=public, notify=notify)
 
 
 def render(

@@ -1,22 +1,20 @@
-"""Data sets of the Hugging Face hub as rows, by hf://owner/name?split=validation; the only file that knows ``datasets``."""
+"""Data sets of the Hugging Face hub as rows, by hf://owner/name?split=validation."""
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import parse_qsl, urlsplit
 
 from robin_cli.datasets.rows import Table, Wanted
+from robin_cli.files import hub
 from robin_cli.model.errors import InputError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _KEYS = ("split", "config", "revision", "data_dir")
-_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 _EXAMPLE = "hf://nvidia/HelpSteer2?split=validation"
-_TOKEN = re.compile(r"hf_\w+|(?<=Bearer )\S+")
 _FIRST_WITHOUT_SCRIPTS = 4
 """The major version of ``datasets`` from which on a data set cannot bring Python code that is run."""
 
@@ -55,7 +53,7 @@ def read_hub(url: str, wanted: Wanted) -> Table:
 def _address(url: str) -> _Address:
     parts = urlsplit(url)
     name = f"{parts.netloc}{parts.path}"
-    if not _NAME.fullmatch(name) or parts.fragment:
+    if not hub.NAME.fullmatch(name) or parts.fragment:
         # Not shown: what stands here by mistake may hold a token.
         raise InputError(f"hf://: names no data set. Write hf://OWNER/NAME?split=SPLIT, as {_EXAMPLE}.")
     found: dict[str, str] = {}
@@ -73,13 +71,10 @@ def _address(url: str) -> _Address:
 
 def _splits(address: _Address) -> Mapping[str, Any]:
     import datasets
-    from huggingface_hub.utils import logging
 
     if int(datasets.__version__.partition(".")[0]) < _FIRST_WITHOUT_SCRIPTS:
         _raise_no_library(f"datasets {datasets.__version__} is too old", "--upgrade ")
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity_error()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the last failure is told in robin's words
+    hub.hush()
     splits: Mapping[str, Any] = datasets.load_dataset(address.name, streaming=True, **address.options)
     return splits
 
@@ -135,7 +130,7 @@ def _heard(url: str) -> Iterator[None]:
 
 def _reason(error: Exception, bare: str) -> str:
     """The fact and the next step, from the error's class, for its words are a library's, and change."""
-    said = _TOKEN.sub("***", shown((str(error).splitlines() or [""])[0], 200)).rstrip(".")
+    said = hub.first_line(error)
     kinds = {each.__name__ for each in type(error).__mro__}
     if "DatasetNotFoundError" in kinds:
         return (
@@ -159,7 +154,7 @@ def _reason(error: Exception, bare: str) -> str:
 
 
 def _raise_no_library(fact: str, how: str = "") -> NoReturn:
-    raise InputError(f'hf://…: {fact}. Install it: pip install {how}"robin-judge[datasets]"') from None
+    raise hub.no_library("hf://…", fact, how) from None
 
 
 SCHEMES = {"hf": read_hub}
