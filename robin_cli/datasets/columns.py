@@ -149,10 +149,12 @@ class FurtherColumns:
             return
         taken = _CELL_BYTES
         if isinstance(plain, str):
+            if name == self._if_text:
+                return
             known = self._shared.get(plain)
             if known is not None:
                 plain = known
-            elif not plain or name == self._if_text:
+            elif not plain:
                 return
             elif len(plain) > LONGEST_TEXT:
                 self.leave_out(name, TOO_LONG)

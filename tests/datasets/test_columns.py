@@ -260,6 +260,8 @@ def test_keeps_what_is_named_twice_or_not_taken(tmp_path: Path) -> None:
     assert pair.columns == {"id": 7, "reference": 42, "messages": "none", "set": "x"}
     (pair,) = load_pairs(path, columns={"prompt": "messages", "id": "-", "set": "-"}).pairs
     assert pair.columns == {"prompt": "p", "reference": 42}
+    path = written(tmp_path, "text.jsonl", as_lines([row(answer="gold", reference="gold")]))
+    assert load_pairs(path).pairs[0].columns == {"answer": "gold"}  # also where the text is another column's, too
     path = written(tmp_path, "text.jsonl", as_lines([row(reference="gold", x={"y": 1})]))
     (pair,) = load_pairs(path).pairs
     assert (pair.reference, pair.columns) == ("gold", {"x.y": 1})
