@@ -94,7 +94,7 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
         assert done.returncode == 0, done.stderr
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
-        assert list(scores.columns[-3:]) == ["decision", "leaning", "certified"]
+        assert list(scores.columns[-4:]) == ["decision", "leaning", "certified", "ask"]
         assert scores["n"].sum() == len(wire.bodies) < 1_000
 
         again = robin(*asked, cwd=tmp_path)
@@ -344,7 +344,7 @@ def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Pa
             frames[run] = pd.read_csv(path)
         else:
             frames[run] = pd.read_parquet(path) if kind == "parquet" else pd.read_json(path, lines=True)
-    assert list(frames["r"].columns[-4:]) == ["decision", "leaning", "certified", "group"]
+    assert list(frames["r"].columns[-5:]) == ["decision", "leaning", "certified", "group", "ask"]
     assert frames["r"]["certified"].dtype == bool
     assert frames["r"]["certified"].all()
     assert not {"decision", "leaning", "certified", "group"} & set(frames["plain"].columns)
