@@ -27,7 +27,7 @@ with atheris.instrument_imports(include=["robin_cli"]):
     from robin_cli.storage.store import RunStore
 
 ROOT = Path(__file__).resolve().parent.parent
-SUFFIXES = ("jsonl", "json", "csv", "tsv", "parquet", "jsonl.gz")
+SUFFIXES = ("jsonl", "json", "csv", "tsv", "parquet", "jsonl.gz", "eval")
 FOLDER = Path(tempfile.mkdtemp(prefix="robin-fuzz-"))
 
 
@@ -85,6 +85,8 @@ def main() -> None:
     corpus = (ROOT / "tests" / "hostile" / "pairs.jsonl").read_bytes()
     for number, line in enumerate([corpus, *corpus.splitlines()]):
         (seeds / str(number)).write_bytes((b"\0" if name == "loaders" else b"") + line)
+    for log in sorted((ROOT / "tests" / "datasets" / "logs").glob("*/*.eval")) if name == "loaders" else ():
+        (seeds / log.name).write_bytes(bytes([SUFFIXES.index("eval")]) + log.read_bytes())
     atheris.Setup([*sys.argv, str(seeds)], targets[name])
     atheris.Fuzz()
 
