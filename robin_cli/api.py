@@ -409,7 +409,8 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
         if pair.pair_id in seen:
             raise InputError(f'judge: two pairs have the id "{pair.pair_id}"; give each one of its own')
         seen.add(pair.pair_id)
-        kept.append(replace(pair, columns=further.of(dict(pair.columns))) if pair.columns else pair)
+        columns: dict[str, object] = dict(pair.columns)
+        kept.append(replace(pair, columns=further.of(columns, further.names_of(columns))) if columns else pair)
         # What earlier versions did not know is left out where it is not there: the digest says whether a run is the same.
         known = {
             name: value for name, value in asdict(kept[-1]).items() if name not in _LATER or value not in (None, {})

@@ -30,10 +30,12 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _ABSENT = "null or empty"
 
 
-def pair_of(row: Row, fields: Fields, further: FurtherColumns | None = None) -> tuple[Pair, bool]:
+def pair_of(
+    row: Row, fields: Fields, further: FurtherColumns | None = None, names: Sequence[str] = ()
+) -> tuple[Pair, bool]:
     """The pair a row holds, and whether its id is made from its text. BadRow if it holds none.
 
-    ``further``: what keeps its further columns; None where they are not wanted.
+    ``further``: what keeps of its further columns those that lie under ``names``; None where they are not wanted.
     """
     # The usual case is looked for here, without a call: a second less for a million pairs.
     prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
@@ -57,7 +59,7 @@ def pair_of(row: Row, fields: Fields, further: FurtherColumns | None = None) -> 
     reference = _reference(row, fields.reference, fields) if fields.reference else None
     group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
     system = _said_of(row, fields.system, fields, "Say which system wrote it") if fields.system else None
-    columns = further.of(row, system) if further else NO_COLUMNS
+    columns = further.of(row, names, system) if further and (names or system) else NO_COLUMNS
     made = Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference, group, columns)
     return made, own_id is None
 

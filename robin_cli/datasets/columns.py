@@ -42,8 +42,6 @@ _LONGEST_NAME = 200
 _CELL_BYTES = 48
 _SHORT = 64
 _MOST_SHARED = 2**16
-_MOST_PLANS = 2**10
-_LONGEST_PLAN = 2**14
 _MOST_DIGITS, _MOST_BITS = 1000, 2**12
 _LEFT_OUT = ""
 _NAMED = 3
@@ -62,7 +60,6 @@ class FurtherColumns:
         self._inside = {
             path for field in self._fields if field is not self._group for path, steps in field.paths if steps[1:]
         }
-        self._plans: dict[tuple[object, ...], tuple[str, ...]] = {}
         self._names: dict[str, str] = {}  # _LEFT_OUT for what is not kept any more
         self._bytes: dict[str, int] = {}
         self._held = 0
@@ -73,14 +70,24 @@ class FurtherColumns:
         """Whether a column of this name is kept, as far as is known."""
         return bool(name) and name not in self._not_read and self._names.get(name, name) != _LEFT_OUT
 
-    def of(self, row: Row, system: str | None = None) -> Mapping[str, Value]:
-        """What is kept of a row, with the ``system`` that a field was mapped to. BadRow for a text that cannot be stored."""
-        keys: tuple[object, ...] = tuple(row)
-        names = self._plans.get(keys)
-        if names is None:
-            names = self._plan(keys)
-        if not names and system is None:  # nearly always, and a million times
-            return NO_COLUMNS
+    def names_of(self, keys: Iterable[object]) -> tuple[str, ...]:
+        """Under which keys of rows that have these there may be something to be kept."""
+        texts = [key for key in keys if isinstance(key, str)]  # a package's rows may have any
+        there, taken = set(texts), set(self._not_read)
+        for field in self._fields:
+            first = next((path for path, _ in field.paths if path in there), "")
+            if field is not self._group and first != self._if_text:
+                taken.add(first)
+        if self._system and SYSTEM_COLUMN in there - taken:
+            self._say(SYSTEM_COLUMN, _MAPPED)
+            taken.add(SYSTEM_COLUMN)
+        return tuple(name for name in texts if name and name not in taken)
+
+    def of(self, row: Row, names: Iterable[str], system: str | None = None) -> Mapping[str, Value]:
+        """What is kept of a row: what lies under ``names``, and the ``system`` that a field was mapped to.
+
+        BadRow for a text that cannot be stored.
+        """
         found: dict[str, Value] = {}
         if system is not None:
             self._keep(found, SYSTEM_COLUMN, system)
@@ -125,22 +132,6 @@ class FurtherColumns:
         names = self._why.setdefault(why, {})
         if len(names) <= _NAMED:
             names[name] = None
-
-    def _plan(self, keys: tuple[object, ...]) -> tuple[str, ...]:
-        """Which keys of rows that have these may hold something to be kept."""
-        texts = [key for key in keys if isinstance(key, str)]  # a package's rows may have any
-        there, taken = set(texts), set(self._not_read)
-        for field in self._fields:
-            first = next((path for path, _ in field.paths if path in there), "")
-            if field is not self._group and first != self._if_text:
-                taken.add(first)
-        if self._system and SYSTEM_COLUMN in there - taken:
-            self._say(SYSTEM_COLUMN, _MAPPED)
-            taken.add(SYSTEM_COLUMN)
-        names = tuple(name for name in texts if name and name not in taken)
-        if len(self._plans) < _MOST_PLANS and sum(map(len, texts)) < _LONGEST_PLAN:
-            self._plans[keys] = names
-        return names
 
     def _keep(self, found: dict[str, Value], name: str, value: object) -> None:
         """Put a value among those of a row, if it is one to be kept. An empty text is none: CSV has no other."""

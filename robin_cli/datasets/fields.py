@@ -153,6 +153,16 @@ def only_among(fields: Fields, names: Collection[str]) -> Fields:
     return fields._replace(id=own_id, reference=reference, ratings=ratings)
 
 
+def only_in(fields: Fields, keys: Collection[object]) -> Fields:
+    """The fields that a row with these keys can have, and those that it must have."""
+
+    def may_be(field: Field) -> bool:
+        return field.mapped or any(path in keys or (steps[1:] and steps[0] in keys) for path, steps in field.paths)
+
+    own_id, reference = (each if each and may_be(each) else None for each in (fields.id, fields.reference))
+    return fields._replace(id=own_id, reference=reference, ratings=tuple(filter(may_be, fields.ratings)))
+
+
 def is_in(row: Row, field: Field) -> bool:
     """Whether the row has the field, even if it is null."""
     return find(row, field) is not MISSING

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 from robin_cli.datasets.checking import mean, pair_id_of, pair_of
 from robin_cli.datasets.columns import FurtherColumns
-from robin_cli.datasets.fields import Fields, fields_of, is_in, is_of_one_worker, names_in, no_such_fields, only_among
+from robin_cli.datasets.fields import (
+    Fields,
+    fields_of,
+    is_in,
+    is_of_one_worker,
+    names_in,
+    no_such_fields,
+    only_among,
+    only_in,
+)
 from robin_cli.datasets.logs.registry import as_pairs
 from robin_cli.datasets.rows import BadRow, Row, Wanted, no_collector, place
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
 
 _NAMED = 3
+_MOST_SHAPES, _LONGEST_SHAPE = 2**10, 2**14
 AGAIN = "the same pair or id again"
 
 
@@ -111,6 +121,8 @@ class _Gathering:
         self._pairs: list[Pair] = []  # each with its first row's human ratings until the end
         self._further = FurtherColumns(fields, self._pairs)
         self.wanted = Wanted(fields.paths, self._further)
+        # Of rows that have the same keys: which fields they can have, and under which keys more is kept. A second in ten.
+        self._shapes: dict[tuple[str, ...], tuple[Fields, tuple[str, ...]]] = {}
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
         self._merged = 0
@@ -199,7 +211,13 @@ class _Gathering:
     def _add(self, number: int, row: Row | BadRow, fields: Fields) -> None:
         if isinstance(row, BadRow):
             raise row
-        pair, made = pair_of(row, fields, self._further)
+        keys = tuple(row)
+        shape = self._shapes.get(keys)
+        if shape is None:
+            shape = only_in(fields, keys), self._further.names_of(keys)
+            if len(self._shapes) < _MOST_SHAPES and sum(len(str(key)) for key in keys) < _LONGEST_SHAPE:
+                self._shapes[keys] = shape
+        pair, made = pair_of(row, shape[0], self._further, shape[1])
         at = self._index_of.get(pair.pair_id)
         if at is not None:
             self._merge(at, pair, row, fields, made=made)
