@@ -84,6 +84,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     judged(folder, "all", rows_of())
     for system in SYSTEMS[:2]:
         judged(folder, system, rows_of([system]))
+    judged(folder, "plain", [{name: row[name] for name in ("id", "prompt", "response")} for row in rows_of(["new"])])
     return folder
 
 
@@ -207,7 +208,8 @@ def test_prompts_that_not_all_answered_are_counted_with_an_example(work: Path, t
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["new"], "is one run; name a second one, or the column that says which system answered, with --by"),
+        (["new"], '--by system: there is "new" alone, and a comparison needs two systems'),
+        (["plain"], "is one run; name a second one, or the column that says which system answered, with --by"),
         (["new", "new"], "is named twice"),
         (["new", "--by", "system"], '--by system: there is "new" alone, and a comparison needs two systems'),
         (["all", "--by", "sistem"], "system"),
@@ -278,7 +280,8 @@ def test_judges_are_compared_on_the_same_pairs_by_how_they_agree_with_people(tmp
     assert float(row["difference"]) == pytest.approx(values[0] - values[1])
     assert 0 < float(row["ci_low"]) < float(row["difference"]) < float(row["ci_high"])
     shown = robin("compare", "sharp", "blunt", "--across-judges", "--format", "table", cwd=tmp_path).stdout
-    assert re.search(r"A − B +pearson +160 +40 .* A *\n", shown)
+    assert "helpfulness, A − B, 160 pairs of 40 prompts\n" in shown
+    assert re.search(r"pearson +0\.\d{3} +0\.\d{3} +\+0\.\d{3} .* A *\n", shown)
     apart = robin("compare", "sharp", "blunt", cwd=tmp_path)
     assert apart.returncode == 2
 
@@ -378,9 +381,14 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path
     shown = robin(
         "compare", "kind", "--by", "system", "--labels", "labels.csv", "--format", "table", cwd=tmp_path
     ).stdout
-    assert re.search(
-        r"A − B: corrected by 80 labels of people: [+-]0\.\d\d, 95 % interval -0\.\d\d to \+0\.\d\d", shown
+    assert re.search(r"\n  by people +80 labels +[+-]0\.\d\d +-0\.\d\d to \+0\.\d\d +not settled *\n", shown)
+    assert (
+        "The judge prefers A; 80 labels of people do not bear that out: their interval holds 0. They correct" in shown
     )
+    assert re.search(r"the judge is 0\.\d\d too kind to A\n", shown)
+    in_json = robin("compare", "kind", "--labels", "labels.csv", "--json", cwd=tmp_path).stdout
+    (known,) = json.loads(in_json)["comparisons"]
+    assert (known["better"], known["better_by_labels"]) == ("new", None)
 
 
 def test_few_labels_correct_nothing_and_wrong_ones_are_refused(tmp_path: Path) -> None:
@@ -389,6 +397,7 @@ def test_few_labels_correct_nothing_and_wrong_ones_are_refused(tmp_path: Path) -
     done = robin("compare", "kind", "--by", "system", "--labels", "few.csv", "--json", cwd=tmp_path)
     (one,) = json.loads(done.stdout)["comparisons"]
     assert one["corrected_difference"] is None
+    assert "not corrected by labels: " in done.stderr
     assert "25" in one["labels_why"]
     pd.DataFrame([*labels, {"pair_id": "nobody", "label": 1}]).to_csv(tmp_path / "unknown.csv", index=False)
     done = robin("compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=tmp_path)

@@ -131,7 +131,7 @@ def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
         (["r", "--require", "mean(tone)>=4"], 'at character 6: "tone" is not judged here, but style'),
         (["r", "--require", "mean(style)>=9"], "at character 14: the threshold 9 is not inside the scale 1-5 of style"),
         (["r", "--require", "share(style>=3)>=90"], "at character 18: 90 is no share between 0 and 1"),
-        (["r", "--require", "compare(A,B)>=0"], 'r has no system "A" in its column "system" (name another with --by)'),
+        (["r", "--require", "compare(A,B)>=0"], 'r has no column "system" (name one with --by)'),
         (["r", "--require", "all(score>=3)", "--margin", "2"], "--margin 2: reaches from the threshold of style>=3"),
         (["r", "--require", "all(score>=3)", "--margin", "nan"], "--margin nan: is a number of points, 0 or more"),
         (["r", "--require", "all(score>=3)", "--error-rate", "1"], "--error-rate 1: lies between 0 and 1"),

@@ -111,9 +111,7 @@ def test_draws_what_to_label_and_takes_the_labels_back(work: Path) -> None:
     assert "score" not in wanted
 
     done = robin("export", "r", "--what", "labels-wanted", "--n", "40", "-o", "wanted.csv", cwd=work)
-    assert done.stderr.startswith(
-        "40 pairs to label; with those that are labelled, 40 prompts. Fill in the column label from"
-    )
+    assert done.stderr.startswith("40 pairs to label, of 40 prompts. Fill in the column label from")
     name = labelled(work / "labels.csv", pd.read_csv(work / "wanted.csv"))
     told = table(work, "--what", "summary", "--labels", name)
     assert list(told.columns) == [*OWN, *CORRECTED]

@@ -57,6 +57,7 @@ class Measured:
         is_asked: whether more ratings can be had, shape (K,): not of a pair that was given up.
         low, high: the ends of the scale.
         calls: spent on them.
+        first: how many ratings of each pair the scores are of, where that is not all.
     """
 
     scores: FloatArray
@@ -67,6 +68,7 @@ class Measured:
     low: float
     high: float
     calls: int
+    first: int | None = None
 
     @property
     def is_rated(self) -> NDArray[np.bool_]:
@@ -105,6 +107,7 @@ class Verdict:
         open: of all pairs, those that are not certified, by position.
         against: of all pairs, those that are certified not to meet the criterion.
         settling: of an inconclusive one.
+        first: how many ratings of each pair the estimate is of, where that is not all.
     """
 
     requirement: Requirement
@@ -118,6 +121,7 @@ class Verdict:
     open: Sequence[int] = ()
     against: Sequence[int] = ()
     settling: Settling | None = None
+    first: int | None = None
 
 
 def judged(requirement: Requirement, measured: Measured, *, error_rate: float) -> Verdict:
@@ -165,6 +169,7 @@ def _plain(requirement: Requirement, measured: Measured) -> Verdict:
         pairs=len(scores),
         prompts=len(np.unique(measured.prompt[is_rated])),
         unrated=int((~is_rated).sum()),
+        first=measured.first,
     )
 
 

@@ -1,8 +1,12 @@
 """What a mean over the pairs of a run is made of: a score of each pair and the variance of its noise.
 
-Of most runs these are the scores. A run that was to decide asked on where a side was not clear by the ratings so far, and who
-was far off by chance was left so: the mean of all its scores was off by −0.10 to +0.05 points in simulated runs (nine pools, 5
-and 10 calls a pair), with 1,000 pairs more than a standard error. There it is each pair's FIRST ratings that count.
+Who asks on because of a pair's own ratings bends its mean: a pair whose first ratings agree by chance is left with them, while
+others are put right. Where one system errs to 0 in a tenth of its ratings, the mean of all scores under two-priors was off by
+0.08 points at 3 and at 5 calls a pair, and an interval of 95 % held in no run of 500 prompts (simulated); on recorded judges it
+was off by at most 0.01. The first ratings of each pair, as many as nearly all have, are free of that.
+
+A run that was to decide asks some pairs twice and others often; the mean of all its scores was off by −0.10 to +0.05 points
+(nine pools, 5 and 10 calls a pair), with 1,000 pairs more than a standard error. There each pair's FIRST ratings count.
 """
 
 from __future__ import annotations
@@ -14,11 +18,15 @@ import numpy as np
 from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.scores import Scores
 from robin_cli.model.arms import FloatArray, mean
+from robin_cli.policies.registry import traits_of
 from robin_cli.storage.fold import values_of
 from robin_cli.storage.reader import RunData
 
 FIRST = 2
 """Ratings of each pair and judge that a mean is made of where a run was to decide: every pair gets them, whatever they say."""
+
+_FEW = 0.05
+"""Arms that may have fewer ratings than are taken of the others: calls fail, and the last round is not for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +44,16 @@ class PairMeans:
     first: int | None
 
 
-def pair_means(run: RunData, scores: Scores, attribute: str) -> PairMeans:
+def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
     """What a mean of ``attribute`` over the pairs of ``run`` is made of.
 
     Args:
         scores: those of :func:`robin_cli.analysis.scores.score`.
+        of_all: take the scores as they are, unless the run was to decide.
     """
     mine = np.array(scores.columns["attribute"]) == attribute
-    if run.task is None:
+    count_first = FIRST if run.task is not None else None if of_all else _even_ratings(run)
+    if count_first is None:
         means, errors = (np.asarray(scores.columns[name], dtype=np.float64)[mine] for name in ("score", "std_error"))
         return PairMeans(means, errors**2, None)
     space, count = run.space, len(run.space)
@@ -51,11 +61,23 @@ def pair_means(run: RunData, scores: Scores, attribute: str) -> PairMeans:
     arm, value = run.arm[is_rated], values_of(run.judgments)[is_rated]
     by_arm = np.argsort(arm, kind="stable")
     starts = np.searchsorted(arm[by_arm], np.arange(count))
-    first = by_arm[np.arange(len(arm)) - starts[arm[by_arm]] < FIRST]
+    first = by_arm[np.arange(len(arm)) - starts[arm[by_arm]] < count_first]
     n, totals, squares = (
         np.bincount(arm[first], each[first], count).astype(np.float64)
         for each in (np.ones_like(value), value, value**2)
     )
     noise = space.by_judge(moderated(space, n, totals, squares).error_variance)
     means = space.by_judge(mean(n.astype(np.int64), totals)).mean(axis=1)
-    return PairMeans(means[mine], noise.sum(axis=1)[mine] / len(space.judges) ** 2, FIRST)
+    return PairMeans(means[mine], noise.sum(axis=1)[mine] / len(space.judges) ** 2, count_first)
+
+
+def _even_ratings(run: RunData) -> int | None:
+    """How many ratings nearly every arm has, where its own ratings said how many it got; None where all may count."""
+    if not traits_of(run.manifest.settings["scheduler"]).adapts:
+        return None
+    arms = run.fold.arms
+    counts = arms.counts[(arms.counts > 0) & ~arms.retired_mask]
+    if not len(counts):
+        return None
+    least = int(np.quantile(counts, _FEW, method="lower"))
+    return least if (counts > least).any() else None

@@ -69,19 +69,18 @@ class ByPrompt:
     """One system's prompts, in order of their numbers: shape (G,) each.
 
     ``score``: the mean over the prompt's responses. ``noise``: the error variance of that; ``then``: what it were with
-    MORE_CALLS more a response. ``repeats``: ratings beyond each response's first.
+    MORE_CALLS more a response.
     """
 
     prompt: IntArray
     score: FloatArray
     noise: FloatArray
     then: FloatArray
-    repeats: FloatArray
 
     def at(self, prompts: IntArray) -> ByPrompt:
         """These prompts of it, all of which it has."""
         rows = np.searchsorted(self.prompt, prompts)
-        return ByPrompt(prompts, *(each[rows] for each in (self.score, self.noise, self.then, self.repeats)))
+        return ByPrompt(prompts, *(each[rows] for each in (self.score, self.noise, self.then)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +138,11 @@ def differences(responses: Responses, systems: int, *, anytime: bool = False) ->
     """
     each = [by_prompt(responses, system) for system in range(systems)]
     reach = responses.high - responses.low
+    # One repeat says of all responses how the judge varies: their variances are drawn together.
+    knows_noise = float(np.maximum(responses.ratings - 1.0, 0.0).sum()) >= _FEWEST_REPEATS
     found = [
-        difference(a, b, each[a], each[b], reach=reach, anytime=anytime) for a, b in combinations(range(systems), 2)
+        difference(a, b, each[a], each[b], reach=reach, knows_noise=knows_noise, anytime=anytime)
+        for a, b in combinations(range(systems), 2)
     ]
     adjusted = holm([one.p for one in found])
     alpha = ALPHA / max(1, len(found))
@@ -155,20 +157,27 @@ def by_prompt(responses: Responses, system: int) -> ByPrompt:
     prompts, which = np.unique(responses.prompt[mine], return_inverse=True)
     size = np.bincount(which, minlength=len(prompts)).astype(np.float64)
     ratings, noise = responses.ratings[mine], responses.noise[mine]
-    score, now, then, repeats = (
+    score, now, then = (
         np.bincount(which, values, len(prompts)).astype(np.float64)
         for values in (
             responses.score[mine],
             noise,
             noise * ratings / (ratings + MORE_CALLS),
-            np.maximum(ratings - 1.0, 0.0),
         )
     )
-    return ByPrompt(prompts, score / size, now / size**2, then / size**2, repeats)
+    return ByPrompt(prompts, score / size, now / size**2, then / size**2)
 
 
-def difference(a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, anytime: bool = False) -> Difference:
-    """The difference of two systems over the prompts that both answered; ``reach``: the largest that there can be."""
+def difference(
+    a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, knows_noise: bool, anytime: bool = False
+) -> Difference:
+    """The difference of two systems over the prompts that both answered.
+
+    Args:
+        reach: the largest that there can be.
+        knows_noise: whether ratings enough are repeated for the judge's noise to be told.
+        anytime: as for :func:`differences`.
+    """
     prompts = np.intersect1d(of_a.prompt, of_b.prompt, assume_unique=True)
     first, second = of_a.at(prompts), of_b.at(prompts)
     each = first.score - second.score
@@ -182,14 +191,17 @@ def difference(a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, 
     noise, then = (float(each_prompt.sum()) / count**2 for each_prompt in (noise_of_each, first.then + second.then))
     if variance <= _ALIKE * reach**2:
         clusters = clusters_of(each, np.arange(count))
-        low, high = mean_bounds(clusters, -reach, reach, alpha=ALPHA)
+        low, high = mean_bounds(
+            clusters, -reach, reach, alpha=_two_tails(anytime_factor(count, ALPHA)) if anytime else ALPHA
+        )
         p = probability_beyond(clusters, -reach, reach, at=0.0)
+        p = anytime_p(_beyond(p), count) if anytime else p
     else:
         half = math.sqrt(variance) * (anytime_factor if anytime else student_factor)(count, ALPHA)
         low, high = max(mean - half, -reach), min(mean + half, reach)
         p = (anytime_p if anytime else student_p)(mean / math.sqrt(variance), count)
     share = shorter = nothing
-    if variance > _ALIKE * reach**2 and float((first.repeats + second.repeats).sum()) >= _FEWEST_REPEATS:
+    if variance > _ALIKE * reach**2 and knows_noise:
         share = min(1.0, noise / variance)
         shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
     return Difference(
@@ -201,6 +213,18 @@ def difference(a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, 
         noise_by_prompt=noise_of_each,
         prompts=prompts,
     )
+
+
+def _two_tails(z: float) -> float:
+    """The probability of the normal distribution beyond ``z`` on both sides."""
+    return math.erfc(z / math.sqrt(2.0))
+
+
+def _beyond(p: float) -> float:
+    """How far out both tails of the normal distribution have the probability ``p``."""
+    from scipy.special import ndtri
+
+    return -float(ndtri(0.5 * p))
 
 
 _ALIKE = 1e-18

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from robin_cli.analysis.labelled import Corrected, corrected
-from robin_cli.analysis.pair_means import FIRST, pair_means
+from robin_cli.analysis.pair_means import pair_means
 from robin_cli.analysis.paired import Difference, Responses, differences
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import score
@@ -18,7 +18,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.groups import numbered
 from robin_cli.model.labels import GivenLabels
-from robin_cli.model.records import number_of
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData, read_prompts
@@ -46,8 +46,9 @@ class Compared:
         prompts: the names of the prompts, by their numbers: texts, or what ``match`` says.
         by: the column that names the systems; None where each is a run.
         match: the column that says which responses answer the same prompt; None where it is the prompt's text.
-        by_first: how many ratings of each response its score is made of, where that is not all.
+        by_first: of each run, how many ratings of each response its score is made of; None for all.
         anytime: whether the intervals hold however often one looks.
+        has_labels: whether people's labels were given, usable or not.
     """
 
     systems: Sequence[str]
@@ -59,8 +60,9 @@ class Compared:
     prompts: Sequence[str]
     by: str | None
     match: str | None
-    by_first: int | None
+    by_first: Sequence[int | None]
     anytime: bool
+    has_labels: bool
 
 
 def compared(
@@ -93,6 +95,8 @@ def compared(
         notify(
             f"{number_of(again, 'response')} {are} in more than one of the runs: how these differ is the judge's noise"
         )
+    if given is not None:
+        _say_uncorrected(found, notify)
     if not anytime:
         _say_unfinished(runs, notify)
     return found
@@ -109,6 +113,8 @@ def as_they_are(
     given: GivenLabels | None = None,
 ) -> Compared:
     """The same, whether or not the judges are alike and the prompts enough, see :func:`compared`."""
+    if by is None and len(runs) == 1 and SYSTEM_COLUMN in runs[0].column_names:
+        by = SYSTEM_COLUMN
     if by is None and len(runs) < 2:
         raise InputError(
             f"{runs[0].path}: is one run; name a second one, or the column that says which system answered, with --by"
@@ -121,12 +127,12 @@ def as_they_are(
     for column, places in ((match, prompt), (None if only else by, system)):
         if column is not None and (without := int((places < 0).sum())):
             notify(f"{number_of(without, 'pair')} of {len(places):,} without a {shown(column)} left out")
-    _check_matching(systems, system[used], prompt[used], names, notify, match)
+    _check_matching(systems, system[used], prompt[used], names, notify, match=match, by=by)
     attributes = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
     others = {name for run in runs for name in run.manifest.attributes} - {*attributes}
     if others:
         notify(f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out")
-    responses, unrated = {}, {}
+    responses, unrated, by_first = {}, {}, list[int | None]()
     labels: dict[str, tuple[FloatArray, FloatArray]] = {}
     labels_of_runs = [labels_of(run, given) for run in runs]
     tables = [score(run) for run in runs]
@@ -135,7 +141,8 @@ def as_they_are(
         scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.scales, strict=True))[name]
         scores = np.concatenate([each.scores for each in known])
         is_there = used & ~np.isnan(scores)
-        ratings = np.concatenate([_ratings(run, name) for run in runs])
+        by_first = [each.first for each in known]
+        ratings = np.concatenate([_ratings(run, name, each.first) for run, each in zip(runs, known, strict=True)])
         responses[name] = Responses(
             scores[is_there],
             np.concatenate([each.error_variances for each in known])[is_there],
@@ -155,14 +162,19 @@ def as_they_are(
         labels[name] = values[is_there], probability[is_there]
     found = {name: differences(each, len(systems), anytime=anytime) for name, each in responses.items()}
     people_say = {name: _corrected(responses[name], *labels[name], each) for name, each in found.items()}
-    by_first = FIRST if any(run.task is not None for run in runs) else None
-    return Compared(systems, runs, responses, found, people_say, unrated, names, by, match, by_first, anytime)
+    if any(run.task is not None for run in runs):  # there more calls change no first ratings
+        found = {name: [replace(one, shorter=0.0) for one in each] for name, each in found.items()}
+    return Compared(
+        systems, runs, responses, found, people_say, unrated, names, by, match, by_first, anytime, given is not None
+    )
 
 
 def _corrected(
     responses: Responses, labels: FloatArray, probability: FloatArray, found: Sequence[Difference]
 ) -> list[Corrected | None]:
     """Each difference by people's labels; None where neither system has one at its prompts."""
+    if np.isnan(labels).all():
+        return [None] * len(found)
     told: list[Corrected | None] = []
     for one in found:
         weights = np.stack([_weights(responses, one, system) for system in (one.a, one.b)])
@@ -260,6 +272,14 @@ def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
     return places, names
 
 
+def _say_uncorrected(found: Compared, notify: Notify) -> None:
+    told = [each for listed in found.corrected.values() for each in listed if each is not None]
+    if not told:
+        notify("--labels: no label is of a response that is compared here, so nothing is corrected")
+    for why in dict.fromkeys(each.why for each in told if each.why):
+        notify(f"not corrected by labels: {why}")
+
+
 def _in_both(runs: Sequence[RunData]) -> int:
     """How many pairs are in more than one run."""
     every = [pair_id for run in runs for pair_id in run.pair_ids]
@@ -277,7 +297,14 @@ def _say_unfinished(runs: Sequence[RunData], notify: Notify) -> None:
 
 
 def _check_matching(
-    systems: Sequence[str], system: IntArray, prompt: IntArray, names: Sequence[str], notify: Notify, match: str | None
+    systems: Sequence[str],
+    system: IntArray,
+    prompt: IntArray,
+    names: Sequence[str],
+    notify: Notify,
+    *,
+    match: str | None,
+    by: str | None,
 ) -> None:
     """Say which prompts not all systems answered. InputError where no two systems answered the same."""
     answered = np.zeros((len(names), len(systems)), dtype=bool)
@@ -294,9 +321,9 @@ def _check_matching(
         f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
     )
     if count.max(initial=0) < 2:
-        step = (
-            "" if match else "; if texts differ where the prompts are the same, name a column that says so with --match"
-        )
+        step = "; a column that is the same for all answers to a prompt names no systems" if by else ""
+        if not match:
+            step += "; if texts differ where the prompts are the same, name a column that says so with --match"
         raise InputError(
             f"no two systems answered the same prompts: {said.replace(' and count only where two have them', '')}{step}"
         )
@@ -312,9 +339,10 @@ def _check_enough(found: Compared, notify: Notify) -> None:
             notify(f"{name}: {number_of(count, 'response')} without a rating left out")
     if len(few) == len(listed):
         most = max((one.n_prompts for _, one in few), default=0)
+        more = ", or spend more budget where there is no rating yet" if any(found.unrated.values()) else ""
         raise InputError(
             f"{number_of(most, 'prompt')} with a rating of both systems: {FEWEST_PROMPTS} are needed to say how prompts "
-            "differ. Judge more prompts, which is what helps most, or spend more budget where they have no rating yet"
+            f"differ. Judge more prompts{more}"
         )
     for name, one in few:
         notify(
@@ -324,9 +352,9 @@ def _check_enough(found: Compared, notify: Notify) -> None:
         )
 
 
-def _ratings(run: RunData, attribute: str) -> FloatArray:
+def _ratings(run: RunData, attribute: str, first: int | None) -> FloatArray:
     """Ratings of each pair that its score is made of, on average over the judges; shape (pairs,)."""
     space = run.space
-    of_rows = space.by_judge(run.fold.arms.counts).mean(axis=1)
-    ratings = space.by_pair(of_rows)[:, list(space.attributes).index(attribute)]
-    return np.minimum(ratings, FIRST) if run.task is not None else ratings
+    counts = run.fold.arms.counts if first is None else np.minimum(run.fold.arms.counts, first)
+    of_rows = space.by_judge(counts).mean(axis=1)
+    return np.asarray(space.by_pair(of_rows)[:, list(space.attributes).index(attribute)])

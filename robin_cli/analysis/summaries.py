@@ -86,7 +86,7 @@ def summaries(
     for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
         mine = np.array(scores.columns["attribute"]) == attribute
         every = np.asarray(scores.columns["score"], dtype=np.float64)[mine]
-        means, own = pair_means(run, scores, attribute).scores, labels[attribute]
+        means, own = pair_means(run, scores, attribute, of_all=True).scores, labels[attribute]
         for name in names:
             rows = np.flatnonzero((of == name) & ~np.isnan(means))
             prompt = run.prompts[rows]

@@ -38,7 +38,7 @@ _TWICE = "two columns are called so"
 _MAPPED = 'another field is mapped to "system"'
 _NO_NAME = "the name is too long, or no UTF-8"
 
-_LONGEST_NAME = 200
+LONGEST_NAME = 200
 _CELL_BYTES = 48
 _SHORT = 64
 _MOST_SHARED = 2**16
@@ -184,7 +184,7 @@ class FurtherColumns:
 
     def _admitted(self, name: str) -> str:
         """The name under which values are kept, one object for all rows; _LEFT_OUT where there is no place for them."""
-        if len(name) > _LONGEST_NAME or not _encodable(name):
+        if len(name) > LONGEST_NAME or not _encodable(name):
             self._say(shown(name), _NO_NAME)
             return _LEFT_OUT
         if len(self._names) >= MOST_COLUMNS:

@@ -27,6 +27,7 @@ from robin_cli.datasets.logs.registry import as_pairs
 from robin_cli.datasets.rows import BadRow, Row, Wanted, no_collector, place
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.model.errors import InputError, shown
+from robin_cli.model.records import SYSTEM_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -219,6 +220,9 @@ class _Gathering:
                 self._shapes[keys] = shape
         pair, made = pair_of(row, shape[0], self._further, shape[1])
         at = self._index_of.get(pair.pair_id)
+        if at is not None and made and _is_of_another(pair, self._pairs[at]):
+            pair = replace(pair, pair_id=pair_id_of(pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"))
+            at = self._index_of.get(pair.pair_id)
         if at is not None:
             self._merge(at, pair, row, fields, made=made)
         elif len(self._pairs) != self._limit:
@@ -247,7 +251,8 @@ class _Gathering:
         if made:
             raise BadRow(
                 f"the same prompt and response as {before}. Remove one of them, name a field with ids of their own "
-                "(--columns id=NAME), or keep the first of each with --skip-bad-rows.",
+                "(--columns id=NAME) or, if two systems gave this answer, one that names these (--columns system=NAME), or "
+                "keep the first of each with --skip-bad-rows.",
                 AGAIN,
             )
         raise BadRow(
@@ -255,6 +260,12 @@ class _Gathering:
             "the text (--columns id=-), or keep the first of each with --skip-bad-rows.",
             AGAIN,
         )
+
+
+def _is_of_another(pair: Pair, first: Pair) -> bool:
+    """Whether another system gave the answer of ``first``."""
+    system = pair.columns.get(SYSTEM_COLUMN)
+    return system is not None and system != first.columns.get(SYSTEM_COLUMN)
 
 
 def _checked(fields: Fields, names: list[str], source: str) -> Fields:

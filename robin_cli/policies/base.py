@@ -84,6 +84,8 @@ class Policy:
         among: names of the policies that it chooses among, where it is none itself, see :meth:`stands_for`.
         whole: it knows the arms of all scales at once (of ``setup.task``), so that there is one policy for them.
         contests: arms whose priorities hang together, see :meth:`priorities`.
+        adapts: whether an arm's own ratings say how often it is asked. Then its mean is a little off on average, for one whose
+            first ratings agree by chance is left with them.
         compares: it is for runs that compare systems (``setup.systems``), and no other policy is.
         turn: the order of the arms in each round of the warm-up.
     """
@@ -95,6 +97,7 @@ class Policy:
     starves: ClassVar[bool] = False
     among: ClassVar[tuple[str, ...]] = ()
     whole: ClassVar[bool] = False
+    adapts: ClassVar[bool] = True
     compares: ClassVar[bool] = False
 
     warm_up: int

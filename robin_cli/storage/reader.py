@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
 from robin_cli.datasets.lines import check_unpacked
 from robin_cli.datasets.parquet_tables import batches, check_table, opened_file, table_batches
 from robin_cli.files.local import reading
@@ -326,6 +327,8 @@ def _checked_columns(file: pq.ParquetFile, schema: pa.Schema, pairs: int) -> lis
         raise ValueError(f"{COLUMNS} has {file.metadata.num_rows:,} rows, and {PAIRS} {pairs:,}")
     if len(set(schema.names)) < len(schema):
         raise ValueError(f"two columns of {COLUMNS} are called the same")
+    if len(schema) > MOST_COLUMNS or max(map(len, schema.names), default=0) > LONGEST_NAME:
+        raise ValueError(f"{COLUMNS} has more columns, or longer names, than robin writes")
     for field in schema:
         if not any(is_one(field.type) for is_one in _COLUMN_TYPES):
             raise ValueError(f'the column "{shown(field.name)}" of {COLUMNS} is {shown(field.type)}, which none is')

@@ -115,8 +115,8 @@ def table_of(found: Compared | Judges) -> pa.Table:
     """A row for every two systems and attribute, or for every two judges, attribute and coefficient."""
     if isinstance(found, Judges):
         return pa.Table.from_pylist(_judge_rows(found), schema=JUDGE_COLUMNS)
-    is_labelled = any(each is not None for listed in found.corrected.values() for each in listed)
-    schema = pa.unify_schemas([COLUMNS, LABEL_COLUMNS]) if is_labelled else COLUMNS
+    is_known = any(each is not None for listed in found.corrected.values() for each in listed)
+    schema = pa.unify_schemas([COLUMNS, LABEL_COLUMNS]) if is_known or found.has_labels else COLUMNS
     return pa.Table.from_pylist(rows_of(found), schema=schema)
 
 
@@ -133,20 +133,30 @@ def print_comparison(console: Console, found: Compared | Judges) -> None:
     letters = dict(zip(names, _letters(), strict=False))
     for name, letter in letters.items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
-    header, rows = _systems_table(found, letters) if isinstance(found, Compared) else _judges_table(found, letters)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in header:
-        table.add_column(name, justify="left" if name in _LEFT else "right")
-    for row in rows:
-        table.add_row(*(Text(one_line(cell)) for cell in row))
-    console.print()
-    console.print(table)
+    for title, header, rows in _tables(found, letters):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for name in header:
+            table.add_column(name, justify="left" if name in _LEFT else "right")
+        for row in rows:
+            table.add_row(*(Text(one_line(cell)) for cell in row))
+        console.print()
+        if title:
+            console.print(Text(one_line(title)))
+        console.print(table)
     console.print()
     for line in notes_of(found, letters) if isinstance(found, Compared) else [_OF_JUDGES]:
         console.print(Text(one_line(line)), soft_wrap=not console.is_terminal)
 
 
-_LEFT = frozenset({"attribute", "", "better", "coefficient", "agrees better"})
+_Printed = tuple[str, list[str], list[list[str]]]
+"""A table: what is above it, its header and its rows."""
+
+
+def _tables(found: Compared | Judges, letters: Mapping[str, str]) -> list[_Printed]:
+    return _system_tables(found, letters) if isinstance(found, Compared) else _judge_tables(found, letters)
+
+
+_LEFT = frozenset({"", "better", "coefficient", "agrees better"})
 _OF_JUDGES = (
     "Intervals are of each difference by itself, from a bootstrap over prompts: what they leave out would hardly come of other "
     "prompts like these"
@@ -164,27 +174,23 @@ def _judge_names(found: Judges) -> list[str]:
     return list(dict.fromkeys(name for each in found.apart for name in (each.a, each.b)))
 
 
-def _judges_table(found: Judges, letters: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
-    several = len({each.attribute for each in found.apart}) > 1
-    named = ["attribute"] if several else []
-    header = [*named, "", "coefficient", "pairs", "prompts", "values", "difference", "95 % interval"]
-    rows = []
+def _judge_tables(found: Judges, letters: Mapping[str, str]) -> list[_Printed]:
+    """A table for every two judges and attribute."""
+    tables: dict[str, _Printed] = {}
     for each in found.apart:
         a, b = letters[each.a], letters[each.b]
-        cells = [
-            *([each.attribute] if several else []),
-            f"{a} − {b}",
-            each.coefficient,
-            f"{each.n:,}",
-            f"{each.n_prompts:,}",
-        ]
+        there = f"{number_of(each.n, 'pair')} of {number_of(each.n_prompts, 'prompt')}"
+        title = f"{each.attribute}, {a} − {b}, {there}"
+        header = ["coefficient", a, b, f"{a} − {b}", "95 % interval", "agrees better"]
+        _, _, rows = tables.setdefault(title, (title, header, []))
         if math.isnan(each.difference):
-            rows.append([*cells, _DASH, _DASH, _DASH, _DASH])
+            rows.append([each.coefficient, *[_DASH] * 5])
             continue
         better = "not settled" if not each.ci_low * each.ci_high > 0 else a if each.difference > 0 else b
         interval = _DASH if math.isnan(each.ci_low) else f"{each.ci_low:+.3f} to {each.ci_high:+.3f}"
-        rows.append([*cells, f"{each.value_a:.3f}, {each.value_b:.3f}", f"{each.difference:+.3f}", interval, better])
-    return [*header, "agrees better"], rows
+        values = [f"{value:.3f}" for value in (each.value_a, each.value_b)]
+        rows.append([each.coefficient, *values, f"{each.difference:+.3f}", interval, better])
+    return list(tables.values())
 
 
 def rows_of(found: Compared) -> list[dict[str, Any]]:
@@ -217,7 +223,7 @@ def _facts(found: Compared) -> dict[str, Any]:
         "by": found.by,
         "match": found.match,
         "interval": "anytime" if found.anytime else "one look",
-        "first_ratings": found.by_first,
+        "first_ratings": list(found.by_first),
         "unrated": found.unrated,
         "comparisons": [
             {
@@ -225,6 +231,10 @@ def _facts(found: Compared) -> dict[str, Any]:
                 "p": finite(one.p),
                 "shorter_by_five_calls": finite(one.shorter),
                 "settled": one.is_settled,
+                "better": _name(verdict(one, (row["a"], row["b"]))),
+                "better_by_labels": None
+                if people is None or people.why
+                else _name(by_people(people, (row["a"], row["b"]))),
                 "judge_relied_on": None if people is None else finite(people.lam),
                 "labels_why": None if people is None else people.why,
             }
@@ -235,15 +245,27 @@ def _facts(found: Compared) -> dict[str, Any]:
     }
 
 
-def _systems_table(found: Compared, letters: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
-    several = len(found.differences) > 1
-    rows = [
-        [*([attribute] if several else []), *_cells(one, _sides(found, one, letters))]
-        for attribute, listed in found.differences.items()
-        for one in listed
-    ]
-    named = ["attribute"] if several else []
-    return [*named, "", "prompts", "means", "difference", "95 % interval", "p", "better"], rows
+def _name(verdict: str) -> str | None:
+    return None if verdict == "not settled" else verdict
+
+
+def _system_tables(found: Compared, letters: Mapping[str, str]) -> list[_Printed]:
+    """A table for each attribute; with people's labels a second line for every two systems."""
+    tables = []
+    for attribute, listed in found.differences.items():
+        rows = []
+        for one, people in zip(listed, found.corrected[attribute], strict=True):
+            sides = _sides(found, one, letters)
+            rows.append(_cells(one, sides))
+            if people is not None and not people.why:
+                ends = f"{people.low:+.2f} to {people.high:+.2f}"
+                says = by_people(people, sides)
+                rows.append(
+                    ["  by people", f"{people.n_labels:,} labels", "", f"{people.estimate:+.2f}", ends, "", says]
+                )
+        header = ["", "prompts", "means", "difference", "95 % interval", "p", "better"]
+        tables.append((attribute if len(found.differences) > 1 else "", header, rows))
+    return tables
 
 
 def _sides(found: Compared, one: Difference, letters: Mapping[str, str]) -> tuple[str, str]:
@@ -282,6 +304,11 @@ def verdict(one: Difference, sides: tuple[str, str]) -> str:
     return sides[one.difference < 0] if one.is_settled else "not settled"
 
 
+def by_people(people: Corrected, sides: tuple[str, str]) -> str:
+    """The same by people's labels."""
+    return sides[people.estimate < 0] if people.low * people.high > 0 else "not settled"
+
+
 def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     """What the numbers say, and what they do not, a line each."""
     known = [
@@ -297,7 +324,7 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
         which = f"{about}{' − '.join(_sides(found, one, letters))}: "
         lines.append(which + "; ".join(_said(one)))
         if people is not None:
-            lines.append(which + _by_people(people))
+            lines.append(which + _by_people(one, people, _sides(found, one, letters)))
     if len(known) > _MOST_TOLD:
         lines.append(
             f"{len(known) - _MOST_TOLD} more pairs are told in the table; --json and CSV have everything of them"
@@ -307,16 +334,18 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
         lines.append(
             f"p is corrected for {pairs} differences{' an attribute' * several} (Holm); each interval is by itself"
         )
-    if found.by_first:
+    if some := sorted({each for each in found.by_first if each is not None}):
         lines.append(
-            f"Scores here are of the first {found.by_first} ratings of each response: more were asked for because of these, "
-            "and a mean of all would be biased"
+            f"Scores here are of the first {' or '.join(map(str, some))} ratings of each response: later ones were asked "
+            "because of these, and a mean of all would be biased"
         )
     lines.append(_ANYTIME if found.anytime else _ONE_LOOK)
     return lines
 
 
 _MOST_TOLD = 6
+_WORTH_CALLS = 0.2
+"""By what share calls have to shorten an interval to be worth a word beside prompts."""
 
 
 def _said(one: Difference) -> Iterator[str]:
@@ -329,20 +358,29 @@ def _said(one: Difference) -> Iterator[str]:
             )
     if math.isnan(one.noise_share):
         yield "the judge's share of the doubt is not known, for hardly a response was rated twice"
+    elif one.shorter == 0:
+        yield f"{_percent(one.noise_share)} of the doubt is the judge's noise; later calls do not count, so they take none away"
     else:
+        helps = "; more prompts are what helps" if one.shorter < _WORTH_CALLS else ""
         yield (
             f"{_percent(one.noise_share)} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten "
-            f"this interval by at most {_percent(one.shorter)}; more prompts are what helps"
+            f"this interval by at most {_percent(one.shorter)}{helps}"
         )
 
 
-def _by_people(people: Corrected) -> str:
+def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> str:
     labels = number_of(people.n_labels, "label")
     if people.why:
         return f"{labels} of people correct nothing: {people.why}"
+    judge, labelled = verdict(one, sides), by_people(people, sides)
+    bear_out = "bear that out" if judge == labelled else f"do not bear that out: {labelled} is better"
+    if labelled == "not settled":
+        bear_out = "settle neither" if judge == labelled else "do not bear that out: their interval holds 0"
+    says = "The judge finds neither better" if judge == "not settled" else f"The judge prefers {judge}"
     return (
-        f"corrected by {labels} of people: {people.estimate:+.2f}, 95 % interval {people.low:+.2f} to {people.high:+.2f}; so "
-        "people would say, though the judge may be kinder to one system than to the other"
+        f"{says}; {labels} of people {bear_out}. They correct the difference to {people.estimate:+.2f} (95 % interval "
+        f"{people.low:+.2f} to {people.high:+.2f}, for one look): the judge is {abs(one.difference - people.estimate):.2f} too "
+        f"kind to {sides[one.difference < people.estimate]}"
     )
 
 

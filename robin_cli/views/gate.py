@@ -17,7 +17,6 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from robin_cli.analysis.gate import State, Verdict, judged, together, with_settling
-from robin_cli.analysis.pair_means import FIRST
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.run_gate import measured, measured_difference, measured_for_mean
 from robin_cli.analysis.scores import score
@@ -56,7 +55,6 @@ class Gated:
         spent: calls of the run.
         attributes: how many these are spread over.
         error_rate: δ of each requirement.
-        by_first: how many ratings of each pair a mean is made of, where that is not all.
         notes: what was left out.
     """
 
@@ -66,7 +64,6 @@ class Gated:
     spent: int
     attributes: int
     error_rate: float
-    by_first: int | None = None
     notes: Sequence[str] = ()
 
     @property
@@ -101,27 +98,38 @@ def gated(
         else:
             known = (measured_for_mean if each.kind == "mean" else measured)(run, scores, each.attribute)
         verdicts.append(with_settling(judged(each, known, error_rate=error_rate), known, error_rate=error_rate))
-    by_first = FIRST if run.task is not None else None
     spent = run.fold.arms.spent
-    return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, by_first, notes)
+    return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes)
 
 
 def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]) -> Compared:
     """The two systems of a requirement: two values of a column of ``run``, or else two runs by their folders."""
-    column = by or SYSTEM_COLUMN
+    column, attribute = by or SYSTEM_COLUMN, requirement.attribute
     there = list(dict.fromkeys(run.column(column))) if by or column in run.column_names else []
     a, b = requirement.systems
     if a in there and b in there:
         return compared([run], notify, by=column, only=(a, b))
     folders = [Path(name) for name in (a, b)]
     if all((folder / FILE).is_file() for folder in folders):
-        return compared([read_run(folder, COUNTED) for folder in folders], notify)
+        runs = [read_run(folder, COUNTED) for folder in folders]
+        scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
+        for each in runs:
+            if dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(attribute) != scale:
+                raise InputError(
+                    f'--require "{shown(requirement, 80)}": {each.path} does not rate {shown(attribute)} on the scale {scale}, '
+                    f"as {run.path} does; name runs that do"
+                )
+        return compared(runs, notify)
     lacking = next((name for name in (a, b) if name not in there), a)
     named = [each for each in there if each is not None]
     known = f"; there are {', '.join(shown(each) for each in named[:_SHOWN_SYSTEMS])}" if named else ""
-    where = f'column "{shown(column)}"' if named else f'column "{shown(column)}" (name another with --by)'
+    where = (
+        f'system "{shown(lacking)}" in its column "{shown(column)}"'
+        if named
+        else f'column "{shown(column)}" (name one with --by)'
+    )
     raise InputError(
-        f'--require "{shown(requirement, 80)}": {run.path} has no system "{shown(lacking)}" in its {where}{known}'
+        f'--require "{shown(requirement, 80)}": {run.path} has no {where}{known}'
         f"{did_you_mean(lacking, named)}; two runs are compared by their folders, compare(runs/new,runs/old)"
     )
 
@@ -163,17 +171,17 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
     if not verdict.pairs:
         return "no pair has a rating yet"
     estimate, low, high = _told(verdict)
-    why = ", for later ones were asked because of these" if _by_first(found, verdict) else ""
-    return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(found, verdict)}{why})"
+    why = ", for later ones were asked because of these" if _by_first(verdict) else ""
+    return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)}{why})"
 
 
-def _by_first(found: Gated, verdict: Verdict) -> int | None:
+def _by_first(verdict: Verdict) -> int | None:
     """How many ratings of each pair the estimate is made of, where that is not all."""
-    return found.by_first if verdict.requirement.kind in {"mean", "compare"} else None
+    return verdict.first if verdict.requirement.kind in {"mean", "compare"} else None
 
 
-def _there(found: Gated, verdict: Verdict) -> str:
-    first = _by_first(found, verdict)
+def _there(verdict: Verdict) -> str:
+    first = _by_first(verdict)
     of_first = f", the first {first} ratings of each" if first else ""
     if verdict.requirement.kind == "compare":
         return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
@@ -265,7 +273,7 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "n_pairs": verdict.pairs,
         "n_prompts": verdict.prompts,
         "n_unrated": verdict.unrated,
-        "first_ratings": _by_first(found, verdict),
+        "first_ratings": _by_first(verdict),
         "margin": None if requirement.kind in {"mean", "compare"} else requirement.margin,
         "n_open": len(verdict.open),
         "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],
@@ -320,7 +328,7 @@ def markdown_of(found: Gated) -> str:
         interval = f"{low} to {high}" if is_sample else "–"
         name = _code(str(verdict.requirement))
         told = "; ".join(reasons(found, verdict, _code))
-        cells = (f"{_MARKS[verdict.state]} {verdict.state}", name, estimate, interval, _there(found, verdict), told)
+        cells = (f"{_MARKS[verdict.state]} {verdict.state}", name, estimate, interval, _there(verdict), told)
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"Run {_code(found.run)}, {found.spent:,} calls."]
     return "\n".join(lines) + "\n"

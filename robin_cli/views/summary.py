@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -19,7 +20,7 @@ from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, summaries
 from robin_cli.datasets.labels import load_labels
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.labels import GivenLabels
-from robin_cli.model.records import number_of
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.storage.reader import REFERENCE, RunData
 from robin_cli.views.text import one_line
 
@@ -36,14 +37,36 @@ LabelsFile = str | Path | BytesIO | None
 """Where people's labels are: a file, an address, a Parquet table in memory, or nowhere."""
 
 
+_LOOKED_AT = 100
+"""Ids, and systems, that are looked at for whether one is in the other."""
+
+
 def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
     """The labels in a file. InputError where they cannot be read, or are none of the pairs of ``runs``."""
     if labels is None:
         return None
+    _check_apart(runs)
     scales = {
         name: scale for run in runs for name, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True)
     }
     return load_labels(labels, frozenset().union(*(run.pair_ids for run in runs)), scales, called="labels")
+
+
+def _check_apart(runs: Sequence[RunData]) -> None:
+    """InputError where one id names different pairs of two runs: no telling whose a label is."""
+    texts: dict[str, tuple[object, RunData]] = {}
+    for run in runs if len(runs) > 1 else ():
+        pairs = run.pairs.table
+        for pair_id, *text in zip(
+            *(pairs[name].to_pylist() for name in ("pair_id", "prompt", "response")), strict=True
+        ):
+            said, first = texts.setdefault(pair_id, (text, run))
+            if said != text:
+                raise InputError(
+                    f'--labels: the id "{shown(pair_id)}" names other texts in {run.path} than in {first.path}, so nothing '
+                    "tells whose a label is; judge both with ids of their own, or with such as are made from the texts "
+                    "(--columns id=-)"
+                )
 
 
 def summary_of(
@@ -122,7 +145,15 @@ def _say(found: Sequence[Summary], run: RunData, given: GivenLabels | None, noti
         notify(
             f"means are of the first {FIRST} ratings of each pair: where a run decides, later ones were asked because of these"
         )
+    scores = score(run)
     for attribute in run.manifest.attributes:
+        even = pair_means(run, scores, attribute)
+        if run.task is None and even.first is not None:
+            notify(
+                f"{one_line(attribute)}: means of all ratings are bent a little where a pair's own say how often it is asked; "
+                f"by the first {even.first} of each, which robin compare and robin gate go by, the mean of all pairs is "
+                f"{np.nanmean(even.scores):.3f}"
+            )
         own = next((each.labels for each in found if each.attribute == attribute), None)
         if own is not None and own.why:
             notify(f"{one_line(attribute)}: {own.why}, so they correct no mean")
@@ -180,10 +211,17 @@ def labels_wanted_of(
     }
     is_open = np.isnan(found.label)
     wanted = number_of(len(np.unique(found.pair[is_open])), "pair")
+    path = shown(str(run.path), 80)
+    step = f"robin export {path} --what summary" if by is None else f"robin compare {path} --by {shlex.quote(by)}"
+    those = "" if is_open.all() else "; with those that are labelled"
     notify(
-        f"{wanted} to label; with those that are labelled, {number_of(found.prompts, 'prompt')}. Fill in the column label from "
-        f"the top, and give the file to --labels: robin export {shown(str(run.path))} --what summary --labels FILE"
+        f"{wanted} to label{those}, of {number_of(found.prompts, 'prompt')}. Fill in the column label from the top, and give "
+        f"the file to --labels: {step} --labels FILE"
     )
+    systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
+    ids = columns["pair_id"].slice(0, _LOOKED_AT).to_pylist()
+    if any(str(system) in pair_id for system in sorted(map(str, systems))[:_LOOKED_AT] for pair_id in ids):
+        notify("the ids say which system answered: hide the column pair_id from those who label, for it leads them")
     if found.prompts < FEWEST_LABELLED:
         notify(f"a mean is corrected from {FEWEST_LABELLED} labelled prompts on; draw more: a larger --n")
     return pa.table(columns)

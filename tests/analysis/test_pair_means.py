@@ -9,7 +9,7 @@ import pytest
 
 from robin_cli.analysis.pair_means import pair_means
 from robin_cli.analysis.scores import score
-from tests.analysis.test_scores import RATINGS, Rated, run_of
+from tests.analysis.test_scores import RATINGS, Rated, rated, run_of
 
 
 def test_takes_the_scores_of_a_run_and_the_variances_of_their_noise(tmp_path: Path) -> None:
@@ -53,3 +53,18 @@ def test_takes_the_first_two_ratings_of_each_judge_where_a_run_was_to_decide(
     assert found.first == 2
     np.testing.assert_allclose(found.scores, expected)
     np.testing.assert_allclose(found.error_variances, noise)
+
+
+def test_of_an_adaptive_run_it_is_the_first_ratings_that_nearly_all_pairs_have(tmp_path: Path) -> None:
+    ratings: dict[tuple[str, str, str], list[int | None]] = {
+        (f"p{k}", "style", "a"): [5, 5, 4] if k % 2 else [5, 4, 5, 1, 1, 1] for k in range(40)
+    }
+    ratings["p3", "style", "a"] = [2]
+    for scheduler, first in (("two-priors", 3), ("uniform", None), ("robin-hood", 3)):
+        (tmp_path / scheduler).mkdir()
+        run = run_of(tmp_path / scheduler, ratings, settings={"scheduler": scheduler})
+        scores = score(run)
+        found, own = pair_means(run, scores, "style"), pair_means(run, scores, "style", of_all=True)
+        assert (found.first, own.first) == (first, None)
+        assert found.scores.tolist() == pytest.approx([rated(each[:first]).mean() for each in ratings.values()])
+        assert own.scores.tolist() == pytest.approx([rated(each).mean() for each in ratings.values()])

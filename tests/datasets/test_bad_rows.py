@@ -157,7 +157,8 @@ def test_names_both_rows_of_a_pair_given_twice(tmp_path: Path) -> None:
     rows = [GOOD, {"prompt": "q", "response": "r"}, GOOD]
     assert complaint(written(tmp_path, "pairs.jsonl", as_lines(rows))) == (
         "pairs.jsonl:3: the same prompt and response as line 1. Remove one of them, name a field with ids of their own "
-        "(--columns id=NAME), or keep the first of each with --skip-bad-rows."
+        "(--columns id=NAME) or, if two systems gave this answer, one that names these (--columns system=NAME), or keep the "
+        "first of each with --skip-bad-rows."
     )
     for suffix, place in {".json": "row 3", ".parquet": "row 3", ".csv": "4"}.items():
         first = "line 2" if suffix == ".csv" else "row 1"

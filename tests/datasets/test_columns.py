@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import robin_cli
 from robin_cli.datasets import columns
-from robin_cli.datasets.pairs import load_pairs
+from robin_cli.datasets.pairs import load_pairs, pair_id_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, as_text
 from robin_cli.storage.reader import read_run
@@ -397,3 +397,29 @@ def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tm
         'not kept: column "bomb"; a text in it is longer than 32,768 characters',
     ]
     assert int(used) < 2**20  # in KiB
+
+
+def test_two_systems_may_give_one_answer_and_each_is_a_pair(tmp_path: Path) -> None:
+    rows = [{"prompt": "2 + 2?", "response": "4", "model": model} for model in ("large", "small", "large-2")]
+    path = tmp_path / "same.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    pairs = load_pairs(path, columns={"system": "model"}).pairs
+    assert [pair.columns["system"] for pair in pairs] == ["large", "small", "large-2"]
+    assert len({pair.pair_id for pair in pairs}) == 3
+    assert pairs[0].pair_id == pair_id_of("2 + 2?", "4")
+    with pytest.raises(InputError, match=r"one that names these \(--columns system=NAME\)"):
+        load_pairs(path)
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[1]]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"same\.jsonl:4: the same prompt and response as line 2"):
+        load_pairs(path, columns={"system": "model"})
+
+
+def test_workers_ratings_of_one_summary_by_two_policies_stay_apart(tmp_path: Path) -> None:
+    rows = [
+        {"info": {"post": "A long post."}, "summary": {"text": "Short.", "policy": policy, "axes": {"overall": rating}}}
+        for policy, rating in (("sup4", 2), ("ppo", 5), ("sup4", 4))
+    ]
+    path = tmp_path / "axis.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    pairs = load_pairs(path, columns={"system": "summary.policy"}, ratings=["overall"]).pairs
+    assert [(pair.columns["system"], pair.human["overall"]) for pair in pairs] == [("sup4", 3.0), ("ppo", 5.0)]

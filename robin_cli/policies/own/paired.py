@@ -46,6 +46,7 @@ class Paired(Policy):
 
     whole: ClassVar[bool] = True
     compares: ClassVar[bool] = True
+    adapts: ClassVar[bool] = False
 
     systems: Systems
     gain: FloatArray

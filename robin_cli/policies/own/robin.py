@@ -18,6 +18,7 @@ class Robin(Policy):
     """
 
     needs_variances: ClassVar[bool] = True
+    adapts: ClassVar[bool] = False
     starves: ClassVar[bool] = True
 
     variances: FloatArray

@@ -13,6 +13,7 @@ class Uniform(Policy):
     """Round robin: the arm with the fewest calls comes next. The paper's baseline; a warm-up that never ends."""
 
     evenly: ClassVar[bool] = True
+    adapts: ClassVar[bool] = False
 
     warm_up: int = 2**40
 
