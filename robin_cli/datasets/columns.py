@@ -30,16 +30,16 @@ LONGEST_TEXT = 32 * 2**10
 MOST_BYTES = 2 * 2**30
 """The most that all that is kept may take in memory, as far as that can be estimated."""
 
-TOO_LONG = f"a text in it is longer than {LONGEST_TEXT:,} characters"
-TOO_MANY = f"{MOST_COLUMNS} further columns are kept at most"
-TOO_MUCH = "it takes too much memory"
-DAMAGED = "it is damaged, or takes too much memory to decode"
-_TWICE = "two columns are called so"
+TOO_LONG = f"a text of more than {LONGEST_TEXT:,} characters"
+TOO_MANY = f"at most {MOST_COLUMNS} further columns are kept"
+TOO_MUCH = "too much memory"
+DAMAGED = "damaged, or too much memory to decode"
+_TWICE = "two of this name"
 _MAPPED = 'another field is mapped to "system"'
-_NO_NAME = "the name is too long, or no UTF-8"
+_NO_NAME = "a name that is too long, or no UTF-8"
 
 LONGEST_NAME = 200
-_CELL_BYTES = 48
+_CELL_BYTES = 64
 _SHORT = 64
 _MOST_SHARED = 2**16
 _MOST_DIGITS, _MOST_BITS = 1000, 2**12
@@ -105,11 +105,17 @@ class FurtherColumns:
         """Keep nothing under this name, and take back what was kept."""
         self._say(name, why)
         if self._names.get(name):
-            for pair in self._pairs:
-                if name in pair.columns:
-                    del pair.columns[name]  # type: ignore[attr-defined]  # a dict of our own
-            self._held -= self._bytes.pop(name)
+            self._forget({name})
         self._names[name] = _LEFT_OUT
+
+    def _forget(self, names: set[str]) -> None:
+        for pair in self._pairs:
+            if not names.isdisjoint(pair.columns):
+                mine = cast("dict[str, Value]", pair.columns)
+                left = {name: value for name, value in mine.items() if name not in names}
+                mine.clear()  # a dict from which much was deleted keeps its room
+                mine.update(left)
+        self._held -= sum(map(self._bytes.pop, names))
 
     def leave_out_twice(self, names: Iterable[str], but: Collection[str]) -> None:
         """Keep nothing under names that several columns of a table have; ``but`` those that are looked for."""
@@ -124,7 +130,7 @@ class FurtherColumns:
             f"not kept: {'columns' if len(names) > 1 else 'column'} "
             + ", ".join(f'"{shown(name)}"' for name in list(names)[:_NAMED])
             + " and others" * (len(names) > _NAMED)
-            + f"; {why}"
+            + f" ({why})"
             for why, names in self._why.items()
         ]
 
@@ -165,11 +171,17 @@ class FurtherColumns:
             self._make_room(found)
 
     def _make_room(self, found: dict[str, Value]) -> None:
-        """Leave out what takes the most, but for a system that is asked for."""
+        """Leave out what takes the most, but for a system that is asked for, until there is room for some time."""
         named = SYSTEM_COLUMN if self._system else ""
-        heaviest = max(self._bytes, key=lambda name: (name != named, self._bytes[name]))
-        self.leave_out(heaviest, TOO_MUCH)
-        found.pop(heaviest, None)
+        by_size, left = sorted(self._bytes, key=lambda name: (name != named, self._bytes[name])), self._held
+        out = set()
+        while by_size and left > MOST_BYTES * 3 // 4:
+            out.add(heaviest := by_size.pop())
+            left -= self._bytes[heaviest]
+            self._say(heaviest, TOO_MUCH)
+            self._names[heaviest] = _LEFT_OUT
+            found.pop(heaviest, None)
+        self._forget(out)
 
     def _checked(self, text: str, name: str) -> int:
         """The bytes that a text takes beside its cell, if it is one that can be stored; short ones are shared from now on."""

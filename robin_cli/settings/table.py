@@ -154,7 +154,7 @@ class Settings:
     api_key_env: tuple[str, ...] = _data("Environment variable that holds the key; {again}, one for each --model.",
         (DEFAULT_KEY_ENV,), scope=SESSION, metavar="VARIABLE", of_question=True, secret=True, check=_VARIABLES)
     columns: Mapping[str, str] = _data(
-        "Names in the data: prompt=question,response=answer,…; id=- ignores the data's ids.",
+        "Names in the data: prompt=question,response=answer,system=model,…; id=- ignores the data's ids.",
         {}, example='{ prompt = "question", response = "answer", id = "uid" }', accept=_names,
         check=(lambda _: True, 'names as text: prompt = "question", response = "answer"'))
     skip_bad_rows: bool = _data("Leave bad rows out and count them.", default=False, example="true")

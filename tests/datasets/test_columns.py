@@ -234,7 +234,7 @@ def test_takes_a_field_as_the_system_that_answered(tmp_path: Path) -> None:
     path = written(tmp_path, "pairs.jsonl", as_lines(rows))
     data = load_pairs(path, columns={"system": "model.name"})
     assert [dict(pair.columns) for pair in data.pairs] == [{"system": "small", "model.size": 7}, {"system": "4"}]
-    assert data.columns_left_out == ('not kept: column "system"; another field is mapped to "system"',)
+    assert data.columns_left_out == ('not kept: column "system" (another field is mapped to "system")',)
     assert [pair.human for pair in data.pairs] == [{}, {}]
     assert [dict(pair.columns) for pair in load_pairs(path, columns={"system": "-"}).pairs][1] == {"model.name": 4}
 
@@ -287,12 +287,12 @@ def test_leaves_out_columns_beyond_what_a_run_keeps_and_says_so(tmp_path: Path) 
     data = load_pairs(written(tmp_path, "pairs.jsonl", as_lines(rows)))
     assert len({name for pair in data.pairs for name in pair.columns}) == 256
     assert data.columns_left_out == (
-        'not kept: columns "name 255", "name 256", "name 257" and others; 256 further columns are kept at most',
+        'not kept: columns "name 255", "name 256", "name 257" and others (at most 256 further columns are kept)',
     )
     wide = written(tmp_path, "pairs.csv", as_csv([{name: "x" for each in rows for name in each}]))
     data = load_pairs(wide)
     assert len(data.pairs[0].columns) == 256
-    assert "256 further columns are kept at most" in data.columns_left_out[0]
+    assert "at most 256 further columns are kept" in data.columns_left_out[0]
 
 
 def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> N
         )
         data = load_pairs(path)
         assert [dict(pair.columns) for pair in data.pairs] == [{"model": "m"}, {}, {}]
-        assert data.columns_left_out == ('not kept: column "page"; a text in it is longer than 32,768 characters',)
+        assert data.columns_left_out == ('not kept: column "page" (a text of more than 32,768 characters)',)
     rows[1]["page"] = "é" * 32 * 2**10
     assert [len(each.get("page", "")) for each in kept(tmp_path, *rows)] == [5, 32 * 2**10, 1]
 
@@ -311,11 +311,11 @@ def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> N
 def test_leaves_out_what_takes_the_most_where_all_take_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "MOST_BYTES", 2**16)
+    monkeypatch.setattr(columns, "MOST_BYTES", 2**17)
     rows = [row(id=f"{at}", long="x" * 900 + str(at), model=f"m{at % 3}", n=at, system="s") for at in range(400)]
     for path in (written(tmp_path, f"pairs{end}", WRITERS[end](rows)) for end in (".jsonl", ".parquet")):
         data = load_pairs(path, columns={"system": "system"})
-        assert data.columns_left_out == ('not kept: column "long"; it takes too much memory',)
+        assert data.columns_left_out == ('not kept: column "long" (too much memory)',)
         assert {name for pair in data.pairs for name in pair.columns} == {"model", "n", "system"}
 
 
@@ -328,26 +328,24 @@ def test_refuses_texts_that_cannot_be_stored_and_leaves_such_names_out(tmp_path:
     data = load_pairs(path)
     assert data.pairs[0].columns == {"z": 3}
     assert '"\\ud800", "xxx' in data.columns_left_out[0]
-    assert "the name is too long, or no UTF-8" in data.columns_left_out[0]
+    assert "(a name that is too long, or no UTF-8)" in data.columns_left_out[0]
 
 
 def test_keeps_no_column_whose_name_stands_twice(tmp_path: Path) -> None:
     data = load_pairs(written(tmp_path, "pairs.csv", b"prompt,response,x,y,x,,\np,r,1,2,3,4,5\n"))
     assert data.pairs[0].columns == {"y": "2"}
-    assert data.columns_left_out == ('not kept: column "x"; two columns are called so',)
+    assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
     sink = io.BytesIO()
     pq.write_table(pa.table([["p"], ["r"], [1], [2], [3]], ["prompt", "response", "x", "y", "x"]), sink)
     data = load_pairs(written(tmp_path, "pairs.parquet", sink.getvalue()))
     assert data.pairs[0].columns == {"y": 2}
-    assert data.columns_left_out == ('not kept: column "x"; two columns are called so',)
+    assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
 
 
 def test_says_on_stderr_what_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, "pairs.jsonl", as_lines([row(page="x" * 40_000)]))
     robin_cli.judge(path, attribute="helpfulness", budget=4, judge=rate, run=str(tmp_path / "r"))
-    assert (
-        'pairs.jsonl: not kept: column "page"; a text in it is longer than 32,768 characters' in capsys.readouterr().err
-    )
+    assert 'pairs.jsonl: not kept: column "page" (a text of more than 32,768 characters)' in capsys.readouterr().err
     assert not (tmp_path / "r" / "columns.parquet").exists()
 
 
@@ -393,8 +391,8 @@ def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tm
     count, last, *said, used = done.stdout.splitlines()
     assert (count, last) == (f"{rows}", "{'model': 'm'}")
     assert said == [
-        'not kept: column "odd"; it is damaged, or takes too much memory to decode',
-        'not kept: column "bomb"; a text in it is longer than 32,768 characters',
+        'not kept: column "odd" (damaged, or too much memory to decode)',
+        'not kept: column "bomb" (a text of more than 32,768 characters)',
     ]
     assert int(used) < 2**20  # in KiB
 
