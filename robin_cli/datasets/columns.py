@@ -127,7 +127,7 @@ class FurtherColumns:
     def left_out(self) -> list[str]:
         """What a user should know of what was not kept, a line for each reason."""
         return [
-            f"not kept: {'columns' if len(names) > 1 else 'column'} "
+            f"not kept: column{'s' * (len(names) > 1)} "
             + ", ".join(f'"{shown(name)}"' for name in list(names)[:_NAMED])
             + " and others" * (len(names) > _NAMED)
             + f" ({why})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 import robin_cli
@@ -63,14 +66,14 @@ def test_stand_once_in_each_row_of_several_attributes_and_judges(tmp_path: Path)
     pairs = [Pair(name, name, "r", columns={"system": f"of {name}"}) for name in "ab"]
     settings = {**SETTINGS, "model": ["x", "y"]}
     made = manifest(settings=settings, attributes=("style", "tone"), budget=100)
-    given = [
+    answers = [
         replace(judgment(0), rating=2, pair_id=pair, attribute=attribute, judge=judge, draw=0)
         for pair in "ab"
         for attribute in ("style", "tone")
         for judge in ("x", "y")
     ]
     with RunStore.create(tmp_path / "r", made, pairs) as store:
-        store.append(given)
+        store.append(answers)
     run = read_run(tmp_path / "r")
     for table in (scores_table(score(run), run), scores_table(judge_scores(run), run)):
         assert table["system"].to_pylist() == [f"of {name}" for name in table["pair_id"].to_pylist()]
@@ -106,6 +109,27 @@ def test_are_written_in_every_format_and_act_in_none(tmp_path: Path, fmt: str) -
     )
     assert (rows[0]["=2+2"], rows[0]["system"], rows[0]["cost"], rows[0]["safe"]) == ("=1+1", "small", 0.5, True)
     assert rows[2]["system"] is None
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+VALUES = NAMES | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=1, max_size=3))
+def test_come_out_whatever_they_are_called_and_hold(rows: list[dict[str, Any]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        pairs = [Pair(f"p{at}", "p", f"r{at}", columns=each) for at, each in enumerate(rows)]
+        run = rated(Path(name), pairs, [[1, 2]] * len(rows))
+        table, files = scores_table(score(run), run), {fmt: Path(name) / f"s.{fmt}" for fmt in ("csv", "jsonl", "xlsx")}
+        for file in files.values():
+            export(Results.of(table), {}, fmt=None, output=str(file))
+        assert table.column_names[: len(OURS)] == OURS
+        cells = list(csv.reader(io.StringIO(files["csv"].read_bytes().decode(), newline="")))
+        assert [len(line) for line in cells] == [len(table.column_names)] * (1 + len(rows))
+        lines = [json.loads(line) for line in files["jsonl"].read_bytes().split(b"\n")[:-1]]
+        assert lines == table.to_pylist()
+        assert openpyxl.load_workbook(files["xlsx"])["results"].max_row == 1 + len(rows)
 
 
 def test_are_not_in_the_table_of_the_terminal(tmp_path: Path) -> None:
