@@ -231,7 +231,11 @@ def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_
     [
         (["--budget", "3"], 2, "reaches 3 of 5 pairs once; raise it to 5"),
         (["--attribute", "helpfulnes"], 2, 'did you mean "helpfulness"?'),
-        (["--scheduler", "robin_hood"], 2, "known schedulers are apt, auto, dirichlet, lucb, robin, robin-hood"),
+        (
+            ["--scheduler", "robin_hood"],
+            2,
+            "known schedulers are apt, auto, dirichlet, lucb, paired, robin, robin-hood",
+        ),
         (["--mode", "theory"], 2, "calls at the least"),
         (["--delta", "0"], 2, "above 0 and at most 1"),
         (["--concurrency", "0"], 2, "at least 1, or auto"),

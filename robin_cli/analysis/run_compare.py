@@ -87,6 +87,8 @@ def compared(
     Raises:
         InputError: runs that were judged in different ways; one system; prompts that do not match, or too few of them.
     """
+    if len({each.path.resolve() for each in runs}) < len(runs):
+        raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
     check_alike(runs)
     found = as_they_are(runs, notify, by=by, match=match, anytime=anytime, only=only, given=given)
     _check_enough(found, notify)
@@ -119,8 +121,6 @@ def as_they_are(
         raise InputError(
             f"{runs[0].path}: is one run; name a second one, or the column that says which system answered, with --by"
         )
-    if len({each.path.resolve() for each in runs}) < len(runs):
-        raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
     prompt, names = _prompts(runs, match)
     systems, system = _systems(runs, by, only)
     used = (prompt >= 0) & (system >= 0)

@@ -130,7 +130,7 @@ def facts_of(found: Compared | Judges) -> dict[str, Any]:
 def print_comparison(console: Console, found: Compared | Judges) -> None:
     """Print who is compared, a table of all pairs, and what the numbers say."""
     names = found.systems if isinstance(found, Compared) else _judge_names(found)
-    letters = dict(zip(names, _letters(), strict=False))
+    letters = letters_of(names)
     for name, letter in letters.items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
     for title, header, rows in _tables(found, letters):
@@ -393,6 +393,11 @@ def _about(number: float) -> int:
     whole = math.ceil(number)
     unit = int(10 ** max(0, len(str(whole)) - 2))
     return -(-whole // unit) * unit
+
+
+def letters_of(names: Sequence[str]) -> dict[str, str]:
+    """A letter for each name."""
+    return dict(zip(names, _letters(), strict=False))
 
 
 def _letters() -> Iterator[str]:

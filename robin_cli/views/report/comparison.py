@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
 from robin_cli.analysis.comparison import Comparison, compare
-from robin_cli.analysis.paired import Difference, by_prompt
+from robin_cli.analysis.paired import by_prompt
 from robin_cli.analysis.run_compare import Compared, as_they_are, differing_in
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
@@ -18,11 +17,11 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Pair, Scale, number_of
 from robin_cli.storage.reader import RunData, read_prompts
-from robin_cli.views.comparing import notes_of, p_text, verdict
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Picture, picture
 from robin_cli.views.report.rows import Answers, Judged, texts_of
+from robin_cli.views.report.systems import headline_of, pictures_of
 from robin_cli.views.status import facts_of, lines_of
 from robin_cli.views.table import judged_by
 
@@ -65,62 +64,17 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
     return Page(
         title="Two runs, pair by pair" if len(both.rows) else "Two systems, prompt by prompt",
         subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
-        headline=[*_headline(found), *parts.pop("headline")],
+        headline=[*headline_of(found), *parts.pop("headline")],
         warnings=[
             *_unfinished(facts),
             *([f"A and B were not judged in the same way: {'; '.join(differing)}."] if differing else []),
             *left_out,
             *parts.pop("warnings"),
         ],
-        pictures=[*_of_systems(found), *parts.pop("pictures")],
+        pictures=[*pictures_of(found), *parts.pop("pictures")],
         facts={"Run A": lines_of(facts[0]), "Run B": lines_of(facts[1])},
         **parts,
     )
-
-
-def _headline(found: Compared) -> Iterator[tuple[str, str, str]]:
-    """Means and their difference over prompts, of each attribute."""
-    for name, (one,) in found.differences.items():
-        about = f" · {name}" if len(found.differences) > 1 else ""
-        over = f"over {number_of(one.n_prompts, 'prompt')} that both answered, each with the same weight"
-        yield f"mean of A{about}", _number(one.mean_a), over
-        yield f"mean of B{about}", _number(one.mean_b), "over the same"
-        yield f"A − B{about}", _number(one.difference, "+"), _interval(one)
-
-
-def _number(value: float, sign: str = "") -> str:
-    return "–" if math.isnan(value) else f"{value:{sign}.3f}"
-
-
-def _interval(one: Difference) -> str:
-    if math.isnan(one.p):
-        return f"of {number_of(one.n_prompts, 'prompt')}: too few to say how prompts differ"
-    better = verdict(one, _LETTERS)
-    return (
-        f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}, paired by prompt (Student's t), p {p_text(one.p)}: "
-        + (f"{better} is better" if one.is_settled else better)
-    )
-
-
-def _of_systems(found: Compared) -> list[Picture]:
-    """The differences with their intervals."""
-    known = {name: one for name, (one,) in found.differences.items() if not math.isnan(one.p)}
-    if not known:
-        return []
-    letters = dict(zip(found.systems, _LETTERS, strict=True))
-    rows = {name: (one.difference, one.ci_low, one.ci_high) for name, one in known.items()}
-    return [
-        picture(
-            "Is A better than B?",
-            " ".join(
-                (
-                    "Right of 0 A is better. The lines are 95 % intervals over prompts.",
-                    *(f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters)),
-                )
-            ),
-            pictures.intervals(rows, "A − B, in points"),
-        )
-    ]
 
 
 def _by_pair(a: RunData, b: RunData, both: Comparison, scales: Mapping[str, Scale]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Draw, Picture, picture
 from robin_cli.views.report.rows import Judged, texts_of
+from robin_cli.views.report.systems import headline_of, pictures_of, systems_in
 from robin_cli.views.status import (
     agreement_line,
     cost_of,
@@ -47,6 +48,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
     facts = facts_of(run, scores, working=working)
     curve = curve_of(run)
     decisions = None if run.task is None else decision_curve_of(run, run.task)
+    systems, left_out = systems_in(run)
     orders = _orders(run, scores)
     shown = first_rows(*orders.values())
     columns = _columns(run, scores, shown)
@@ -57,9 +59,13 @@ def page_of(run: RunData, *, working: bool) -> Page:
     return Page(
         title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
-        headline=_headline(facts, scores),
-        warnings=_warnings(facts),
-        pictures=[*_decisions_over_calls(facts, decisions), *_pictures(run, scores, facts, curve)],
+        headline=[*(headline_of(systems) if systems else ()), *_headline(facts, scores)],
+        warnings=[*_warnings(facts), *left_out],
+        pictures=[
+            *(pictures_of(systems) if systems else ()),
+            *_decisions_over_calls(facts, decisions),
+            *_pictures(run, scores, facts, curve),
+        ],
         facts={"About this run": lines_of(facts)},
         columns=columns,
         pairs=place.tolist(),

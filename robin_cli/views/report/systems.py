@@ -1,0 +1,84 @@
+"""What a report says and draws of systems that were compared: in two runs, or in one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from robin_cli.analysis.paired import Difference
+from robin_cli.analysis.run_compare import Compared, as_they_are
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.storage.reader import RunData
+from robin_cli.views.comparing import letters_of, notes_of, p_text, verdict
+from robin_cli.views.report import pictures
+from robin_cli.views.report.pictures import Draw, Picture, picture
+
+_MOST = 12
+"""Differences that are drawn of one attribute, and told at the top of a page."""
+
+_NAME = 60
+
+
+def systems_in(run: RunData) -> tuple[Compared | None, list[str]]:
+    """The systems of one run, if several answered the same prompts; and what is left out of them, or why there is nothing."""
+    if SYSTEM_COLUMN not in run.column_names:
+        return None, []
+    left_out: list[str] = []
+    try:
+        return as_they_are([run], left_out.append), left_out
+    except InputError as error:
+        return None, [f"{error}."] if run.manifest.compares else []
+
+
+def headline_of(found: Compared) -> Iterator[tuple[str, str, str]]:
+    """Means and their difference over prompts, of each attribute; of many systems the differences alone."""
+    letters = letters_of(found.systems)
+    for name, listed in found.differences.items():
+        about = f" · {name}" if len(found.differences) > 1 else ""
+        for one in listed[:_MOST]:
+            a, b = (letters[found.systems[system]] for system in (one.a, one.b))
+            if len(listed) == 1:
+                over = f"over {number_of(one.n_prompts, 'prompt')} that both answered, each with the same weight"
+                yield f"mean of {a}{about}", _number(one.mean_a), over
+                yield f"mean of {b}{about}", _number(one.mean_b), "over the same"
+            yield f"{a} − {b}{about}", _number(one.difference, "+"), _interval(one, (a, b))
+
+
+def _number(value: float, sign: str = "") -> str:
+    return "–" if math.isnan(value) else f"{value:{sign}.3f}"
+
+
+def _interval(one: Difference, sides: tuple[str, str]) -> str:
+    if math.isnan(one.p):
+        return f"of {number_of(one.n_prompts, 'prompt')}: too few to say how prompts differ"
+    better = verdict(one, sides)
+    return (
+        f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}, paired by prompt (Student's t), p {p_text(one.p_adjusted)}: "
+        + (f"{better} is better" if one.is_settled else better)
+    )
+
+
+def pictures_of(found: Compared) -> list[Picture]:
+    """The differences with their intervals."""
+    letters = letters_of(found.systems)
+    panels: dict[str, Draw] = {}
+    for name, listed in found.differences.items():
+        rows = {
+            " − ".join(letters[found.systems[system]] for system in (one.a, one.b)): (
+                one.difference,
+                one.ci_low,
+                one.ci_high,
+            )
+            for one in listed[:_MOST]
+            if not math.isnan(one.p)
+        }
+        if rows:
+            panels[name] = pictures.intervals(rows, "difference, in points")
+    if not panels:
+        return []
+    who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())
+    says = [f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."]
+    says += [f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters)]
+    title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
+    return [picture(title, " ".join(says), panels if len(panels) > 1 else next(iter(panels.values())))]
