@@ -59,7 +59,7 @@ def pair_of(
     reference = _reference(row, fields.reference, fields) if fields.reference else None
     group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
     system = _said_of(row, fields.system, fields, "Say which system wrote it") if fields.system else None
-    columns = further.of(row, names, system) if further and (names or system) else NO_COLUMNS
+    columns = further.of(row, names, system) if (names or system) and further else NO_COLUMNS
     made = Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference, group, columns)
     return made, own_id is None
 

@@ -112,6 +112,10 @@ def load_pairs(
     return gathering.dataset()
 
 
+_Shape = tuple[Fields, tuple[str, ...]]
+"""Of rows that have the same keys: which fields they can have, and under which keys more is kept."""
+
+
 class _Gathering:
     """Rows of one source after the other made into pairs: ids are unique over all of them, ratings of a worker each merge."""
 
@@ -122,8 +126,9 @@ class _Gathering:
         self._pairs: list[Pair] = []  # each with its first row's human ratings until the end
         self._further = FurtherColumns(fields, self._pairs)
         self.wanted = Wanted(fields.paths, self._further)
-        # Of rows that have the same keys: which fields they can have, and under which keys more is kept. A second in ten.
-        self._shapes: dict[tuple[str, ...], tuple[Fields, tuple[str, ...]]] = {}
+        self._shapes: dict[tuple[str, ...], _Shape] = {}
+        self._shape: _Shape = (fields, ())  # of the rows of this table that have so many keys
+        self._width = -1
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
         self._merged = 0
@@ -150,6 +155,7 @@ class _Gathering:
             fields = _checked(fields, table.names, source.name)
         self._sources.append(source)
         self._starts.append(len(self._pairs))
+        self._width = -1
         taken, skipped, first_bad = len(self._pairs) + self._merged, self._reasons.total(), ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
@@ -212,12 +218,7 @@ class _Gathering:
     def _add(self, number: int, row: Row | BadRow, fields: Fields) -> None:
         if isinstance(row, BadRow):
             raise row
-        keys = tuple(row)
-        shape = self._shapes.get(keys)
-        if shape is None:
-            shape = only_in(fields, keys), self._further.names_of(keys)
-            if len(self._shapes) < _MOST_SHAPES and sum(len(str(key)) for key in keys) < _LONGEST_SHAPE:
-                self._shapes[keys] = shape
+        shape = self._shape if len(row) == self._width else self._shape_of(row, fields)
         pair, made = pair_of(row, shape[0], self._further, shape[1])
         at = self._index_of.get(pair.pair_id)
         if at is not None and made and _is_of_another(pair, self._pairs[at]):
@@ -231,6 +232,17 @@ class _Gathering:
             self._numbers.append(number)
             if len(self._pairs) == self._limit:
                 self._rated_by_workers = is_of_one_worker(row, fields)
+
+    def _shape_of(self, row: Row, fields: Fields) -> _Shape:
+        keys = tuple(row)
+        shape = self._shapes.get(keys)
+        if shape is None:
+            shape = only_in(fields, keys), self._further.names_of(keys)
+            if len(self._shapes) < _MOST_SHAPES and sum(len(str(key)) for key in keys) < _LONGEST_SHAPE:
+                self._shapes[keys] = shape
+        if self._sources[-1].table.names is not None:  # columns may be given up, but rows of a table never get others
+            self._shape, self._width = shape, len(row)
+        return shape
 
     def _merge(self, at: int, pair: Pair, row: Row, fields: Fields, *, made: bool) -> None:
         first = self._pairs[at]
