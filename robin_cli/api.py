@@ -25,7 +25,7 @@ from robin_cli.datasets.pairs import Dataset
 from robin_cli.files.remote import scheme_of
 from robin_cli.judges.functions import Function, name_of, tells_itself
 from robin_cli.model.errors import InputError, RobinError
-from robin_cli.model.records import Pair
+from robin_cli.model.records import SYSTEM_COLUMN, Pair
 from robin_cli.runner.connection import check_judges
 from robin_cli.runner.engine import Stop
 from robin_cli.runner.opening import open_run as open_configured
@@ -156,9 +156,12 @@ def compare(
     if not runs:
         raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
+    notes: list[str] = []
     found = comparison_of(
-        paths, _warn, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=_table_of(labels)
+        paths, notes.append, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=_table_of(labels)
     )
+    for line in notes:
+        warnings.warn(line, stacklevel=2)
     return _frame(table_of(found))
 
 
@@ -330,10 +333,6 @@ class Run:
         return self
 
 
-def _warn(line: str) -> None:
-    warnings.warn(line, stacklevel=4)
-
-
 def _frame(table: pa.Table) -> pd.DataFrame:
     frame: pd.DataFrame = table.to_pandas()
     return frame
@@ -394,9 +393,6 @@ def _are_names(data: Sequence[Any]) -> bool:
     return bool(data) and all(isinstance(each, (str, Path)) for each in data)
 
 
-_LATER = frozenset({"group", "columns"})
-
-
 def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
     """Pairs that came from no file, told apart by what they are; InputError where they cannot be judged."""
     seen: set[str] = set()
@@ -413,8 +409,12 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
         kept.append(replace(pair, columns=further.of(columns, further.names_of(columns))) if columns else pair)
         # What earlier versions did not know is left out where it is not there: the digest says whether a run is the same.
         known = {
-            name: value for name, value in asdict(kept[-1]).items() if name not in _LATER or value not in (None, {})
+            name: value
+            for name, value in asdict(kept[-1]).items()
+            if name != "columns" and (name != "group" or value is not None)
         }
+        if SYSTEM_COLUMN in kept[-1].columns:  # of the others nothing that is asked hangs on
+            known[SYSTEM_COLUMN] = kept[-1].columns[SYSTEM_COLUMN]
         digest.update(orjson.dumps(known, option=orjson.OPT_SORT_KEYS) + b"\n")
     if not pairs:
         raise InputError("judge: no pairs")

@@ -319,16 +319,21 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     ]
     several = len(found.differences) > 1
     lines = []
+    many = len(known) > _FEW
     for name, one, people in known[:_MOST_TOLD]:
         about = f"{name}, " if several else ""
         which = f"{about}{' − '.join(_sides(found, one, letters))}: "
-        lines.append(which + "; ".join(_said(one)))
+        said = [*_settling(one), *([] if many else [_noise(one)])]
+        if said:
+            lines.append(which + "; ".join(said))
         if people is not None:
             lines.append(which + _by_people(one, people, _sides(found, one, letters)))
     if len(known) > _MOST_TOLD:
         lines.append(
             f"{len(known) - _MOST_TOLD} more pairs are told in the table; --json and CSV have everything of them"
         )
+    if many:
+        lines.append(_noise_of_all([one for _, one, _ in known]))
     pairs = max(map(len, found.differences.values()))
     if pairs > 1:
         lines.append(
@@ -343,29 +348,50 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     return lines
 
 
+_FEW = 3
+"""Differences that are told one by one, with all there is to say of each."""
+
 _MOST_TOLD = 6
+_MOST_PROMPTS = 10_000
 _WORTH_CALLS = 0.2
 """By what share calls have to shorten an interval to be worth a word beside prompts."""
 
 
-def _said(one: Difference) -> Iterator[str]:
-    if not one.is_settled:
-        if math.isnan(one.prompts_needed):
-            yield "no number of prompts like these would settle a difference of 0"
-        else:
-            yield (
-                f"about {_about(one.prompts_needed):,} prompts in all would settle it, were the difference as large as it looks"
-            )
-    if math.isnan(one.noise_share):
-        yield "the judge's share of the doubt is not known, for hardly a response was rated twice"
-    elif one.shorter == 0:
-        yield f"{_percent(one.noise_share)} of the doubt is the judge's noise; later calls do not count, so they take none away"
+def _settling(one: Difference) -> Iterator[str]:
+    if one.is_settled:
+        return
+    if math.isnan(one.prompts_needed):
+        yield "no number of prompts like these would settle a difference of 0"
+    elif one.prompts_needed > max(_MOST_PROMPTS, 10 * one.n_prompts):
+        yield f"more than {_MOST_PROMPTS:,} prompts would be needed to settle so small a difference"
     else:
-        helps = "; more prompts are what helps" if one.shorter < _WORTH_CALLS else ""
-        yield (
-            f"{_percent(one.noise_share)} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten "
-            f"this interval by at most {_percent(one.shorter)}{helps}"
-        )
+        yield f"about {_about(one.prompts_needed):,} prompts in all would settle it, were the difference as large as it looks"
+
+
+_UNKNOWN = "the judge's share of the doubt is not known, for hardly a response was rated twice"
+
+
+def _noise(one: Difference) -> str:
+    if math.isnan(one.noise_share):
+        return _UNKNOWN
+    if one.shorter == 0:
+        return f"{_percent(one.noise_share)} of the doubt is the judge's noise; later calls take none away: they do not count"
+    helps = "; more prompts are what helps" if one.shorter < _WORTH_CALLS else ""
+    return (
+        f"{_percent(one.noise_share)} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten "
+        f"this interval by at most {_percent(one.shorter)}{helps}"
+    )
+
+
+def _noise_of_all(known: Sequence[Difference]) -> str:
+    told = [one for one in known if not math.isnan(one.noise_share)]
+    if not told:
+        return _UNKNOWN[0].upper() + _UNKNOWN[1:]
+    least, most = (_percent(end(one.noise_share for one in told)) for end in (min, max))
+    return (
+        f"{least} to {most} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten no interval by "
+        f"more than {_percent(max(one.shorter for one in told))}"
+    )
 
 
 def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> str:
