@@ -247,7 +247,9 @@ def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, list
 def _systems(runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None) -> tuple[list[str], IntArray]:
     """The names of the systems, and which one each pair of all runs is of, −1 for none of them."""
     if by is None:
-        return [str(run.path) for run in runs], np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
+        paths = [str(run.path) for run in runs]
+        told = [path if at == paths.index(path) else f"{path} ({at + 1})" for at, path in enumerate(paths)]
+        return told, np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
     system, names = _numbered([value for run in runs for value in run.column(by)])
     if only is not None:
         order = {name: place for place, name in enumerate(only)}
