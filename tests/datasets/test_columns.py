@@ -382,9 +382,9 @@ def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tm
     data[place] = b"\xff" * (place.stop - place.start)
     written(tmp_path, "pairs.parquet", bytes(data))
     script = (
-        "import resource; from robin_cli.datasets.pairs import load_pairs; data = load_pairs('pairs.parquet');"
+        "from pathlib import Path; from robin_cli.datasets.pairs import load_pairs; data = load_pairs('pairs.parquet');"
         "print(len(data.pairs), data.pairs[-1].columns, *data.columns_left_out, sep=chr(10));"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -394,7 +394,8 @@ def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tm
         'not kept: column "odd" (damaged, or too much memory to decode)',
         'not kept: column "bomb" (a text of more than 32,768 characters)',
     ]
-    assert int(used) < 2**20  # in KiB
+    # In KiB. The kernel's count begins with the program; that of getrusage goes on from the process of the tests.
+    assert int(used) < 2**20
 
 
 def test_two_systems_may_give_one_answer_and_each_is_a_pair(tmp_path: Path) -> None:
