@@ -15,7 +15,7 @@ import pyarrow as pa
 from robin_cli.analysis.labelled import FEWEST_LABELLED
 from robin_cli.analysis.pair_means import FIRST, pair_means
 from robin_cli.analysis.run_labels import labels_of, wanted_labels
-from robin_cli.analysis.scores import score
+from robin_cli.analysis.scores import Scores, score
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, summaries
 from robin_cli.datasets.labels import load_labels
 from robin_cli.model.errors import InputError, shown
@@ -87,8 +87,9 @@ def summary_of(
     if threshold is not None:
         _check_threshold(threshold, run)
     groups = None if by is None else _groups(run, by, notify)
-    found = summaries(run, score(run), labels_of(run, given), groups=groups, threshold=threshold)
-    _say(found, run, given, notify)
+    scores = score(run)
+    found = summaries(run, scores, labels_of(run, given), groups=groups, threshold=threshold)
+    _say(found, run, scores, given, notify)
     rows = [_row(each, by) for each in found]
     names = [*([by] if by is not None else []), *_OWN, *(_SHARE if threshold is not None else ())]
     if given is not None or any(each.corrected for each in found):
@@ -139,13 +140,12 @@ def _row(each: Summary, by: str | None) -> dict[str | None, Any]:
     return found | dict(zip(_CORRECTED, values, strict=True))
 
 
-def _say(found: Sequence[Summary], run: RunData, given: GivenLabels | None, notify: Notify) -> None:
+def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLabels | None, notify: Notify) -> None:
     """What is not as one might think: of what the means are, what has no interval, what is not corrected."""
     if run.task is not None:
         notify(
             f"means are of the first {FIRST} ratings of each pair: where a run decides, later ones were asked because of these"
         )
-    scores = score(run)
     for attribute in run.manifest.attributes:
         even = pair_means(run, scores, attribute)
         if run.task is None and even.first is not None:
