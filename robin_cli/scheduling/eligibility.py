@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from robin_cli.model.arms import Arms, IntArray
@@ -10,6 +12,11 @@ from robin_cli.model.space import Coordinates
 from robin_cli.scheduling.budget import CallBudget
 
 KNOWN_FOR_EACH_PENDING = 4
+
+NO_END = 2**62
+
+MostPending = Callable[[int, int, int, int], int]
+"""How many calls of an arm may be under way, of its ``n``, its ``streak``, its warm-up and the share of that."""
 
 
 def most_pending(n: int, streak: int, warm_up: int, share: int) -> int:
@@ -30,12 +37,21 @@ def most_pending(n: int, streak: int, warm_up: int, share: int) -> int:
     return min(most, RETIRE_AFTER - streak) if streak or not n else most
 
 
-def most_pending_of_all(arms: Arms, warm_up: int, share: int) -> IntArray:
+def most_pending_in_a_round(n: int, streak: int, warm_up: int, share: int) -> int:
+    """The same where calls go out in rounds: no answer comes before all of a round are chosen, so none is waited for.
+
+    An arm with ``streak`` judgments without a rating since its last may have what could retire it, as always.
+    """
+    most = share - n if n < warm_up else NO_END
+    return min(most, RETIRE_AFTER - streak) if streak else most
+
+
+def most_pending_of_all(arms: Arms, warm_up: int, share: int, of_one: MostPending = most_pending) -> IntArray:
     """The same of all arms, shape (K,): reckoned once for each pair of ``n`` and ``streak`` that there is."""
     streak = np.minimum(np.frombuffer(arms.streak, dtype=np.int64), RETIRE_AFTER)
     kinds, kind_of = np.unique(arms.counts * (RETIRE_AFTER + 1) + streak, return_inverse=True)
     each = (divmod(kind, RETIRE_AFTER + 1) for kind in kinds.tolist())
-    return np.array([most_pending(n, streak, warm_up, share) for n, streak in each], dtype=np.int64)[kind_of]
+    return np.array([of_one(n, streak, warm_up, share) for n, streak in each], dtype=np.int64)[kind_of]
 
 
 def most_at_once(n: int, pending: int, streak: int, warm_up: int, share: int) -> int:

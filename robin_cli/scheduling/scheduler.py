@@ -14,7 +14,13 @@ from robin_cli.model.refits import next_refit
 from robin_cli.model.space import Coordinates
 from robin_cli.policies.base import Arm, Number, Policy, exited
 from robin_cli.scheduling.budget import CallBudget
-from robin_cli.scheduling.eligibility import WarmUp, most_at_once, most_pending, most_pending_of_all
+from robin_cli.scheduling.eligibility import (
+    WarmUp,
+    most_at_once,
+    most_pending,
+    most_pending_in_a_round,
+    most_pending_of_all,
+)
 from robin_cli.scheduling.fairness import Fairness
 from robin_cli.scheduling.heap import LazyHeap
 from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys, is_warm_up, warm_up_key
@@ -85,6 +91,8 @@ class HeapScheduler:
         judge: which judge each arm is asked of, shape (K,); None where there is one.
         stop: as long as it says so nothing is asked, and with nothing under way the run is over; looked at in every ask().
         verdicts: what is decided by the ratings so far; None where nothing is to be decided.
+        round_depth: calls of each arm in the first round, where calls go out in rounds and all of one are chosen before any
+            answer comes; None where each is chosen by all answers so far.
     """
 
     def __init__(
@@ -96,6 +104,7 @@ class HeapScheduler:
         judge: Coordinates | None = None,
         stop: StoppingRule | None = None,
         verdicts: Verdicts | None = None,
+        round_depth: int | None = None,
     ) -> None:
         self.arms = arms
         self.budget = CallBudget(budget, arms.spent)
@@ -111,7 +120,8 @@ class HeapScheduler:
         if verdicts is not None and self.budget.spent >= self._looks_at:
             verdicts.look(arms)
             self._looks_at = next_look(self.budget.spent, len(arms))
-        self._warm_up = WarmUp(arms, policy.warm_up, self.budget)
+        self._warm_up = WarmUp(arms, max(policy.warm_up, round_depth or 0), self.budget)
+        self._most_pending = most_pending if round_depth is None else most_pending_in_a_round
         self._fairness = Fairness(judge) if judge is not None and judge.any() else None
         self._stop = stop
         self._deferred: set[int] = set()
@@ -296,7 +306,7 @@ class HeapScheduler:
         """Whether ``arm`` may be asked now."""
         arms, warm_up = self.arms, self._warm_up
         n = arms.n[arm]
-        most = most_pending(n, arms.streak[arm], warm_up.calls, warm_up.share)
+        most = self._most_pending(n, arms.streak[arm], warm_up.calls, warm_up.share)
         return arms.pending[arm] < most and not self._is_settled(arm, n)
 
     def _key_if_free(self, arm: int, n: float, pending: float) -> float:
@@ -370,7 +380,7 @@ class HeapScheduler:
             keys[of_arms] = together
         if self._verdicts is not None:
             keys[self._verdicts.settled & (n >= warm_up.calls)] = NEVER
-        keys[pending >= most_pending_of_all(arms, warm_up.calls, warm_up.share)] = NEVER
+        keys[pending >= most_pending_of_all(arms, warm_up.calls, warm_up.share, self._most_pending)] = NEVER
         keys[list(self._deferred)] = NEVER
         self._queue = LazyHeap(keys.tolist(), self._key_of)
         if self._fairness is not None:

@@ -114,6 +114,7 @@ _PRICES = (
 )
 _A_MINUTE = _above_0(None, "a number a minute, above 0")
 _CONCURRENCY = (_is_concurrency, "a number, at most 10,000 and at least 1, or auto")
+_TIER = (lambda value: value.isascii() and value.isidentifier() and len(value) <= 32, "a name such as flex")
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _NOT_OURS = (
     lambda value: not _TAKEN & value.keys(),
@@ -197,6 +198,9 @@ class Settings:
         note="A share of each attribute's scale, where there are several scales.")
     guaranteed: bool = _spend("Hold --target-error against the bound for all scores at once, not the estimate.",
         default=False, scope=SESSION, example="true")
+    budget_usd: float | None = _spend(
+        "US dollars to spend, in place of --budget: calls go where a dollar does most.",
+        scope=INPUT, metavar="USD", example="20.0", check=_above_0(None, "US dollars, above 0"))
     max_cost: float | None = _spend("Stop before more US dollars are spent, over all sessions of the run.",
         scope=SESSION, metavar="USD", example="5.0", check=_above_0(None, "US dollars, above 0"))
     no_fuse: bool = _spend("Go on although the first 50 answers of a judge hold no rating.",
@@ -205,11 +209,24 @@ class Settings:
         (), scope=SESSION, metavar="USD", default_said="genai-prices'", example="0.1", of_question=True, check=_PRICES)
     price_out: tuple[float, ...] = _spend("US dollars for a million tokens answered.",
         (), scope=SESSION, metavar="USD", example="0.4", of_question=True, check=_PRICES)
+    price_cached: tuple[float, ...] = _spend("US dollars for a million tokens sent that the endpoint had cached.",
+        (), scope=SESSION, metavar="USD", default_said="price-in", example="0.05", of_question=True, check=_PRICES)
+    batch: bool = _spend("Ask by the endpoint's batch service, at half the price, in rounds that take hours.",
+        default=False, scope=SESSION, example="true")
+    batch_files: str | None = _spend(
+        "Write each round as files for an engine without a service (vllm run-batch), and end; robin resume reads the answers.",
+        scope=SESSION, metavar="DIR", example='"batches"', file="written")
+    rounds: int = _spend("Rounds in which the budget goes out by --batch or --batch-files.",
+        4, scope=SESSION, check=_within(1, 100, "a number of rounds, 1 to 100"))
 
     concurrency: str = _ask("Calls under way at a time: N or auto.",
         AUTO, scope=SESSION, accept=_as_text, check=_CONCURRENCY)
     samples_per_request: int = _ask("Ratings wanted of one request, for one prompt paid (the API's n).",
         1, scope=SESSION, check=_within(1, 128, "a number of ratings, 1 to 128"))
+    service_tier: str | None = _ask("Service tier to ask for: flex is slow, at half the price.",
+        scope=SESSION, metavar="TIER", example='"flex"', of_question=True, check=_TIER)
+    tier_fallback: bool = _ask("Where that tier has no room, ask at the normal one.",
+        default=False, scope=SESSION, example="true")
     scoring: Literal["text", "logprobs"] = _ask(
         "What an answer counts as: its text, or logprobs, the mean over the rating's tokens.",
         "text", metavar="text|logprobs")
