@@ -117,6 +117,7 @@ ONLY = {
         "storage/store.py",
         "storage/schema.py",
         "storage/fold.py",
+        "storage/batches.py",
         "storage/snapshot.py",
         "views/comparing.py",
         "views/export.py",

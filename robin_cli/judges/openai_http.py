@@ -72,10 +72,15 @@ class OpenAIJudge(Judge):
         Raises:
             EndpointError: an error after which every call would fail.
         """
-        body = self._body(question)
+        body = self.body(question)
         started = time.monotonic()
         outcome = await self._send(body)
-        latency_s = time.monotonic() - started
+        return self.read(question, body, outcome, time.monotonic() - started)
+
+    def read(
+        self, question: Question, body: Mapping[str, Any], outcome: Completion | Problem, latency_s: float
+    ) -> Reply | Failure:
+        """What ``outcome`` of the request ``body`` is to the run; learns, and raises, as :meth:`ask`."""
         match outcome:
             case Completion():
                 return self._reply(question, body, outcome, latency_s)
@@ -90,7 +95,7 @@ class OpenAIJudge(Judge):
 
     async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Completion | Problem:
         """What comes of one request with ``extra`` parameters, after all that was learnt; not retried."""
-        return await self._send({**self._body(Question(messages)), **extra})
+        return await self._send({**self.body(Question(messages)), **extra})
 
     @property
     def takes_system(self) -> bool:
@@ -99,7 +104,7 @@ class OpenAIJudge(Judge):
 
     def parameters(self) -> set[str]:
         """Names of what is sent along with the messages, after all that was learnt."""
-        return set(self._body(Question([], seed=0))) - {"messages", "model"}
+        return set(self.body(Question([], seed=0))) - {"messages", "model"}
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -136,7 +141,8 @@ class OpenAIJudge(Judge):
         finally:
             response.done()
 
-    def _body(self, question: Question) -> dict[str, Any]:
+    def body(self, question: Question) -> dict[str, Any]:
+        """What is sent to ask ``question``, after all that was learnt."""
         endpoint = self._endpoint
         wanted: dict[str, Any] = {
             "max_tokens": endpoint.max_tokens,

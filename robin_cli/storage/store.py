@@ -30,6 +30,7 @@ from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
+    BATCHES,
     COLUMNS,
     JOURNAL,
     LOCK,
@@ -70,7 +71,7 @@ _EXACT = 2**53
 STATE_EVERY = 100_000
 """Judgments in segments, and so many at least for each four arms, after which a run under way writes its snapshot anew."""
 
-_OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, LOCK})
+_OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, BATCHES, LOCK})
 _WRITTEN_HERE = frozenset({VARIANCES, STATE, JOURNAL, PAIRS, COLUMNS, MANIFEST})
 _LEFT_BY_OTHERS = {f"{name}.tmp" for name in (*_WRITTEN_HERE, "report.html")}  # temporary files of robin 0.1.0
 
