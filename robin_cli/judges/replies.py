@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -127,21 +127,30 @@ def read_completion(body: Body, headers: Mapping[str, str], limit: int = 4 * _MI
     Raises:
         TooLong: the text of its answers is too long, or it holds so much that reading it would take too long.
     """
+    return completion_of(read_json(body, limit), body, headers, limit)
+
+
+def read_json(body: Body, limit: int) -> object:
+    """What a JSON text holds; None for what is none. TooLong as :func:`read_completion`."""
     lists, names = body.count(b"[") + body.count(b"{"), body.count(b":")
     if lists > limit / _MIB * _MOST_LISTS_A_MIB or names > limit / _MIB * _MOST_NAMES_A_MIB:
         raise TooLong(f"a reply of too many parts, in {len(body):,} bytes")
-    content = _json(body)
+    return _json(body)
+
+
+def completion_of(content: object, body: Body, headers: Mapping[str, str], limit: int) -> Completion | Problem:
+    """As :func:`read_completion`, of what was read out of ``body`` already."""
     if not isinstance(content, dict):
         return Failure("malformed", f"a 200 that is no JSON object: {_excerpt(body)}")
     if content.get("error") or content.get("object") == "error":
-        return _error_in_200(content, headers)
+        return error_in_200(content, headers)
     choices = content.get("choices")
     choices = choices[:_MOST_CHOICES] if isinstance(choices, list) else None
     if not choices or not all(isinstance(choice, dict) for choice in choices):
         return Failure("malformed", f"a 200 without choices: {_excerpt(body)}")
     answered = [choice for choice in choices if not choice.get("error")]
     if not answered:  # OpenRouter's, when the model fails half-way
-        return _error_in_200(choices[0], headers)
+        return error_in_200(choices[0], headers)
     answers = tuple(_answer(choice) for choice in answered)
     characters = sum(len(each.text) + len(each.refusal or "") for each in answers)
     if characters > limit * MOST_IN_TEXT:
@@ -150,7 +159,10 @@ def read_completion(body: Body, headers: Mapping[str, str], limit: int = 4 * _MI
     return Completion(
         answers=answers,
         model=_name(content.get("model")),
-        usage=_usage(content.get("usage"), one_choice="timings" in content),
+        usage=replace(
+            _usage(content.get("usage"), one_choice="timings" in content),
+            service_tier=_one_line(_name(content.get("service_tier"))) or None,
+        ),
         request_id=_name(request_id) or None,
     )
 
@@ -163,7 +175,12 @@ def classify(status: int, body: Body, headers: Mapping[str, str]) -> Problem:
         return Stop(
             f"the endpoint redirects ({status}) to {_excerpt(headers.get('location', '?').encode())}; give that address"
         )
-    error = _error_object(_json(body))
+    return problem_of(status, _json(body), body, headers)
+
+
+def problem_of(status: int, content: object, body: Body, headers: Mapping[str, str]) -> Problem:
+    """As :func:`classify`, of what was read out of ``body`` already."""
+    error = _error_object(content)
     return _problem(status, error, _message(error) or _excerpt(body), headers)
 
 
@@ -281,7 +298,19 @@ def _refused_parameter(said: str, param: str, message: str) -> str | None:
     return next((parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)), None)
 
 
-def _error_in_200(content: dict[str, Any], headers: Mapping[str, str]) -> Problem:
+def code_and_message(content: object) -> tuple[str, str]:
+    """What an error says of itself, in any of the dialects; '' for what it does not say."""
+    error = _error_object(content)
+    return _name(error.get("code")), _message(error)
+
+
+def is_broke(text: str) -> bool:
+    """Whether an error's code and message say that the quota or the credit of the account is used up."""
+    return _BROKE.search(text) is not None
+
+
+def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
+    """What an error means that no status came with; ``malformed`` where it does not say."""
     error = _error_object(content)
     message = _message(error) or "no message"
     code = _number(error.get("code"))
@@ -327,7 +356,7 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
         prompt_tokens=_tokens(usage.get("prompt_tokens")),
         completion_tokens=_tokens(usage.get("completion_tokens")),
         cost_usd=cost if cost is not None and cost >= 0 else None,
-        cached_tokens=(_tokens(details.get("cached_tokens")) or 0) if isinstance(details, dict) else 0,
+        cached_tokens=_tokens(details.get("cached_tokens")) if isinstance(details, dict) else None,
         counts_one_choice=one_choice,
     )
 

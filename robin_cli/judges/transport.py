@@ -1,4 +1,4 @@
-"""One POST to an OpenAI-compatible endpoint, by the openai SDK's client. The only file that knows openai and what is below.
+"""Requests to an OpenAI-compatible endpoint, by the openai SDK's client. The only file that knows openai and what is below.
 
 The SDK makes the client (key, headers, proxies, TLS); the request itself goes to its HTTP client as it stands. Building
 each request anew in the SDK costs more than sending it (docs/performance.md), and what the SDK would add, retries and errors
@@ -12,16 +12,18 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import aiohttp
 import httpx2
 from aiohttp.connector import Connection
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
+from robin_cli.files.local import reading
 from robin_cli.judges.bodies import Body, TooLong, Turns, beginning
 from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Options
@@ -43,6 +45,9 @@ _PLAIN = frozenset(
 _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """What is read of the body of an error: more says no more."""
+
+_SLOWEST = 10_000.0
+"""Bytes a second of a file that is no longer waited for."""
 
 _NEXT_ANSWER = b"\nHTTP/1."
 _MOST_AT_ONCE = 16
@@ -68,11 +73,15 @@ class Endpoint(Options):
 
 
 class Unreachable(Exception):
-    """No answer came: the connection failed or broke, or (``timed_out``) the time was over."""
+    """No answer came: the connection failed or broke, or (``timed_out``) the time was over.
 
-    def __init__(self, why: str, *, timed_out: bool) -> None:
+    ``sent``: the request may have got there; not where there was no connection to begin with.
+    """
+
+    def __init__(self, why: str, *, timed_out: bool, sent: bool = True) -> None:
         super().__init__(why)
         self.timed_out = timed_out
+        self.sent = sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,23 @@ class Response:
         """The body is needed no more: another large one may come."""
         if self.turn is not None:
             self.turn.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request: with ``body``, or with a form that has ``file``, called ``name``. ``to``: where the body of its answer goes.
+
+    ``again``: it may be sent twice, if the first was perhaps read.
+    """
+
+    method: str
+    url: httpx2.URL
+    body: bytes = b""
+    file: IO[bytes] | None = None
+    name: str = ""
+    to: IO[bytes] | None = None
+    most: int = 0
+    again: bool = False
 
 
 class _Response(aiohttp.ClientResponse):
@@ -163,6 +189,7 @@ class Transport:
             # The SDK would tell any address the account that OPENAI_ORG_ID and OPENAI_PROJECT_ID name.
             client.organization = client.project = None
         self._client = client
+        self._base_url = client.base_url
         self._url = client.base_url.join("chat/completions")
         stated = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
         # What is compressed may expand a thousandfold, and answers are short.
@@ -180,21 +207,29 @@ class Transport:
             Unreachable: no answer, or only a part of one.
             TooLong: an answer, longer than is read.
         """
-        started = time.monotonic()
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                response = await self._exchanged(body)
-        except TooLong as error:
-            self._write(body, started, error=str(error))
-            raise
-        except Exception as error:  # as in the SDK: whatever the layers below raise, there is no answer
-            # The aiohttp transport calls a failure to connect, a refusal as well, a ConnectTimeout.
-            timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
-            timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
-            self._write(body, started, error=repr(error))
-            raise Unreachable(_why(error), timed_out=timed_out) from error
-        self._write(body, started, status=response.status, headers=response.headers, body=response.body)
-        return response
+        return await self._answered(_Call("POST", self._url, body, again=True))
+
+    async def call(self, method: str, path: str, body: bytes = b"") -> Response:
+        """Send a request to ``path`` below the base URL; only one that changes nothing is sent once more as :meth:`post` is.
+
+        Raises:
+            Unreachable, TooLong: as :meth:`post`.
+        """
+        return await self._answered(_Call(method, self._base_url.join(path), body, again=method == "GET"))
+
+    async def send_file(self, path: str, file: Path) -> Response:
+        """Upload the file at ``file`` to be a batch's, read from disk as it is sent. As :meth:`call`; OSError as open."""
+        with reading(file) as opened:
+            return await self._answered(_Call("POST", self._base_url.join(path), file=opened, name=file.name))
+
+    async def fetch(self, path: str, to: IO[bytes], most: int) -> Response:
+        """Write the body of a good answer to ``to``, as it comes; of another, it is in the response.
+
+        Raises:
+            Unreachable, TooLong: as :meth:`post`; ``most`` is the limit. ``to`` may have a part of it.
+            OSError: it cannot be written.
+        """
+        return await self._answered(_Call("GET", self._base_url.join(path), to=to, most=most))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -202,37 +237,104 @@ class Transport:
         if self._log is not None:
             self._log.close()
 
-    async def _exchanged(self, body: bytes) -> Response:
+    async def _answered(self, call: _Call) -> Response:
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._seconds(call)):
+                response = await self._exchanged(call)
+        except TooLong as error:
+            self._write(call, started, error=str(error))
+            raise
+        except _Unwritable as error:
+            raise error.cause from None
+        except Exception as error:  # as in the SDK: whatever the layers below raise, there is no answer
+            # The aiohttp transport calls a failure to connect, a refusal as well, a ConnectTimeout.
+            timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
+            timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
+            self._write(call, started, error=repr(error))
+            raise Unreachable(_why(error), timed_out=timed_out, sent=not _never_connected(error)) from error
+        self._write(call, started, status=response.status, headers=response.headers, body=response.body)
+        return response
+
+    def _seconds(self, call: _Call) -> float | None:
+        """How long a request and its answer may take in all; None: that is looked at as it comes."""
+        if call.to is not None:
+            return None
+        return self._timeout_s + (0 if call.file is None else os.fstat(call.file.fileno()).st_size / _SLOWEST)
+
+    async def _exchanged(self, call: _Call) -> Response:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:
-            return await self._exchange(body)
+            return await self._exchange(call)
         except httpx2.TransportError as error:
-            if not reuses or not _hung_up(error):
+            if not (reuses and call.again and _hung_up(error)):
                 raise
-            return await self._exchange(body)
+            return await self._exchange(call)
 
-    async def _exchange(self, body: bytes) -> Response:
-        request = httpx2.Request(
-            "POST", self._url, headers=self._headers, content=body, extensions=dict(self._extensions)
-        )
+    async def _exchange(self, call: _Call) -> Response:
+        if call.file is None:
+            return await self._send(call, {"headers": self._headers, "content": call.body})
+        headers = {name: value for name, value in self._headers.items() if name != "content-type"}
+        form = {"data": {"purpose": "batch"}, "files": {"file": (call.name, call.file, "application/jsonl")}}
+        return await self._send(call, {"headers": headers, **form})
+
+    async def _send(self, call: _Call, what: dict[str, Any]) -> Response:
+        request = httpx2.Request(call.method, call.url, extensions=dict(self._extensions), **what)
         response = await self._http.send(request, stream=True)
         status, headers = response.status_code, response.headers
         if "set-cookie" in headers:
             self._http.cookies.clear()
         held = False
         async with aclosing(response.aiter_raw()) as pieces:
-            if 200 <= status < 300:
-                content, held = await self._large.read(pieces)
-            else:
+            if not 200 <= status < 300:
                 content = await beginning(pieces, _ERROR_BYTES)
+            elif call.to is not None:
+                content = bytearray()
+                await _write_all(pieces, call.to, call.most, self._timeout_s)
+            else:
+                content, held = await self._large.read(pieces)
         self._kept_open += headers.get("connection", "").lower() != "close"
         turn = self._large if held else None
         return Response(status, headers, content, headers.get("content-encoding", ""), turn)
 
-    def _write(self, sent: bytes, started: float, **outcome: Any) -> None:
+    def _write(self, call: _Call, started: float, **outcome: Any) -> None:
         if self._log is not None:
-            self._log.write(str(self._url), self._headers, sent, time.monotonic() - started, **outcome)
+            sent = call.body if call.file is None else f"[the file {call.name}]".encode()
+            self._log.write(
+                str(call.url), self._headers, sent, time.monotonic() - started, method=call.method, **outcome
+            )
+
+
+class _Unwritable(Exception):
+    """The disk would not take what came: no fault of the connection, whatever errors look like there."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+async def _write_all(pieces: AsyncIterable[bytes], to: IO[bytes], most: int, patience_s: float) -> None:
+    started, written = time.monotonic(), 0
+    async for piece in pieces:
+        written += len(piece)
+        if written > most:
+            raise TooLong(f"a file of more than {most:,} bytes")
+        if time.monotonic() - started > patience_s + written / _SLOWEST:
+            raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
+        try:
+            to.write(piece)
+        except OSError as error:
+            raise _Unwritable(error) from error
+
+
+def _never_connected(error: BaseException | None) -> bool:
+    """Whether there was no connection that a request could have gone by."""
+    while error is not None:
+        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _hung_up(error: Exception) -> bool:

@@ -1,0 +1,162 @@
+"""Lines of a batch's files: what is asked, and what came of it, read without trusting any of it.
+
+Two kinds of writers are known. Batch services give ``{"id", "custom_id", "response": {"status_code", "request_id", "body"},
+"error"}`` in two files, in any order: OpenAI's, whose failed lines have an error in ``body``, or a status of 0 and nothing, or
+no ``response`` and an ``error`` of their own; OGX's (1.5.0), whose ``body`` is a JSON string.
+
+``vllm run-batch`` gives all lines in one file, in the order of the input (vllm/entrypoints/openai/run_batch.py, read at commits
+53159ce0 of 2025, 0056ae7b, and a later one that transcribes, too). A success has status 200 and ``"error": null``. A failure
+has its status, ``"body": null``, and as ``error`` a text, ``{"error": {"message", "type", "param", "code"}}``, or the same flat
+in older ones. Most versions write the file when all is done; one that writes as it goes may leave half a line at its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from robin_cli.files.local import reading
+from robin_cli.judges.bodies import TooLong
+from robin_cli.judges.replies import (
+    Completion,
+    Problem,
+    code_and_message,
+    completion_of,
+    error_in_200,
+    problem_of,
+    read_completion,
+    read_json,
+    too_long,
+)
+from robin_cli.model.exchange import Failure
+
+URL = "/v1/chat/completions"
+
+_MOST_ID = 200
+_ID = re.compile(rb'"custom_id"\s*:\s*"([^"\\]{1,200})"')
+_HEAD = 4096
+_BOM = b"\xef\xbb\xbf"
+
+_NOT_DONE = frozenset({"batch_expired", "batch_cancelled", "batch_canceled"})
+"""Codes of requests that were not made, and are not billed."""
+
+_TIMEOUT = "request_timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of what came of a batch.
+
+    Attributes:
+        custom_id: whose it is, as the service says: it may be nobody's, or that of another line, too; None: the line is broken.
+        outcome: None: nothing was done of it, as the batch expired or was cancelled; it was not asked, and not billed.
+            As of any reply: whoever shows it takes secrets out first.
+    """
+
+    custom_id: str | None
+    outcome: Completion | Problem | None
+
+
+def line_of(custom_id: str, body: Mapping[str, Any]) -> bytes:
+    """One request of an input file, with its line end."""
+    return orjson.dumps({"custom_id": custom_id, "method": "POST", "url": URL, "body": body}) + b"\n"
+
+
+def read_lines(paths: Iterable[Path], limit_bytes: int) -> Iterator[Line]:
+    """Read output and error files, a line at a time; blank ones are left out.
+
+    Args:
+        limit_bytes: the longest line that is read; of a longer one only whose it is.
+
+    Raises:
+        OSError: a file cannot be opened or read.
+    """
+    for path in paths:
+        with reading(path) as file:
+            for raw in _lines(file, limit_bytes + 1):
+                text = raw.removeprefix(_BOM).strip()
+                if text:
+                    yield _line(text, limit_bytes)
+
+
+def _lines(file: IO[bytes], most: int) -> Iterator[bytes]:
+    """Lines of ``file``, of which no more than ``most`` bytes are held."""
+    while line := file.readline(most):
+        yield line
+        while len(line) == most and not line.endswith(b"\n"):  # the rest of it
+            line = file.readline(most)
+
+
+def _line(text: bytes, limit: int) -> Line:
+    if len(text) > limit:
+        return Line(_id_in(text), too_long(f"a line of more than {limit:,} bytes"))
+    try:
+        content = read_json(text, limit)
+    except TooLong as error:
+        return Line(_id_in(text), too_long(error))
+    if not isinstance(content, dict):
+        return _broken("no JSON object")
+    custom_id = content.get("custom_id")
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
+        return _broken("without custom_id")
+    try:
+        return Line(custom_id, _outcome(content, text, limit))
+    except TooLong as error:
+        return Line(custom_id, too_long(error))
+
+
+def _broken(how: str) -> Line:
+    return Line(None, Failure("malformed", f"a line that is broken: {how}"))
+
+
+def _id_in(text: bytes) -> str | None:
+    """Whose line it is, where it cannot be read: in what JSON holds as a text, quotes are escaped."""
+    found = _ID.search(text[:_HEAD])
+    return found[1].decode("utf-8", "replace") if found else None
+
+
+def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Problem | None:
+    response, error = line.get("response"), line.get("error")
+    if not isinstance(response, dict):
+        return _unanswered(error)
+    body, status = response.get("body"), _status(response.get("status_code"))
+    request_id = response.get("request_id")
+    headers = {"x-request-id": request_id} if isinstance(request_id, str) else {}
+    if 200 <= status < 300 and body:
+        if isinstance(body, str):
+            return read_completion(body.encode("utf-8", "replace"), headers, limit)
+        return completion_of(body, text, headers, limit)
+    if isinstance(body, str):
+        body = read_json(body.encode("utf-8", "replace"), limit) or {"message": body}
+    if status >= 300 and (body or error):
+        said = body or error
+        return problem_of(status, said if isinstance(said, dict | list) else {"message": said}, text, headers)
+    return _unanswered(error or body, status)
+
+
+def _unanswered(error: object, status: int = 0) -> Problem | None:
+    """What no HTTP status tells: the batch ended before it, its time was over, or the service failed."""
+    content = error if isinstance(error, dict | list) else {"message": error}
+    code, message = code_and_message(content)
+    if code in _NOT_DONE:
+        return None
+    if code == _TIMEOUT:
+        return Failure("timeout", f"timed out within the batch service ({message or code})")
+    problem = error_in_200(content, {})
+    if isinstance(problem, Failure) and problem.reason == "malformed":
+        return Failure(
+            "batch_error", f"failed within the batch service (status {status}: {message or code or 'no message'})"
+        )
+    return problem
+
+
+def _status(value: object) -> int:
+    """An HTTP status; 0 for none."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return 0
+    return int(value) if isinstance(value, int) or (value.isdecimal() and len(value) == 3) else 0

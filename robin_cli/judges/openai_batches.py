@@ -1,0 +1,356 @@
+"""The batch service of an OpenAI-compatible endpoint: /v1/files and /v1/batches.
+
+What may pass is tried again, for half a night where nothing is lost by waiting. Only the creation of a batch is not sent twice
+unless it is known that the first came to nothing: each batch is paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import quote, urlencode
+
+import orjson
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+from robin_cli.files.local import whole_file
+from robin_cli.judges.batch_lines import URL
+from robin_cli.judges.batches import Batch, BatchRefused, Counts, Unknown
+from robin_cli.judges.bodies import Body, TooLong, Unreadable, decoded
+from robin_cli.judges.http_log import HttpLog
+from robin_cli.judges.judge import Notices
+from robin_cli.judges.redaction import Redactor
+from robin_cli.judges.replies import Stop, classify, code_and_message, is_broke, read_json, retry_after_s
+from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
+from robin_cli.model.errors import EndpointError
+from robin_cli.model.exchange import Failure
+
+PATIENCE_S = 12 * 3600.0
+"""How long what may pass is tried again: a night without network must not end a run."""
+
+SHORTLY_S = 300.0
+"""How long a file or a batch that was made may be unknown there, and a creation be one request too many."""
+
+AT_ONCE_S = 30.0
+"""How long a person waits who pressed Ctrl-C; and how long it is tried what need not be done."""
+
+MOST_DOWNLOADED = 4 * 2**30
+_MOST_HOLD_S = 600.0
+_MOST_ID = 2000
+_MOST_ERRORS = 20
+_MOST_PAGES = 1000
+_PAGE = 100
+_WAIT = wait_random_exponential(multiplier=1.0, max=60.0)
+_FULL = re.compile(r"enqueued|token_limit_exceeded|(concurrent|active|queued|pending|too many) batch", re.IGNORECASE)
+_SPELT = {"canceled": "cancelled", "canceling": "cancelling"}
+
+Made = TypeVar("Made")
+
+
+class _MayPass(Exception):
+    """It may be otherwise when it is tried again, for so long at most. ``sent``: the request may have been acted on."""
+
+    def __init__(
+        self, detail: str, *, sent: bool, after_s: float | None = None, patience_s: float = PATIENCE_S, status: int = 0
+    ) -> None:
+        super().__init__(detail)
+        self.detail, self.sent, self.after_s = detail, sent, after_s
+        self.patience_s, self.status = patience_s, status
+
+
+class _Refused(Exception):
+    """An answer that says no to this request, whenever it is made."""
+
+    def __init__(self, detail: str, *, is_full: bool) -> None:
+        super().__init__(detail)
+        self.detail, self.is_full = detail, is_full
+
+
+class OpenAIBatches:
+    """The batch service at an endpoint; what each method does is said at :class:`robin_cli.judges.batches.BatchService`.
+
+    Args:
+        endpoint: where, and with which key; ``timeout_s`` bounds each request, those with files by their size.
+        notify: called with one line, once each, for what a user should know of this service.
+        sleep: for tests; seconds.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        notify: Callable[[str], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._endpoint = endpoint
+        self._redactor = Redactor(endpoint.api_key)
+        self._notices = Notices(endpoint.base_url, notify)
+        self._sleep = sleep
+        log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
+        self._transport = Transport(endpoint, log)
+
+    async def upload(self, path: Path) -> str:
+        async def attempt() -> str:
+            content = await self._content(self._transport.send_file("files", path))
+            return _id(content.get("id")) or _malformed("a file without an id")
+
+        try:
+            return await self._patiently(attempt)
+        except _Refused as error:
+            raise BatchRefused(error.detail, is_full=error.is_full) from None
+
+    async def create(self, file_id: str, metadata: Mapping[str, str]) -> Batch:
+        asked = {"input_file_id": file_id, "endpoint": URL, "completion_window": "24h", "metadata": dict(metadata)}
+
+        async def attempt() -> Batch:
+            try:
+                return self._batch(await self._content(self._transport.call("POST", "batches", orjson.dumps(asked))))
+            except _MayPass as error:
+                if error.status == 429:
+                    error.patience_s = SHORTLY_S
+                elif error.sent:
+                    raise Unknown(error.detail) from None
+                raise
+
+        try:
+            return await self._patiently(attempt)
+        except _Refused as error:
+            raise BatchRefused(error.detail, is_full=error.is_full) from None
+
+    async def get(self, batch_id: str) -> Batch:
+        return await self._of("GET", f"batches/{_quoted(batch_id)}")
+
+    async def cancel(self, batch_id: str) -> Batch:
+        path = f"batches/{_quoted(batch_id)}"
+        try:
+            return await self._of("POST", f"{path}/cancel", AT_ONCE_S)
+        except _Refused:  # it is over by now
+            return await self._of("GET", path, AT_ONCE_S)
+
+    async def find(self, metadata: Mapping[str, str], input_file: str | None) -> Batch | None:
+        after: str | None = ""
+        for _ in range(_MOST_PAGES):
+            batches, after = await self._page(after)
+            for batch in batches:
+                named = bool(metadata) and metadata.items() <= batch.metadata.items()
+                if named or (input_file is not None and batch.input_file == input_file):
+                    return batch
+            if after is None:
+                break
+        return None
+
+    async def download(self, file_id: str, to: Path) -> None:
+        async def attempt() -> None:
+            with whole_file(to) as file:
+                fetched = self._transport.fetch(f"files/{_quoted(file_id)}/content", file, MOST_DOWNLOADED)
+                response = await self._good(fetched, made=True)
+                if response.encoding.strip().lower() not in {"", "identity"}:
+                    self._give_up(f'gives files compressed as "{response.encoding[:40]}" unasked; turn that off there')
+
+        await self._surely(attempt)
+
+    async def delete(self, file_id: str) -> None:
+        async def attempt() -> None:
+            (await self._good(self._transport.call("DELETE", f"files/{_quoted(file_id)}"))).done()
+
+        with suppress(EndpointError, _Refused):
+            await self._patiently(attempt, AT_ONCE_S)
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    async def _of(self, method: str, path: str, patience_s: float = PATIENCE_S) -> Batch:
+        """A request about one batch that was made."""
+
+        async def attempt() -> Batch:
+            return self._batch(await self._content(self._transport.call(method, path), made=True))
+
+        return await (self._surely if method == "GET" else self._patiently)(attempt, patience_s)
+
+    async def _page(self, after: str | None) -> tuple[list[Batch], str | None]:
+        """Some of the batches there, and what the next page comes after; None: there are no more."""
+        query = urlencode({"limit": _PAGE} | ({"after": after} if after else {}))
+
+        async def attempt() -> tuple[list[Batch], str | None]:
+            content = await self._content(self._transport.call("GET", f"batches?{query}"))
+            listed = content.get("data")
+            if not isinstance(listed, list):
+                _malformed("a list without data")
+            batches = []
+            for each in listed:
+                with suppress(_MayPass):
+                    batches.append(self._batch(each))
+            last = _id(content.get("last_id")) or (batches[-1].id if batches else None)
+            return batches, last if content.get("has_more") is True and last != after else None
+
+        return await self._surely(attempt)
+
+    async def _surely(self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S) -> Made:
+        try:
+            return await self._patiently(attempt, patience_s)
+        except _Refused as error:
+            self._give_up(f"refuses what it is asked of a batch ({error.detail}); robin resume asks again")
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S) -> Made:
+        """Try until it is no longer a :class:`_MayPass`; EndpointError where it stays one."""
+
+        def stop(state: RetryCallState) -> bool:
+            most = min(patience_s, _failure_of(state).patience_s)
+            return max(state.idle_for, state.seconds_since_start or 0.0) >= most
+
+        def notice(state: RetryCallState) -> None:
+            failure = _failure_of(state)
+            self._notices.once(f"{failure.detail}; trying again", key=f"{failure.status}")
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_MayPass),
+            stop=stop,
+            wait=_wait,
+            sleep=self._sleep,
+            before_sleep=notice,
+            reraise=True,
+        )
+        try:
+            made: Made = await retrying(attempt)
+        except _MayPass as error:
+            if error.status == 429:
+                raise _Refused(error.detail, is_full=True) from None
+            self._give_up(f"{error.detail}, however often it was tried; robin resume goes on from here")
+        return made
+
+    async def _content(self, request: Awaitable[Response], *, made: bool = False) -> dict[str, Any]:
+        """The JSON object of a good answer."""
+        response = await self._good(request, made=made)
+        try:
+            content = read_json(self._plain(response), self._endpoint.max_reply_bytes)
+        except (TooLong, Unreadable) as error:
+            _malformed(str(error))
+        finally:
+            response.done()
+        return content if isinstance(content, dict) else _malformed("no JSON object")
+
+    async def _good(self, request: Awaitable[Response], *, made: bool = False) -> Response:
+        """A good answer. ``made``: it is about something that was made, so it may only be not known yet."""
+        try:
+            response = await request
+        except Unreachable as error:
+            within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
+            raise _MayPass(within if error.timed_out else f"no connection ({error})", sent=error.sent) from None
+        except TooLong as error:
+            self._give_up(f"{error}; it is not read")
+        if 200 <= response.status < 300:
+            return response
+        body: Body = b""
+        with suppress(TooLong, Unreadable):
+            body = self._plain(response)
+        raise self._problem(response.status, body, response.headers, made=made)
+
+    def _plain(self, response: Response) -> Body:
+        return decoded(response.body, response.encoding, self._endpoint.max_reply_bytes)
+
+    def _problem(self, status: int, body: Body, headers: Mapping[str, str], *, made: bool) -> Exception:
+        with suppress(TooLong):
+            code, message = code_and_message(read_json(body, self._endpoint.max_reply_bytes))
+            told = self._redact(f"{status}: {message or 'no more is said'}")
+            if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
+                return _Refused(told, is_full=True)
+            if status == 404 and made:
+                return _MayPass(f"it is not known there ({told})", sent=True, patience_s=SHORTLY_S, status=status)
+            if status == 404 and "file" in message.lower():
+                return _Refused(told, is_full=False)
+            if status in {404, 405, 501}:
+                return EndpointError(
+                    f"{self._endpoint.base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
+                )
+        problem = classify(status, body, headers)
+        detail = self._redact(problem.detail)
+        if isinstance(problem, Stop):
+            unkeyed = problem.unkeyed and self._endpoint.api_key == "none"
+            return EndpointError(f"{self._endpoint.base_url}: {self._redact(problem.unkeyed) if unkeyed else detail}")
+        if isinstance(problem, Failure) and problem.transient:
+            return _MayPass(detail, sent=True, after_s=retry_after_s(headers), status=status)
+        return _Refused(detail, is_full=False)
+
+    def _batch(self, content: object) -> Batch:
+        content = content if isinstance(content, dict) else {}
+        batch_id, status = _id(content.get("id")), content.get("status")
+        if batch_id is None or not isinstance(status, str):
+            _malformed("a batch without id or status")
+        said = _refusals(content.get("errors"))
+        status = status[:40].lower()
+        return Batch(
+            id=batch_id,
+            status=_SPELT.get(status, status),
+            counts=_counts(content.get("request_counts")),
+            output_file=_id(content.get("output_file_id")),
+            error_file=_id(content.get("error_file_id")),
+            input_file=_id(content.get("input_file_id")),
+            errors=tuple(self._redact(message or code) for code, message in said if message or code),
+            metadata=_texts(content.get("metadata")),
+            created_at=_seconds(content.get("created_at")),
+            expires_at=_seconds(content.get("expires_at")),
+            is_full=any(_FULL.search(f"{code} {message}") for code, message in said),
+            is_broke=any(is_broke(f"{code} {message}") for code, message in said),
+        )
+
+    def _redact(self, text: str) -> str:
+        return self._redactor.error(text)[:500]
+
+    def _give_up(self, why: str) -> NoReturn:
+        raise EndpointError(f"{self._endpoint.base_url}: {why}")
+
+
+def _malformed(what: str) -> NoReturn:
+    raise _MayPass(f"a 200 with {what}", sent=True)
+
+
+def _failure_of(state: RetryCallState) -> _MayPass:
+    error = state.outcome.exception() if state.outcome else None
+    if not isinstance(error, _MayPass):
+        raise TypeError("only what may pass is tried again")
+    return error
+
+
+def _wait(state: RetryCallState) -> float:
+    after_s, backoff_s = _failure_of(state).after_s, _WAIT(state)
+    return backoff_s if after_s is None else min(after_s, _MOST_HOLD_S) + min(backoff_s, 1.0)
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _id(value: object) -> str | None:
+    """An id that a service gave; None for nothing, and for what can be none."""
+    return value if isinstance(value, str) and 0 < len(value) <= _MOST_ID and value.isprintable() else None
+
+
+def _refusals(errors: object) -> list[tuple[str, str]]:
+    """Codes and messages of the errors of a batch, with the line of the input that they are about."""
+    data = errors.get("data") if isinstance(errors, dict) else errors
+    said = []
+    for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
+        code, message = code_and_message(each)
+        line = each.get("line") if isinstance(each, dict) else None
+        said.append((code, f"line {line}: {message or code}" if isinstance(line, int) else message))
+    return said
+
+
+def _counts(value: object) -> Counts | None:
+    if not isinstance(value, dict):
+        return None
+    counts = [value.get(name) for name in ("total", "completed", "failed")]
+    total, completed, failed = (each if isinstance(each, int) and each >= 0 else 0 for each in counts)
+    return Counts(total, completed, failed)
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and 0 < value < 1e12 else None
