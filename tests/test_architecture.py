@@ -80,7 +80,7 @@ ONLY = {
     "httpx2": {"judges/transport.py"},
     "genai_prices": {"judges/metering.py"},
     "aiohttp": {"files/remote.py", "judges/replay_server.py", "judges/transport.py"},
-    "tenacity": {"dispatch/retrying.py"},
+    "tenacity": {"dispatch/retrying.py", "judges/openai_batches.py"},
     "jinja2": {"prompts/rubrics.py", "views/report/page.py"},
     "typer": {"cli/*"},
     "rich": {

@@ -73,27 +73,31 @@ async def _look(
     settings: Settings, asked: JudgeAddress, base_url: str, key: str
 ) -> tuple[Capabilities | Failure, Price | None]:
     import time
+    from dataclasses import replace
 
     from robin_cli.dispatch.limited import Limited
     from robin_cli.dispatch.limiter import Limiter
     from robin_cli.dispatch.retrying import Retrying
     from robin_cli.judges.capabilities import capabilities_of
     from robin_cli.judges.judge import Notices
-    from robin_cli.judges.metering import Meter, prices_of
+    from robin_cli.judges.metering import Meter
     from robin_cli.judges.openai_http import OpenAIJudge
     from robin_cli.model.records import Pair
     from robin_cli.prompts.rubrics import load_prompts
-    from robin_cli.runner.connection import endpoint_at
+    from robin_cli.runner.connection import endpoint_at, prices_at
 
     named = settings.attributes[:1] or (() if settings.rubric else ("helpfulness",))
     prompts = load_prompts(named, settings.rubric, settings.template)
-    (price,) = prices_of(asked.name, [base_url], price_in=asked.price_in, price_out=asked.price_out, max_cost=None)
+    unlimited = replace(settings, max_cost=None, budget_usd=None)
+    (price,) = prices_at(replace(asked, base_urls=(base_url,)), unlimited)
 
     def notify(line: str) -> None:
         typer.echo(f"note: {line}", err=True)
 
     notices = Notices(base_url, notify)
-    judge = OpenAIJudge(endpoint_at(base_url, asked.name, key, settings), meter=Meter(price), notify=notify)
+    judge = OpenAIJudge(
+        endpoint_at(base_url, asked.name, key, settings), meter=Meter(price, tier=settings.tier), notify=notify
+    )
     limited = Limited(judge, Limiter(1, ceiling=1, clock=time.monotonic), notices)
     patient = Retrying(limited, max_retries=2, notices=notices)
     pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER)

@@ -279,8 +279,9 @@ def _counted(usage: Usage) -> Usage:
         usage,
         prompt_tokens=prompt,
         completion_tokens=completion,
-        cached_tokens=cached or 0,
+        cached_tokens=cached,
         cost_usd=_number(usage.cost_usd),
+        service_tier=_short(usage.service_tier),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from genai_prices import Usage as PricedUsage
@@ -11,7 +13,7 @@ from genai_prices import calc_price
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Answer, Message
-from robin_cli.model.records import Usage
+from robin_cli.model.records import BATCH, Usage, tier_of
 
 CHARACTERS_PER_TOKEN = 4.0
 """Assumed until the endpoint has said otherwise."""
@@ -21,65 +23,160 @@ _PER_REQUEST = 64
 _MILLION = 1e6
 
 
+_OF_NORMAL = {("azure", "flex"): 0.5, ("azure", BATCH): 0.5, ("groq", "flex"): 1.0}
+"""Prices as a share of the normal ones, by provider and service tier, where genai-prices does not list them by model. Azure:
+learn.microsoft.com/azure/foundry/openai/how-to/flex-processing and …/batch; Groq: console.groq.com/docs/flex-processing (higher
+limits, the same price)."""
+
+_HALF = 0.5
+"""What flex and batches cost of the normal price where the user gave one of the two: at OpenAI, Azure, Google, Mistral."""
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """US dollars for tokens, as the user gave them (a million tokens) or as genai-prices lists them for an address.
 
-    Exactly one of ``given`` (input, output) and ``listed`` (model, base URL) is set.
+    Attributes:
+        given: input and output, for ``tier``.
+        cached: input that the endpoint had cached, given with ``given``; None: as any input.
+        listed: model and base URL; None where genai-prices does not have them. One of ``given`` and ``listed`` is set.
+        tier: the service tier that calls ask for; None for the normal one.
     """
 
     given: tuple[float, float] | None = None
     listed: tuple[str, str] | None = None
+    cached: float | None = None
+    tier: str | None = None
 
-    def cost(self, prompt: int, completion: int, *, cached: int = 0) -> float:
-        """Dollars for so many tokens, of which ``cached`` (at most ``prompt``) were read from the endpoint's cache."""
-        if self.given is not None:
-            return (prompt * self.given[0] + completion * self.given[1]) / _MILLION
-        if self.listed is None:
-            raise ValueError("a price needs to be given or listed")
-        usage = PricedUsage(input_tokens=prompt, cache_read_tokens=min(cached, prompt), output_tokens=completion)
-        return float(calc_price(usage, self.listed[0], provider_api_url=self.listed[1]).total_price)
+    def knows(self, tier: str | None) -> bool:
+        """Whether there is a price at the service tier ``tier``; at the normal one (None) there is."""
+        return self.given is not None or self._of_listed(tier) is not None
+
+    def cost(self, prompt: int, completion: int, *, cached: int = 0, tier: str | None = None) -> float:
+        """Dollars for so many tokens, of which ``cached`` (at most ``prompt``) were read from the endpoint's cache.
+
+        Args:
+            tier: the service tier that they were at; None for the normal one.
+
+        Raises:
+            LookupError: no price is known at that tier, see :meth:`knows`.
+        """
+        tier, cached = tier_of(tier), min(cached, prompt)
+        if self.given is None or (tier != self.tier and tier is None and self.listed is not None):
+            cost = self._listed_cost(prompt, completion, cached, tier)
+            if cost is None:
+                raise LookupError(f"no price is known at the service tier {tier}")
+            return cost
+        each_in, each_out = self.given
+        each_cached = each_in if self.cached is None else self.cached
+        whole = ((prompt - cached) * each_in + cached * each_cached + completion * each_out) / _MILLION
+        return whole * _half_or_twice(self.tier, tier)
 
     def __str__(self) -> str:
-        if self.given is not None:
-            return f"${self.given[0]:g} a million tokens in, ${self.given[1]:g} out (--price-in, --price-out)"
-        each = (self.cost(1_000_000, 0), self.cost(0, 1_000_000))
-        return f"${each[0]:g} a million tokens in, ${each[1]:g} out (genai-prices)"
+        each = (self.cost(1_000_000, 0, tier=self.tier), self.cost(0, 1_000_000, tier=self.tier))
+        source = "genai-prices" if self.given is None else "--price-in, --price-out"
+        at = "" if self.tier is None else f", {self.tier}"
+        return f"${each[0]:g} a million tokens in, ${each[1]:g} out ({source}{at})"
+
+    def _listed_cost(self, prompt: int, completion: int, cached: int, tier: str | None) -> float | None:
+        found = self._of_listed(tier_of(tier))
+        if found is None or self.listed is None:
+            return None
+        share, context = found
+        usage = PricedUsage(input_tokens=prompt, cache_read_tokens=cached, output_tokens=completion)
+        model, url = self.listed
+        return share * float(calc_price(usage, model, provider_api_url=url, price_context=context).total_price)
+
+    def _of_listed(self, tier: str | None) -> tuple[float, dict[str, str]] | None:
+        """The share of which listed price ``tier`` costs; None where there is none."""
+        if self.listed is None:
+            return None
+        return _share_and_context(*self.listed, tier_of(tier))
 
 
-def price_of(model: str, base_url: str, *, price_in: float | None, price_out: float | None) -> Price | None:
+def _half_or_twice(given_for: str | None, tier: str | None) -> float:
+    """What ``tier`` costs for a dollar at the tier that a price was given for."""
+    halves = {"flex", BATCH}
+    return _HALF ** ((tier in halves and given_for is None) - (given_for in halves and tier is None))
+
+
+@cache
+def _share_and_context(model: str, url: str, tier: str | None) -> tuple[float, dict[str, str]] | None:
+    if tier is None:
+        return 1.0, {}
+    found = calc_price(PricedUsage(), model, provider_api_url=url)
+    context = {"processing": BATCH} if tier == BATCH else {"service_tier": tier}
+    now = datetime.now(UTC)
+    # Azure's models are OpenAI's there, whose variants are not Azure's.
+    variants = found.model.price_variants if any(found.model is each for each in found.provider.models) else None
+    if any(
+        dict(each.when) == context and (each.constraint is None or each.constraint.active(now))
+        for each in variants or ()
+    ):
+        return 1.0, context
+    share = _OF_NORMAL.get((found.provider.id, tier))
+    return None if share is None else (share, {})
+
+
+def price_of(
+    model: str,
+    base_url: str,
+    *,
+    price_in: float | None,
+    price_out: float | None,
+    price_cached: float | None = None,
+    tier: str | None = None,
+) -> Price | None:
     """What ``model`` costs at ``base_url``; None where neither the user nor genai-prices says.
 
     A listed price counts only at its provider's own address: a model of that name elsewhere has another price, or none.
+
+    Args:
+        tier: the service tier that calls ask for, and that given prices are for; where none is known at it, the normal price is
+            returned, and does not know it.
     """
-    if price_in is not None and price_out is not None:
-        return Price(given=(price_in, price_out))
-    price = Price(listed=(model, base_url))
+    listed: tuple[str, str] | None = (model, base_url)
     try:
-        price.cost(1, 1)
+        calc_price(PricedUsage(), model, provider_api_url=base_url)
     except LookupError:
-        return None
-    return price
+        listed = None
+    if price_in is not None and price_out is not None:
+        return Price((price_in, price_out), listed, price_cached, tier_of(tier))
+    return listed and Price(listed=listed, tier=tier_of(tier))
 
 
 def prices_of(
-    model: str, base_urls: Sequence[str], *, price_in: float | None, price_out: float | None, max_cost: float | None
+    model: str,
+    base_urls: Sequence[str],
+    *,
+    price_in: float | None,
+    price_out: float | None,
+    max_cost: float | None,
+    price_cached: float | None = None,
+    tier: str | None = None,
 ) -> list[Price | None]:
-    """The price of ``model`` at each address.
+    """The price of ``model`` at each address; None where none is known at the service tier that calls ask for.
 
     Raises:
         InputError: one of the two prices is missing, or money is limited and an address has no price.
     """
-    if (price_in is None) != (price_out is None):
+    if (price_in is None) != (price_out is None) or (price_cached is not None and price_in is None):
         raise InputError("--price-in and --price-out: give both, or neither to go by genai-prices")
-    prices = [price_of(model, url, price_in=price_in, price_out=price_out) for url in base_urls]
-    for url, price in zip(base_urls, prices, strict=True):
+    prices = [
+        price_of(model, url, price_in=price_in, price_out=price_out, price_cached=price_cached, tier=tier)
+        for url in base_urls
+    ]
+    known = [price if price is not None and price.knows(price.tier) else None for price in prices]
+    for url, price in zip(base_urls, known, strict=True):
         if price is None and max_cost is not None:
+            at, there = "", ""
+            if tier_of(tier) is not None:
+                at, there = f" at the service tier {tier}", " there"
             raise InputError(
-                f'--max-cost: no price is known for "{model}" at {url}, so it could not be held; give --price-in and '
-                "--price-out (US dollars for a million tokens), or leave --max-cost out"
+                f'--max-cost: no price is known for "{model}" at {url}{at}, so it could not be held; give --price-in and '
+                f"--price-out (US dollars for a million tokens{there}), or leave --max-cost out"
             )
-    return prices
+    return known
 
 
 class Meter:
@@ -87,10 +184,17 @@ class Meter:
 
     Estimates go by the characters a token that this endpoint's own counts had so far. The money of an estimate is an
     estimate too, and the usage says so.
+
+    Args:
+        price: None where none is known.
+        tier: the service tier that calls ask for; None for the normal one.
+        falls_back: whether a call may end at the normal tier.
     """
 
-    def __init__(self, price: Price | None) -> None:
+    def __init__(self, price: Price | None, *, tier: str | None = None, falls_back: bool = False) -> None:
         self.price = price
+        self._tier = tier_of(tier)
+        self._tiers = {self._tier, None} if falls_back else {self._tier}  # at which calls may end
         self._characters = 0
         self._tokens = 0
 
@@ -116,8 +220,22 @@ class Meter:
             usage = replace(usage, completion_tokens=self.tokens(said), estimated=True)
         if usage.cost_usd is not None or self.price is None:
             return usage
-        cost = self.price.cost(usage.prompt_tokens or 0, usage.completion_tokens or 0, cached=usage.cached_tokens)
-        return replace(usage, cost_usd=cost)
+        tier, is_known = self._tier_told(self.price, usage.service_tier)
+        if not self.price.knows(tier):
+            return usage
+        prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
+        cost = self.price.cost(prompt, completion, cached=usage.cached_tokens or 0, tier=tier)
+        return replace(usage, cost_usd=cost, estimated=usage.estimated or not is_known)
+
+    def _tier_told(self, price: Price, told: str | None) -> tuple[str | None, bool]:
+        """The tier that an answer is priced at, and whether its price is known: else it is priced as at the normal one."""
+        tier = self._tier if told is None else tier_of(told)
+        if tier == self._tier or (price.given is not None and self._tier is None):
+            return self._tier, True  # given prices are for what was asked for
+        is_known = price.knows(tier)
+        tier = tier if is_known else None
+        self._tiers.add(tier)  # an endpoint that does not heed the tier is reserved for as it is priced
+        return tier, is_known
 
     def tokens(self, characters: int) -> int:
         """About how many tokens so many characters are here; at least 1."""
@@ -125,14 +243,18 @@ class Meter:
         return max(1, round(characters / each))
 
     def most(self, messages: Sequence[Message], max_tokens: int, samples: int) -> float:
-        """No request for these messages costs more, in dollars; 0 where there is no price.
+        """No request for these messages costs more, in dollars, at whichever tier it ends; 0 where there is no price.
 
         A token is at least a byte of text; to it comes what a chat template puts around the messages.
         """
         if self.price is None:
             return 0.0
         prompt = sum(len(message["content"].encode()) + _PER_MESSAGE for message in messages) + _PER_REQUEST
-        return self.price.cost(prompt, max_tokens * samples)
+        price = self.price
+        return max(
+            (price.cost(prompt, max_tokens * samples, tier=each) for each in self._tiers if price.knows(each)),
+            default=0.0,
+        )
 
 
 def most_tokens(extra_body: Mapping[str, Any], max_tokens: int) -> int:

@@ -58,6 +58,11 @@ class OpenAIJudge(Judge):
     def most_samples(self) -> int:
         return self._most_samples
 
+    @property
+    def most_reply_bytes(self) -> int:
+        """Of a reply that is read."""
+        return self._endpoint.max_reply_bytes
+
     def tokens(self, question: Question) -> int:
         """Tokens of the prompt, estimated, and the most that its answers may have."""
         characters = sum(len(message["content"]) for message in question.messages)

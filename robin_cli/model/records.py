@@ -36,6 +36,7 @@ WORDS = {
     "rate_limited": "told to wait for too long",
     "malformed": "answered with no completion",
     "judge_error": "failed in the judge",
+    "batch_error": "failed within the batch service",
     "context_length": "too long for the model",
     "bad_request": "refused as they are",
     "reply_too_long": "answered with more than is read",
@@ -50,6 +51,12 @@ RETIRE_AFTER = 5
 
 MODEL_PREFIX = "replay:"
 """A judge that replays recorded ratings is called this and the name of its pool: whatever names the judge says what it is."""
+
+NORMAL_TIERS = frozenset({"default", "standard", "on_demand", "auto"})
+"""What endpoints call the service tier that has the normal price, in requests and answers: OpenAI and Azure, Gemini, Groq."""
+
+BATCH = "batch"
+"""The service tier of answers that came by a batch service."""
 
 COMPARE = "compare"
 """The objective of a run that compares systems."""
@@ -140,14 +147,16 @@ class Usage:
 
     ``cached_tokens`` are those of ``prompt_tokens`` that the endpoint did not have to read again. ``estimated``: a part of
     it is not the endpoint's own figure. ``counts_one_choice``: the endpoint is known to count one choice of several only.
+    ``service_tier``: at which the endpoint says that it answered; "batch" where its batch service did.
     """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
-    cached_tokens: int = 0
+    cached_tokens: int | None = None
     estimated: bool = False
     counts_one_choice: bool = False
+    service_tier: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +169,7 @@ class Judgment:
     after an interruption. Where one request brought several answers, the first of them carries the tokens and the cost
     of the request and the others 0, so that sums over judgments are right; a cost that is not known is None in all of them.
     ``usage_estimated``: tokens and cost are not (all) the endpoint's own figures. ``received_at`` is UTC, seconds since 1970.
+    ``service_tier`` and ``cached_tokens``: see :class:`Usage`.
 
     ``rating`` is what the text says. ``scoring`` "logprobs": what counts is ``expected_rating``, see
     :mod:`robin_cli.parsing.expectation`; with it comes ``off_scale_mass``. Where log probabilities were asked for and the text
@@ -188,6 +198,8 @@ class Judgment:
     expected_rating: float | None = None
     off_scale_mass: float | None = None
     text_because: str | None = None
+    service_tier: str | None = None
+    cached_tokens: int | None = None
 
     @property
     def value(self) -> float | None:
@@ -198,6 +210,11 @@ class Judgment:
     def counts(self) -> bool:
         """Whether it spent a unit of the budget: it was answered, with a rating that could be read or not."""
         return self.status != "failed"
+
+
+def tier_of(name: str | None) -> str | None:
+    """A service tier by its name; None for the normal one, whatever it is called."""
+    return None if name is None or name in NORMAL_TIERS else name
 
 
 def number_of(count: int, noun: str) -> str:

@@ -334,7 +334,7 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     moved = {name: model for name, model in zip(order, given.get("model", ()), strict=False) if model != name}
     settings = {**own, **before, **given}
     settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
-    for name in ("api_key_env", "price_in", "price_out"):
+    for name in ("api_key_env", "price_in", "price_out", "price_cached"):
         values = given.get(name, ())
         if len(values) > 1:
             if len(values) != len(order) or set(order) != set(names):

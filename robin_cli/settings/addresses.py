@@ -41,6 +41,7 @@ class JudgeAddress:
     api_key_env: str
     price_in: float | None = None
     price_out: float | None = None
+    price_cached: float | None = None
 
 
 def judge_name(model: str) -> str:
@@ -69,10 +70,16 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
     count = len(named)
     if bool(settings.price_in) != bool(settings.price_out):
         raise InputError("--price-in and --price-out: give both, or neither to go by genai-prices")
+    if settings.price_cached and not settings.price_in:
+        raise InputError("--price-cached: give --price-in and --price-out too, or none of them to go by genai-prices")
     variables = _paired("--api-key-env", "variables", settings.api_key_env, count)
     prices = [
         _paired(flag, "prices", given, count) if given else [None] * count
-        for flag, given in (("--price-in", settings.price_in), ("--price-out", settings.price_out))
+        for flag, given in (
+            ("--price-in", settings.price_in),
+            ("--price-out", settings.price_out),
+            ("--price-cached", settings.price_cached),
+        )
     ]
     own = len(settings.api_key_env) == count
     return tuple(

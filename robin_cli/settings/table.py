@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from robin_cli.model.errors import InputError
+from robin_cli.model.records import BATCH, tier_of
 from robin_cli.settings.setting import Check, Scope, setting, table_of
 from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Source, host_of
 
@@ -305,6 +306,19 @@ class Settings:
     def at_endpoints(self) -> bool:
         """Whether the judge is at addresses, and wants keys."""
         return self.judge == AT_ENDPOINTS
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether the budget goes out in rounds: nothing is asked one call at a time."""
+        return self.batch or self.batch_files is not None
+
+    @property
+    def tier(self) -> str | None:
+        """The service tier that answers are asked at, and that given prices are for; None for the normal one."""
+        if self.batch:
+            return BATCH
+        asked = self.extra_body.get("service_tier", self.service_tier)
+        return tier_of(asked) if isinstance(asked, str) else None
 
     @property
     def workers(self) -> int | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.errors import StorageError
-from robin_cli.model.records import PERMANENT_FAILURES, RETIRE_AFTER, Scale
+from robin_cli.model.records import NORMAL_TIERS, PERMANENT_FAILURES, RETIRE_AFTER, Scale
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 
@@ -30,6 +30,8 @@ COUNTED = (
     "prompt_tokens",
     "completion_tokens",
     "cost_usd",
+    "service_tier",
+    "cached_tokens",
 )
 """The columns of judgments that a fold reads."""
 
@@ -41,8 +43,14 @@ SPENT: Mapping[str, type[np.int64 | np.float64]] = {
     "unpriced": np.int64,
     "unpriced_prompt_tokens": np.int64,
     "unpriced_completion_tokens": np.int64,
+    "cached_tokens": np.int64,
+    "prompt_tokens_told": np.int64,
+    "at_tier": np.int64,
+    "at_normal_tier": np.int64,
 }
-"""What is counted of each judge's spending. Priced are judgments whose cost is known, unpriced answers whose cost is not."""
+"""What is counted of each judge's spending. Priced are judgments whose cost is known, unpriced answers whose cost is not. Of
+the prompt tokens that are told (where an endpoint says how many it had cached), some are cached. Answers at a tier say that
+they came at a service tier other than the normal one, those at the normal tier that they did not."""
 
 _FINE_LEVELS = 64
 """Steps between the ends of the scale for ratings that are no integers."""
@@ -73,17 +81,30 @@ class Spending:
     Attributes:
         cost_usd: as far as it is known; None where that of no answer is.
         complete: the cost of every answer is known.
+        cached_tokens: tokens sent that endpoints had cached.
+        prompt_tokens_told: tokens sent to endpoints that say how many they had cached.
+        at_tier: answers that came at a service tier other than the normal one.
+        at_normal_tier: answers that say that they came at the normal one.
     """
 
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float | None
     complete: bool
+    cached_tokens: int = 0
+    prompt_tokens_told: int = 0
+    at_tier: int = 0
+    at_normal_tier: int = 0
 
     @property
     def exact_usd(self) -> float | None:
         """What all answers cost together; None where that of one is not known."""
         return self.cost_usd if self.complete else None
+
+    @property
+    def cached_share(self) -> float | None:
+        """The share of the tokens sent that was cached, where endpoints tell; None where none does."""
+        return self.cached_tokens / self.prompt_tokens_told if self.prompt_tokens_told else None
 
 
 class Fold:
@@ -184,6 +205,7 @@ class Fold:
         tokens = {name: judgments[name].fill_null(0).to_numpy() for name in ("prompt_tokens", "completion_tokens")}
         added: dict[str, Any] = {**tokens, "cost_usd": cost.fill_null(0.0).to_numpy(), "priced": priced}
         added |= {"unpriced": unpriced, **{f"unpriced_{name}": each * unpriced for name, each in tokens.items()}}
+        added |= _cached_and_tiers(judgments)
         for name, values in added.items():
             np.add.at(self.spent[name], judge, values)
             if self.spent[name].min() < 0:  # no summand is: they are too many to count
@@ -193,7 +215,8 @@ class Fold:
         """What the judgments of all judges took."""
         took = {name: each.sum().item() for name, each in self.spent.items()}
         known = took["cost_usd"] if took["priced"] else None
-        return _spending(took["prompt_tokens"], took["completion_tokens"], known, complete=not took["unpriced"])
+        more = {name: took[name] for name in _CACHED_AND_TIERS}
+        return _spending(took["prompt_tokens"], took["completion_tokens"], known, more, complete=not took["unpriced"])
 
 
 def spending_of(judgments: pa.Table) -> Spending:
@@ -202,13 +225,28 @@ def spending_of(judgments: pa.Table) -> Spending:
         pc.sum(judgments[name]).as_py() for name in ("prompt_tokens", "completion_tokens", "cost_usd")
     )
     unpriced = pc.and_(pc.not_equal(judgments["status"], "failed"), pc.is_null(judgments["cost_usd"]))
-    return _spending(prompt or 0, completion or 0, cost, complete=not pc.any(unpriced).as_py())
+    more = {name: int(values.sum()) for name, values in _cached_and_tiers(judgments).items()}
+    return _spending(prompt or 0, completion or 0, cost, more, complete=not pc.any(unpriced).as_py())
 
 
-def _spending(prompt: int, completion: int, cost: float | None, *, complete: bool) -> Spending:
+_CACHED_AND_TIERS = ("cached_tokens", "prompt_tokens_told", "at_tier", "at_normal_tier")
+
+
+def _cached_and_tiers(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
+    cached, tier = judgments["cached_tokens"], judgments["service_tier"]
+    prompt = judgments["prompt_tokens"].fill_null(0).to_numpy()
+    told = _mask(tier.is_valid())
+    normal = _mask(pc.is_in(tier, value_set=pa.array(sorted(NORMAL_TIERS))))
+    # More than were sent cannot have been cached.
+    there = np.minimum(cached.fill_null(0).to_numpy(), prompt)
+    of_each = there, prompt * _mask(cached.is_valid()), told & ~normal, told & normal
+    return dict(zip(_CACHED_AND_TIERS, (np.asarray(each, np.int64) for each in of_each), strict=True))
+
+
+def _spending(prompt: int, completion: int, cost: float | None, more: Mapping[str, int], *, complete: bool) -> Spending:
     # robin 0.1.0 recorded 0 for all but the first answer of a request, also where the first had no cost: 0 beside an answer
     # without a cost tells nothing.
-    return Spending(prompt, completion, cost if complete else cost or None, complete)
+    return Spending(prompt, completion, cost if complete else cost or None, complete, **more)
 
 
 def values_of(judgments: pa.Table) -> FloatArray:

@@ -37,7 +37,11 @@ _EMPTY = JUDGMENTS.empty_table()
 PAIRS_AT_A_TIME = 10_000
 _MOST_ARMS = 10**8
 _TEXTS = ("pair_id", "prompt", "response")
-_MOST = {"draw": 2**31 - 1, "prompt_tokens": 2**62, "completion_tokens": 2**62, "cost_usd": sys.float_info.max}
+_MOST = {
+    "draw": 2**31 - 1,
+    **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"), 2**62),
+    "cost_usd": sys.float_info.max,
+}
 """Numbers of a judgment that are 0 at least, and so much at most: a negative cost would lift the limit on money."""
 
 REFERENCE = "reference"

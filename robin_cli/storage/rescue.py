@@ -238,7 +238,7 @@ class _Check:
         return None
 
     def _why_no_numbers(self, row: Mapping[str, Any]) -> str | None:
-        names = ("prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "off_scale_mass")
+        names = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "latency_s", "off_scale_mass")
         numbers = [row[name] for name in names if row.get(name) is not None]
         if not all(math.isfinite(number) and number >= 0 for number in numbers):
             return "a number in it is negative or none"

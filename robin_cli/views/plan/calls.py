@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from robin_cli.datasets.pairs import Dataset
-from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens, prices_of
+from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import number_of
 from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.runner.connection import prices_at
 from robin_cli.runner.session import spent_before
 from robin_cli.settings.addresses import judge_name, judges_of
 from robin_cli.settings.table import Settings
@@ -149,7 +150,7 @@ def _reserve(config: Settings, dataset: Dataset, prompts: PromptSet, prices: Seq
     if not all(prices):
         return None
     longest = most_tokens(config.extra_body, config.max_tokens)
-    meters = [Meter(price) for price in prices]
+    meters = [Meter(price, tier=config.tier, falls_back=config.tier_fallback) for price in prices]
     each = [
         meter.most(messages, longest, config.samples_per_request)
         for messages in _messages(dataset, prompts)
@@ -164,17 +165,13 @@ def _prices(config: Settings) -> list[Price | None]:
     if not config.model and not stated:
         return [None]
     judges = judges_of(config if config.model else replace(config, model=("any",)))
-    return [
-        prices_of(
-            judge.name, judge.base_urls, price_in=judge.price_in, price_out=judge.price_out, max_cost=config.max_cost
-        )[0]
-        for judge in judges
-    ]
+    return [prices_at(judge, config)[0] for judge in judges]
 
 
 def _dollars(prices: Sequence[Price | None], prompt: float, completion: float) -> float | None:
     """A call's cost, if the judges get equal shares of the calls; None unless each has a price."""
-    costs = [price.cost(round(1e6 * prompt), round(1e6 * completion)) / 1e6 for price in prices if price is not None]
+    tokens = round(1e6 * prompt), round(1e6 * completion)
+    costs = [price.cost(*tokens, tier=price.tier) / 1e6 for price in prices if price is not None]
     return sum(costs) / len(costs) if costs and len(costs) == len(prices) else None
 
 
