@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +77,7 @@ def _work(
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
     from robin_cli.cli.confirming import confirmed
     from robin_cli.cli.work import spend
+    from robin_cli.model.errors import LimitReached
     from robin_cli.runner.connection import check_judges
     from robin_cli.views.export import check_output
     from robin_cli.views.messages import messages_for
@@ -86,21 +86,14 @@ def _work(
     check_judges(settings)
     check_output(settings.format, settings.output, list(inputs()))
     messages = messages_for(settings)
-    with opened(settings, messages) as store, _delivered(store, settings):
-        spend(store, settings, messages)
-
-
-@contextmanager
-def _delivered(store: RunStore, settings: Settings) -> Iterator[None]:
-    """Print or write the scores at the end of the work, also of work that its money ended."""
-    from robin_cli.model.errors import LimitReached
-
-    try:
-        yield
-    except LimitReached:
-        deliver(store.path, settings)
-        raise
-    deliver(store.path, settings)
+    with opened(settings, messages) as store:
+        try:
+            is_done = spend(store, settings, messages)
+        except LimitReached:
+            deliver(store.path, settings)
+            raise
+        if is_done:
+            deliver(store.path, settings)
 
 
 def deliver(run: Path, settings: Settings) -> None:

@@ -6,8 +6,10 @@ import asyncio
 import gc
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import typer
 
@@ -24,8 +26,11 @@ from robin_cli.views.progress import conclusion, goal_lines, shown
 INTERRUPTED = 130
 
 
-def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False) -> None:
+def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False) -> bool:
     """Work on the open run until its budget is spent; say how it ended and what to do next.
+
+    Returns:
+        Whether the work is done: False where answers are to come from commands that the user runs.
 
     Args:
         pilot: more budget is to come.
@@ -65,21 +70,54 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
     if not outcome.worked and pilot:
         messages.note(f"the pilot {store.path} is made already: nothing was sent")
-        return
+        return True
     if not outcome.worked:
         all_of_it = number_of(store.manifest.budget, "call")
         spent = f"the budget of {all_of_it} is spent already; for more: robin resume {store.path} --budget N"
         for line in goal_lines(outcome, store.path) or [spent]:
             messages.note(line)
-        return
+        return True
     _conclude(store, outcome, settings, messages)
+    return not outcome.to_run
 
 
 @contextmanager
 def _around(session: Session, stop: Stop, messages: Messages, *, quiet: bool) -> Iterator[None]:
     _stop_on_signals(stop, session, messages)
+    if messages.console.is_terminal and sys.stdin is not None and sys.stdin.isatty():
+        stop.offer = lambda batches: _wants_cancel(batches, stop, messages)
     with shown(session, messages, quiet=quiet):
         yield
+
+
+async def _wants_cancel(batches: int, stop: Stop, messages: Messages) -> bool:
+    """Whether the user, asked on the terminal, wants ``batches`` cancelled; stopped once more, they go on."""
+    messages.pause()
+    what = "the batch" if batches == 1 else f"the {batches} batches"
+    print(
+        f"robin: {what} will go on at the service, and be billed. Cancel (what is done by now is billed and kept)? [y/N] ",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        line = sys.stdin.readline()
+        with suppress(RuntimeError):  # nobody waited for it
+            loop.call_soon_threadsafe(heard, line)
+
+    def heard(line: str) -> None:
+        if not answer.done():
+            answer.set_result(line)
+
+    threading.Thread(target=read, daemon=True).start()
+    hurry = asyncio.ensure_future(stop.now.wait())
+    ended: set[asyncio.Future[Any]] = {answer, hurry}
+    await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+    hurry.cancel()
+    return answer.done() and answer.result().strip().lower() in {"y", "yes"}
 
 
 def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
@@ -89,7 +127,8 @@ def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
     def asked() -> None:
         if not stop.requested.is_set():
             under_way = number_of(session.stats.in_flight, "call")
-            messages.note(f"stopping: {under_way} under way may finish, {GRACE_S:g} s at most; once more stops now")
+            if session.under is None:
+                messages.note(f"stopping: {under_way} under way may finish, {GRACE_S:g} s at most; once more stops now")
         stop.request()
 
     def on_signal(*_: object) -> None:
@@ -124,6 +163,10 @@ def _conclude(store: RunStore, outcome: Outcome, settings: Settings, messages: M
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
+    if outcome.to_run:
+        print(*outcome.to_run, sep="\n")
+        messages.note(f"once these commands have run, in any order and at any place: {_again(store, settings)}")
+        return
     check_rated(outcome, store.path)
     for line in goal_lines(outcome, store.path):
         messages.note(line)

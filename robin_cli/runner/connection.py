@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from robin_cli.dispatch.failover import Failover
@@ -14,20 +15,33 @@ from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.functions import Checked, Function
 from robin_cli.judges.judge import Judge, Notices, Options
 from robin_cli.judges.metering import Meter, Price, prices_of
+from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.registry import check_known, judge_named, judge_of
 from robin_cli.judges.transport import Endpoint
+from robin_cli.model.errors import InputError
+from robin_cli.runner.at_service import At, AtService
 from robin_cli.runner.descriptors import most_connections
+from robin_cli.runner.in_files import InFiles
+from robin_cli.runner.rounds import Carrier, RoundJudge
 from robin_cli.settings.addresses import JudgeAddress, api_keys, judges_of
 from robin_cli.settings.table import Settings
+from robin_cli.storage.batches import Ledger
 
 AUTO_CEILING = 256
 
 
 def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
     """The price of ``judge`` at each of its addresses; InputError if money is limited and one has none."""
-    prices = {"price_in": judge.price_in, "price_out": judge.price_out, "max_cost": settings.max_cost}
-    return prices_of(judge.name, judge.base_urls, **prices)
+    return prices_of(
+        judge.name,
+        judge.base_urls,
+        price_in=judge.price_in,
+        price_out=judge.price_out,
+        price_cached=judge.price_cached,
+        max_cost=settings.max_cost,
+        tier=settings.tier,
+    )
 
 
 def check_judges(settings: Settings, function: Function | None = None) -> None:
@@ -40,10 +54,30 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
         function: the judge, where it is one that Python handed over.
     """
     api_keys(settings)
+    _check_rounds(settings)
     if function is None:
         check_known(settings.judge)
     for judge in judges_of(settings):
         prices_at(judge, settings)
+
+
+def _check_rounds(settings: Settings) -> None:
+    """InputError for settings that do not go with rounds."""
+    if not settings.in_rounds:
+        return
+    flag = "--batch" if settings.batch else "--batch-files"
+    if settings.batch and settings.batch_files is not None:
+        raise InputError(
+            "--batch, --batch-files: the first is for a service, the second for an engine without one; give one"
+        )
+    if not settings.at_endpoints:
+        raise InputError(f"{flag}: the judge {settings.judge} is at no address; it is asked one call at a time")
+    if settings.service_tier is not None:
+        raise InputError(f"{flag}: not with --service-tier, which is for calls one at a time; leave one of the two out")
+    if several := next((each for each in judges_of(settings) if len(each.base_urls) > 1), None):
+        raise InputError(
+            f"{flag}: {several.name} has {len(several.base_urls)} addresses; give the one that is to have the batches"
+        )
 
 
 def endpoints_of(
@@ -73,6 +107,34 @@ def endpoints_of(
     return asked, [prices_at(judge, settings)[0] for judge in judges]
 
 
+def rounds_of(
+    settings: Settings, run_id: str, keys: Mapping[str, str], notify: Callable[[str], None]
+) -> tuple[list[RoundJudge], Carrier, list[Price | None]]:
+    """Each judge that ``settings`` name, to be asked in rounds, what takes its requests away, and its price there."""
+    judges = judges_of(settings)
+    asked, services, prices = [], {}, []
+    for judge in judges:
+        (url,), (price,) = judge.base_urls, prices_at(judge, settings)
+        endpoint = replace(
+            endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
+            bounded=settings.max_cost is not None,
+            logprobs=settings.scoring == "logprobs",
+        )
+        asked.append(RoundJudge(judge.name, OpenAIJudge(endpoint, meter=Meter(price, tier=settings.tier), notify=notify)))
+        prices.append(price)
+        if settings.batch:
+            services[judge.name] = At(OpenAIBatches(endpoint, notify=notify), url)
+    if settings.batch_files is not None:
+        return asked, InFiles(Path(settings.batch_files)), prices
+    return asked, AtService(services, run_id, notify), prices
+
+
+def as_submitted(settings: Settings, ledger: Ledger) -> Settings:
+    """``settings`` for seeing through what is under way: at a service, or in files."""
+    folder = ledger.open[0].folder
+    return replace(settings, batch=not folder, batch_files=folder or None)
+
+
 def _endpoints(
     settings: Settings,
     judge: JudgeAddress,
@@ -91,7 +153,8 @@ def _endpoints(
         )
         # Where there are others, a call that fails goes to them rather than waiting here.
         max_retries = min(1, settings.max_retries) if several else settings.max_retries
-        asked = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)
+        meter = Meter(price, tier=settings.tier, falls_back=settings.tier_fallback)
+        asked = OpenAIJudge(endpoint, meter=meter, notify=notify)
         reached.append((base_url, _retrying(asked, settings, calls, max_retries, Notices(base_url, notify))))
     if not several:
         return reached[0][1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -90,9 +90,15 @@ class Stats:
 
 
 class Stop:
-    """How a run is asked to end early: once, it lets calls under way finish; twice, it drops them."""
+    """How a run is asked to end early: once, it lets calls under way finish; twice, it drops them.
+
+    Attributes:
+        offer: asks whoever stopped it whether to cancel so many batches that would go on without it; None where nobody can be
+            asked.
+    """
 
     def __init__(self) -> None:
+        self.offer: Callable[[int], Awaitable[bool]] | None = None
         self.requested = asyncio.Event()
         self.now = asyncio.Event()
 

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
+
+import numpy as np
 
 from robin_cli.analysis.decisions import Decided, RunVerdicts
 from robin_cli.analysis.level_counts import COUNTED as LEVELS_READ
@@ -25,23 +28,28 @@ from robin_cli.model.systems import Asked
 from robin_cli.parsing.judgments import AnswerReader
 from robin_cli.parsing.structured import request_of
 from robin_cli.policies.base import Policy
-from robin_cli.runner.connection import endpoints_of
+from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
 from robin_cli.runner.engine import Engine, Stats, Stop, end_all
 from robin_cli.runner.health import Fuse
 from robin_cli.runner.opening import cautions, policy_of, recorded_prompts
+from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
 from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.scheduling.eligibility import give_another_chance
+from robin_cli.scheduling.rounds import first_depth
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from robin_cli.scheduling.stopping import reached
 from robin_cli.settings.addresses import api_keys, judges_of, keyless, sendings
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.settings.trust import remember
-from robin_cli.storage.fold import Fold, Spending
+from robin_cli.storage.batches import Ledger
+from robin_cli.storage.fold import Fold, Spending, arms_of
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
+
+_MOST_DRAWS = 2**31
 
 _CLOSING_S = 10.0
 """How long a judge may take to close its connections."""
@@ -61,6 +69,7 @@ class Outcome:
         decided: what was to be decided, and where it stands; None where nothing was.
         compared: how far the prompts were asked about on which systems are compared; None where none are.
         worked: False where there was nothing to do, and nothing was sent.
+        to_run: commands that answer what was written for an engine without a service; then robin resume goes on.
     """
 
     spent: int
@@ -73,6 +82,7 @@ class Outcome:
     decided: Decided | None = None
     compared: Asked | None = None
     worked: bool = True
+    to_run: Sequence[str] = ()
 
     @property
     def finished(self) -> bool:
@@ -81,13 +91,26 @@ class Outcome:
         return self.spent >= self.budget or reached
 
 
+@dataclass(frozen=True, slots=True)
+class InRounds:
+    """How a session works in rounds: who is asked, what takes requests there, what is under way, and in how many rounds."""
+
+    judges: Sequence[RoundJudge]
+    carrier: Carrier
+    ledger: Ledger
+    rounds: int
+
+
 class Session:
-    """Works on an open run with its judges; displays read ``stats`` while :meth:`work` runs."""
+    """Works on an open run with its judges; displays read ``stats`` while :meth:`work` runs.
+
+    ``judges``: each for calls one at a time, or what it takes to ask them in rounds.
+    """
 
     def __init__(
         self,
         store: RunStore,
-        endpoints: Sequence[Dispatched],
+        judges: Sequence[Dispatched] | InRounds,
         stop: Stop,
         settings: Settings,
         *,
@@ -119,6 +142,7 @@ class Session:
         if settings.target_error is not None:
             self.target = Target(self.space, settings.target_error, self.level_counts)
         stop_rule = None if self.target is None else reached(self.target.is_reached)
+        in_rounds = judges if isinstance(judges, InRounds) else None
         self.scheduler = HeapScheduler(
             self.arms,
             policy,
@@ -126,10 +150,13 @@ class Session:
             judge=self.space.judge,
             stop=stop_rule,
             verdicts=self.verdicts,
+            round_depth=None
+            if in_rounds is None
+            else first_depth(manifest.budget, len(self.space), max(1, in_rounds.rounds)),
         )
         self.budget = self.scheduler.budget
-        judges = self.space.judges
-        said = [f"{name}: " if len(judges) > 1 else "" for name in judges]
+        named = self.space.judges
+        said = [f"{name}: " if len(named) > 1 else "" for name in named]
         self._reader = AnswerReader(
             self.space,
             answer_format=manifest.answer_format,
@@ -144,16 +171,32 @@ class Session:
             )
             for who in said
         ]
-        self._fuses = [Fuse(name if len(judges) > 1 else "") for name in judges] if not settings.no_fuse else []
+        self._fuses = [Fuse(name if len(named) > 1 else "") for name in named] if not settings.no_fuse else []
         self._store = store
         self._notify = notify
         self._stop = stop
         self.judge_of, self.write, self.sync = self.space.judge.item, store.write, store.sync
-        names = list(judges) if len(judges) > 1 else [""]
-        self._judges = dict(zip(names, endpoints, strict=True))
+        self._engine: Engine | Rounds
+        if isinstance(judges, InRounds):
+            self._closing: Sequence[Closing] = [judges.carrier, *(each.judge for each in judges.judges)]
+            self._engine = Rounds(
+                self,
+                judges.judges,
+                self.scheduler,
+                self.money,
+                stop,
+                judges.ledger,
+                judges.carrier,
+                is_judged=judged_calls(store, self.space) if judges.ledger.batches else lambda *_: False,
+                rounds=judges.rounds,
+                samples=settings.samples_per_request,
+                notify=notify,
+            )
+            return
+        self._closing = judges
         self._engine = Engine(
             self,
-            self._judges,
+            dict(zip(named if len(named) > 1 else [""], judges, strict=True)),
             self.scheduler,
             self.money,
             stop,
@@ -165,6 +208,11 @@ class Session:
     def stats(self) -> Stats:
         """What this session did so far."""
         return self._engine.stats
+
+    @property
+    def under(self) -> Under | None:
+        """What of a run in rounds is under way; None for one that asks one call at a time."""
+        return self._engine.under if isinstance(self._engine, Rounds) else None
 
     @property
     def total(self) -> Spending:
@@ -182,7 +230,7 @@ class Session:
         try:
             await self._engine.run()
         finally:
-            await _close(self._judges.values(), self._notify)
+            await _close(self._closing, self._notify)
         outcome = self.outcome()
         return replace(outcome, interrupted=self._stop.requested.is_set() and not outcome.finished)
 
@@ -199,6 +247,7 @@ class Session:
             decided=None if self.verdicts is None else self.verdicts.decided(self.arms),
             compared=None if self._systems is None else self._systems.asked(self.arms),
             worked=worked,
+            to_run=self._engine.to_run if isinstance(self._engine, Rounds) else (),
         )
 
     def _retired(self) -> Mapping[str, int]:
@@ -264,12 +313,39 @@ async def work(
 
     for line in store.notes:
         note(line)
+    ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
+    if ledger.open and not settings.in_rounds:
+        before = await _session(store, as_submitted(settings, ledger), ledger, note, around, function, finish_only=True)
+        if before.interrupted or before.to_run:
+            return before
+    return await _session(store, settings, ledger, note, around, function, cautious=cautious)
+
+
+async def _session(
+    store: RunStore,
+    settings: Settings,
+    ledger: Ledger,
+    note: Callable[[str], None],
+    around: Around,
+    function: Function | None,
+    *,
+    cautious: bool = False,
+    finish_only: bool = False,
+) -> Outcome:
+    """As :func:`work`; ``finish_only``: see through what is under way, and begin nothing."""
     stop, keys = Stop(), api_keys(settings)
-    endpoints, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
-    session = Session(store, endpoints, stop, settings, prices=prices, notify=note)
+    asked: Sequence[Dispatched] | InRounds
+    if settings.in_rounds:
+        by_rounds, carrier, prices = rounds_of(settings, store.manifest.run_id, keys, note)
+        asked = InRounds(by_rounds, carrier, ledger, 0 if finish_only else settings.rounds)
+        closing: Sequence[Closing] = [carrier, *(each.judge for each in by_rounds)]
+    else:
+        asked, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
+        closing = asked
+    session = Session(store, asked, stop, settings, prices=prices, notify=note)
     already = session.outcome(worked=False)
-    if already.finished:
-        await _close(endpoints, note)
+    if already.finished and not ledger.open:
+        await _close(closing, note)
         _record_target(store, settings)
         return already
     judges = judges_of(settings)
@@ -301,7 +377,14 @@ def _record_target(store: RunStore, settings: Settings) -> None:
         store.set_manifest(store.manifest.with_last_session(**target))
 
 
-async def _close(judges: Iterable[Dispatched], notify: Callable[[str], None]) -> None:
+class Closing(Protocol):
+    """What has connections."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+
+
+async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> None:
     """Close all ``judges``; what fails is no more than a line, for the answers are here."""
     for closing in [asyncio.create_task(judge.aclose()) for judge in judges]:
         await asyncio.wait({closing}, timeout=_CLOSING_S)
@@ -332,8 +415,21 @@ def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
         if unpriced and price is None:
             complete = False
         elif unpriced and price is not None:
-            cost = (cost or 0.0) + price.cost(int(prompt), int(completion))
+            cost = (cost or 0.0) + price.cost(int(prompt), int(completion), tier=price.tier)
     return replace(spent, cost_usd=cost, complete=complete)
+
+
+def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
+    """Whether a call, by arm and draw, has a judgment on disk."""
+    judgments = read_run(store.path, ("pair_id", "attribute", "judge", "draw")).judgments
+    arms = arms_of(space, judgments)
+    keys = np.unique(arms * _MOST_DRAWS + judgments["draw"].to_numpy())
+
+    def is_judged(arm: int, draw: int) -> bool:
+        at = int(np.searchsorted(keys, arm * _MOST_DRAWS + draw))
+        return at < len(keys) and int(keys[at]) == arm * _MOST_DRAWS + draw
+
+    return is_judged
 
 
 def _fitted(policy: Policy, fold: Fold) -> Policy:

@@ -115,6 +115,10 @@ class WarmUp:
         self.owed = self._owed_to_all()
         return True
 
+    def recount(self) -> None:
+        """Reckon anew what is owed, after calls of several arms were counted as under way."""
+        self.owed = self._owed_to_all()
+
     def _owed_to_all(self) -> int:
         if not self._budget.is_limited:
             return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, cast
 
@@ -121,6 +122,7 @@ class HeapScheduler:
             verdicts.look(arms)
             self._looks_at = next_look(self.budget.spent, len(arms))
         self._warm_up = WarmUp(arms, max(policy.warm_up, round_depth or 0), self.budget)
+        self._in_rounds = round_depth is not None
         self._most_pending = most_pending if round_depth is None else most_pending_in_a_round
         self._fairness = Fairness(judge) if judge is not None and judge.any() else None
         self._stop = stop
@@ -174,7 +176,7 @@ class HeapScheduler:
                 if arms.retired(arm):
                     self._decide(arm, outcome)
                 return
-            if arms.next_draw[arm] == draw + calls:
+            if not self._in_rounds and arms.next_draw[arm] == draw + calls:
                 arms.next_draw[arm] = draw
             self._place(arm)
             return
@@ -187,6 +189,28 @@ class HeapScheduler:
             self._place(arm)
         if self._deferred and not arms.streak[arm]:
             self._readmit()
+
+    def take_up(self, tickets: Sequence[Ticket], next_draws: IntArray | None = None) -> None:
+        """Count calls as under way that were chosen before this scheduler was made; each is to be told.
+
+        Args:
+            next_draws: number each arm's calls from these on at least, shape (K,): lower ones may be answered yet.
+
+        Raises:
+            ValueError: they are more than the budget has.
+        """
+        arms = self.arms
+        if next_draws is not None:
+            columns = np.frombuffer(arms.next_draw, dtype=np.int64)
+            np.maximum(columns, next_draws, out=columns)
+        if not tickets:
+            return
+        self.budget.reserve(sum(ticket.calls for ticket in tickets))
+        for arm, draw, calls in tickets:
+            arms.pending[arm] += calls
+            arms.next_draw[arm] = max(arms.next_draw[arm], draw + calls)
+        self._warm_up.recount()
+        self._build()
 
     def shorten(self, ticket: Ticket, calls: int) -> Ticket:
         """The first ``calls`` calls of ``ticket``; the others are not made after all."""

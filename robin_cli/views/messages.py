@@ -59,6 +59,9 @@ class Messages:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.console = console
         self.quiet = quiet
+        self.pause: Callable[[], None] = lambda: (
+            None
+        )  # takes the display off the terminal, for something to be asked there
 
     def note(self, line: str) -> None:
         """Say ``line``, whatever is in it, as plain text; nothing when quiet."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.constrain import Constrain
 from rich.live import Live
 from rich.progress import Progress
+from rich.text import Text
 
 from robin_cli.analysis.worst_error import Aim
 from robin_cli.model.records import SYSTEM_COLUMN, counted, number_of
@@ -21,8 +22,9 @@ from robin_cli.storage.fold import Spending
 from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, phase, standing_of
 from robin_cli.views.messages import Messages, lines_now_and_then
-from robin_cli.views.text import WORST, cost, dollars, duration, error_text, target_text
+from robin_cli.views.text import WORST, cost, dollars, duration, error_text, plain, target_text
 
+_ROUNDS_LINE_EVERY_S = 60.0
 _NARROWEST = 20
 _ECHO = 5
 """Columns left free: where a terminal's "^C" made a further line, the picture's first line would stay behind."""
@@ -33,6 +35,8 @@ def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None
     """Show the progress of ``session`` as long as the context lasts."""
     if quiet:
         yield
+    elif session.under is not None:
+        yield from _rounds_shown(session, messages)
     elif messages.console.is_terminal:
         view, console = LiveView(session), messages.console
 
@@ -45,6 +49,31 @@ def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None
         pace = Pace()
         with lines_now_and_then(lambda: progress_line(session, pace), messages.note):
             yield
+
+
+def _rounds_shown(session: Session, messages: Messages) -> Iterator[None]:
+    """Show how the batches of ``session`` stand: in one line that changes, or a line now and then."""
+    began = time.monotonic()
+
+    def line() -> str:
+        under = session.under
+        of_round = (
+            "" if under is None or not under.round else f"round {under.round} of {under.rounds} · {under.said} · "
+        )
+        spent = f"{session.budget.spent:,} of {number_of(session.budget.total, 'call')}"
+        return f"{of_round}{spent} · {duration(time.monotonic() - began)}"
+
+    if not messages.console.is_terminal:
+        with lines_now_and_then(line, messages.note, _ROUNDS_LINE_EVERY_S):
+            yield
+        return
+
+    def picture() -> Text:
+        return Text(plain(line()), overflow="ellipsis", no_wrap=True)
+
+    with Live(get_renderable=picture, console=messages.console, refresh_per_second=1, transient=True) as live:
+        messages.pause = live.stop
+        yield
 
 
 @contextmanager

@@ -1,0 +1,300 @@
+"""Rounds at a batch service: what is submitted is in the ledger first, and seen through from wherever it stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from robin_cli.judges.batches import MOST_REQUESTS, Batch, BatchRefused, BatchService, Unknown
+from robin_cli.judges.replies import Completion, Problem
+from robin_cli.model.errors import EndpointError, RunError
+from robin_cli.model.records import BATCH, number_of
+from robin_cli.runner.rounds import Carrier, Rounds
+from robin_cli.storage.batches import Submission
+
+FIRST_LOOK_S = 0.25
+LONGEST_LOOK_S = 60.0
+"""How long it is until a batch is looked at first, and between two looks once it takes long."""
+
+_SLOWER = 1.5
+_LOOKS_FOR_IT = 4
+"""How often a batch is looked for that may have been created, before it is taken not to have been: lists lag behind."""
+
+_TRIES = 5
+_LONGEST_PAUSE_S = 300.0
+_VALIDATING = "validating"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A batch service, and its address."""
+
+    service: BatchService
+    url: str
+
+
+class _Stopped(Exception):
+    """The session ends: what is under way goes on without it."""
+
+
+class AtService(Carrier):
+    """Takes requests to batch services.
+
+    Args:
+        services: by judge.
+        run_id: what the batches of this run are found by.
+        stop: asked to stop, the batches go on at the service, unless they are to be cancelled.
+        notify: is told, a line each, how it goes.
+    """
+
+    def __init__(
+        self,
+        services: Mapping[str, At],
+        run_id: str,
+        notify: Callable[[str], None],
+    ) -> None:
+        self.most_requests = MOST_REQUESTS
+        self._services = services
+        self._run_id = run_id
+        self._notify = notify
+        self._sending = {judge: asyncio.Lock() for judge in services}
+        self._at_work: Counter[str] = Counter()  # batches of a judge that the service has taken
+        self._freed = asyncio.Event()  # one of them is over
+        self._seen: dict[int, Batch] = {}
+        self._refusals = 0
+        self._ends = asyncio.Event()  # something went wrong: what is under way goes on without this session
+
+    def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
+        return Submission(number, judge, of_round, requests, url=self._services[judge].url)
+
+    def said(self, submissions: Sequence[Submission]) -> str:
+        return ", ".join(self._said(each) for each in submissions)
+
+    def _said(self, submission: Submission) -> str:
+        batch = self._seen.get(submission.number)
+        if batch is None:
+            return f"{number_of(submission.requests, 'request')} {submission.state}"
+        counts = batch.counts
+        done = (
+            f" {counts.completed + counts.failed:,} of {counts.total:,}" if counts is not None and counts.total else ""
+        )
+        return f"{batch.id} {batch.status.replace('_', ' ')}{done}"
+
+    def marked(self, outcome: Completion | Problem) -> Completion | Problem:
+        if isinstance(outcome, Completion):
+            return replace(outcome, usage=replace(outcome.usage, service_tier=BATCH))
+        return outcome
+
+    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> bool:
+        """See ``submissions`` through at their services, all at a time as far as these take them."""
+        stopping = asyncio.create_task(self._end_when(rounds.stop.requested))
+        tasks = [asyncio.create_task(self._see_through(each, rounds)) for each in submissions]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            self._ends.set()  # what is being written down is not cut off
+            came = await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            stopping.cancel()
+            self._ends.clear()
+        if rounds.stop.requested.is_set():
+            await self._left(rounds)
+        for error in came:
+            if isinstance(error, BaseException) and not isinstance(error, _Stopped):
+                raise error
+        return True
+
+    async def aclose(self) -> None:
+        for at in self._services.values():
+            await at.service.aclose()
+
+    async def _see_through(self, submission: Submission, rounds: Rounds) -> None:
+        at = self._services[submission.judge]
+        if submission.url != at.url:
+            raise RunError(
+                f"batch {submission.batch_id or submission.number} was sent to {submission.url}, and {submission.judge} is at "
+                f"{at.url} now; robin resume with --base-url {submission.url} takes in what came of it"
+            )
+        if submission.state in {"written", "uploaded", "creating"}:
+            async with self._sending[submission.judge]:
+                taken = await self._submitted(submission, at.service, rounds)
+            if taken is None:
+                return
+            submission = taken
+        else:
+            self._at_work[submission.judge] += 1
+        if submission.state == "submitted":
+            batch = await self._end_of(submission, at.service)
+            if batch.status == "failed" and not (batch.output_file or batch.error_file):
+                await self._refused(submission, rounds, _why(batch), is_full=batch.is_full)
+                return
+            submission = await self._fetched(submission, batch, at.service, rounds)
+        await rounds.take_in(self._files(submission, rounds), [submission])
+        self._over(submission)
+        self._refusals = 0
+        if (file := submission.file_id) is not None:
+            await at.service.delete(file)
+
+    # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _submitted(self, submission: Submission, service: BatchService, rounds: Rounds) -> Submission | None:
+        """Send a submission, from wherever it stands; None where the service has no room for it, and it is given back."""
+        tries = 0
+        while True:
+            if self._ends.is_set():
+                raise _Stopped
+            if submission.state == "written":
+                submission = submission.now(
+                    "uploaded", file_id=await service.upload(rounds.ledger.requests(submission))
+                )
+                rounds.ledger.set(submission)
+            try:
+                batch = await self._created(submission, service, rounds)
+                if batch is not None:
+                    submission = submission.now("submitted", batch_id=batch.id)
+                    rounds.ledger.set(submission)
+                    self._seen[submission.number] = batch
+                    batch = await self._validated(submission, service)
+                    if batch.status != "failed" or not batch.is_full:
+                        break
+                    raise BatchRefused(_why(batch), is_full=True)
+                submission = submission.now("uploaded")
+                tries += 1
+                if tries >= _TRIES:
+                    raise EndpointError(
+                        "the batch service does not say whether it made a batch; robin resume looks again"
+                    )
+            except BatchRefused as refused:
+                if refused.is_full and self._at_work[submission.judge]:
+                    self._freed.clear()
+                    await self._pause(_LONGEST_PAUSE_S, or_when=self._freed)
+                    submission = submission.now("uploaded", batch_id=None)
+                    rounds.ledger.set(submission)
+                    continue
+                await self._refused(submission, rounds, refused.detail, is_full=refused.is_full)
+                return None
+        self._at_work[submission.judge] += 1
+        self._notify(f"batch {submission.batch_id}: {number_of(submission.requests, 'request')} submitted")
+        return submission
+
+    async def _created(self, submission: Submission, service: BatchService, rounds: Rounds) -> Batch | None:
+        """The batch of an uploaded file; None where it is not known whether there is one, and none was found."""
+        metadata = {"robin_run": self._run_id, "robin_batch": str(submission.number)}
+        if submission.state == "uploaded":
+            rounds.ledger.set(submission.now("creating"))
+            assert submission.file_id is not None  # noqa: S101  # it is uploaded
+            with suppress(Unknown):
+                return await service.create(submission.file_id, metadata)
+        for look in range(_LOOKS_FOR_IT):
+            if (batch := await service.find(metadata, submission.file_id)) is not None:
+                return batch
+            await self._pause(FIRST_LOOK_S * 2**look)
+        rounds.ledger.set(submission.now("uploaded"))
+        return None
+
+    async def _validated(self, submission: Submission, service: BatchService) -> Batch:
+        """The batch once it is past its validation: whether there is room for the next is not known before."""
+        assert submission.batch_id is not None  # noqa: S101  # it is submitted
+        wait_s = FIRST_LOOK_S
+        while True:
+            batch = self._seen[submission.number] = await service.get(submission.batch_id)
+            if batch.status != _VALIDATING:
+                return batch
+            await self._pause(wait_s)
+            wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
+
+    async def _refused(self, submission: Submission, rounds: Rounds, why: str, *, is_full: bool) -> None:
+        """Give back what the service would not take; EndpointError unless smaller pieces may be taken."""
+        rounds.withdraw(submission)
+        self._over(submission)
+        if not is_full or submission.requests == 1:
+            raise EndpointError(
+                f"the batch service refused a batch of {number_of(submission.requests, 'request')}: {why}"
+            )
+        self.most_requests = max(1, min(self.most_requests, submission.requests) // 2)
+        self._notify(
+            f"the batch service has no room for {number_of(submission.requests, 'request')} at once ({why}); sending "
+            f"{self.most_requests:,} at a time"
+        )
+        self._refusals += 1
+        await self._pause(min(_LONGEST_PAUSE_S, 2.0**self._refusals))
+
+    def _over(self, submission: Submission) -> None:
+        self._seen.pop(submission.number, None)
+        if self._at_work[submission.judge]:
+            self._at_work[submission.judge] -= 1
+        self._freed.set()
+
+    # ── waiting ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _end_of(self, submission: Submission, service: BatchService) -> Batch:
+        """The batch once it is over; looked at less often the longer it takes."""
+        assert submission.batch_id is not None  # noqa: S101  # it is submitted
+        wait_s = FIRST_LOOK_S
+        while True:
+            batch = self._seen[submission.number] = await service.get(submission.batch_id)
+            if batch.is_over:
+                return batch
+            await self._pause(wait_s)
+            wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
+
+    async def _pause(self, seconds: float, *, or_when: asyncio.Event | None = None) -> None:
+        """Wait so long, or until ``or_when``; raises _Stopped where the session is to end."""
+        events = [self._ends] if or_when is None else [self._ends, or_when]
+        waits = [asyncio.create_task(event.wait()) for event in events]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        if self._ends.is_set():
+            raise _Stopped
+
+    # ── reading, and leaving ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _files(self, submission: Submission, rounds: Rounds) -> list[Path]:
+        return [path for path in rounds.ledger.answers(submission) if path.exists()]
+
+    async def _fetched(self, submission: Submission, batch: Batch, service: BatchService, rounds: Rounds) -> Submission:
+        """The submission once its files lie here: whatever its status is, what is in them was done, and is billed."""
+        for file_id, path in zip((batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True):
+            if file_id is not None:
+                await service.download(file_id, path)
+        submission = submission.now("answered")
+        rounds.ledger.set(submission)
+        if batch.status != "completed":
+            self._notify(f"batch {batch.id}: {batch.status}; what was done of it is taken in")
+        return submission
+
+    async def _left(self, rounds: Rounds) -> None:
+        """Leave what is under way to the service, or cancel it and take in what was done of it."""
+        at_work = {each.batch_id: each for each in rounds.ledger.open if each.state == "submitted" and each.batch_id}
+        named = ", ".join(map(str, at_work))
+        if not at_work:
+            return
+        if rounds.stop.offer is None or not await rounds.stop.offer(len(at_work)):
+            self._notify(
+                f"left at the service, which works on and bills it: {named}; robin resume takes in what comes of it"
+            )
+            return
+        stopping = asyncio.create_task(self._end_when(rounds.stop.now))
+        try:
+            for batch_id, submission in at_work.items():
+                await self._services[submission.judge].service.cancel(str(batch_id))
+            self._notify(f"cancelling {named}; what was done of it by now is billed, and taken in")
+            for submission in at_work.values():
+                await self._see_through(submission, rounds)
+        except _Stopped:
+            self._notify(f"not waited for: {named}; robin resume takes in what was done of it")
+        finally:
+            stopping.cancel()
+            self._ends.clear()
+
+    async def _end_when(self, event: asyncio.Event) -> None:
+        await event.wait()
+        self._ends.set()
+
+
+def _why(batch: Batch) -> str:
+    return "; ".join(batch.errors[:3]) or "it does not say why"

@@ -1,0 +1,367 @@
+"""Runs in rounds at a batch service: nothing is lost or paid twice, and the budget is exact, whatever happens there."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.batch_server import BatchServer, Fate, batch_server
+from tests.conftest import environment, robin, wait_until, write_pairs
+from tests.starting import Robin
+
+PAIRS = 12
+BUDGET = 120
+SHORT = "{% block user %}{{ instruction }} {{ response }} {{ rubric }} {{ low }} {{ high }}{% endblock %}"
+
+
+@pytest.fixture
+def server() -> Iterator[BatchServer]:
+    with batch_server() as running:
+        yield running
+
+
+def judging(server: BatchServer, folder: Path, *more: str, budget: int = BUDGET, pairs: int = PAIRS) -> list[str]:
+    data = write_pairs(folder / "pairs.jsonl", pairs)
+    asked = ["judge", str(data), "--budget", str(budget), "-a", "helpfulness", "--base-url", server.url]
+    return [*asked, "--model", "m", "--batch", "--run", str(folder / "run"), "-o", str(folder / "s.csv"), *more]
+
+
+def resuming(folder: Path, *more: str) -> list[str]:
+    return ["resume", str(folder / "run"), "-o", str(folder / "s.csv"), *more]
+
+
+def judgments(folder: Path) -> pd.DataFrame:
+    return pd.read_parquet(folder / "run" / "judgments")
+
+
+def check_books(server: BatchServer, folder: Path, budget: int = BUDGET) -> pd.DataFrame:
+    """The budget is spent exactly, each answer that was paid is there once, and no call was made twice."""
+    kept = judgments(folder)
+    counted = kept[kept["status"] != "failed"]
+    assert len(counted) == budget
+    assert not kept.duplicated(["pair_id", "attribute", "judge", "draw"]).any()
+    assert max(Counter(server.billed).values()) == 1
+    return kept
+
+
+def batches(folder: Path) -> list[dict[str, Any]]:
+    files = sorted((folder / "run" / "batches").glob("*.json"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def test_spends_the_budget_in_rounds_at_the_batch_service(server: BatchServer, tmp_path: Path) -> None:
+    done = robin(*judging(server, tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kept = check_books(server, tmp_path)
+    assert len(server.billed) == BUDGET
+    assert not server.calls  # one at a time
+    assert set(kept["service_tier"]) == {"batch"}
+    assert len(server.batches) == 4
+    assert pd.read_csv(tmp_path / "s.csv")["n"].sum() == BUDGET
+    assert "round 4 of 4" in done.stderr
+    assert "120 of 120 calls spent" in done.stderr
+    assert not server.files.keys() & {each.input_file for each in server.batches.values()}  # prompts are not left there
+    assert not list((tmp_path / "run" / "batches").glob("*.jsonl"))
+
+
+def test_asks_most_where_the_ratings_vary_also_in_rounds(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> str:
+        varies = "pair 3 " in json.dumps(body) + " "
+        return f"Feedback: fine.\nRating: {body['seed'] % 5 if varies else 2}"
+
+    with batch_server(answer=answer) as server:
+        data = tmp_path / "pairs.jsonl"
+        rows = [{"id": str(n), "prompt": f"of pair {n} ", "response": "yes"} for n in range(10)]
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        asked = ["judge", str(data), "--budget", "200", "-a", "helpfulness", "--base-url", server.url, "--model", "m"]
+        done = robin(*asked, "--batch", "--rounds", "3", "--seed", "1", "-o", "s.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    scores = pd.read_csv(tmp_path / "s.csv", dtype={"pair_id": str}).set_index("pair_id")
+    assert scores["n"].sum() == 200
+    assert scores["n"].idxmax() == "3"
+    assert int(scores["n"].to_numpy()[3]) > 40
+    assert len(server.batches) == 3
+
+
+MOMENTS = {
+    "before the file is up": ("POST", "/files", "hold"),
+    "after the file is up": ("POST", "/files", "hold after"),
+    "before the batch is made": ("POST", "/batches", "hold"),
+    "after the batch is made": ("POST", "/batches", "hold after"),
+    "while it works": ("GET", "/batches/[^/]+", "hold"),
+    "after it was asked": ("GET", "/batches/[^/]+", "hold after"),
+    "before the answers come": ("GET", "/files/[^/]+/content", "hold"),
+    "after the answers came": ("GET", "/files/[^/]+/content", "hold after"),
+    "after all is kept": ("DELETE", "/files/[^/]+", "hold"),
+}
+
+
+@pytest.mark.parametrize(
+    ("moment", "keeps_metadata"), [*((each, True) for each in MOMENTS), ("after the batch is made", False)]
+)
+def test_picks_the_same_batch_up_after_a_kill(moment: str, keeps_metadata: bool, tmp_path: Path) -> None:
+    with batch_server(keeps_metadata=keeps_metadata) as server:
+        server.fail(*MOMENTS[moment])
+        with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+            wait_until(server.held.is_set, process)
+            process.send_signal(signal.SIGKILL)
+        server.release()
+        wait_until_quiet(server)
+        done = robin(*resuming(tmp_path), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        check_books(server, tmp_path)
+        assert len(server.billed) == BUDGET
+        assert len(server.batches) == 4
+
+
+def wait_until_quiet(server: BatchServer) -> None:
+    """What was held has been worked on by now, as far as it will be."""
+    before = -1
+    while before != (before := len(server.batches) + len(server.files)):
+        time.sleep(0.05)
+
+
+def test_is_killed_again_and_again(server: BatchServer, tmp_path: Path) -> None:
+    command, kills = judging(server, tmp_path, "--quiet"), 0
+    while True:
+        with Robin(command, env=environment(), cwd=tmp_path) as process:
+            enough = len(server.requests) + 2 + kills
+            while process.poll() is None and len(server.requests) < enough:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+        if process.returncode == 0:
+            break
+        kills += 1
+        command = resuming(tmp_path, "--quiet")
+    assert kills > 3
+    check_books(server, tmp_path)
+    assert len(server.billed) == BUDGET
+
+
+TRAPS = {
+    "expired": [Fate(end="expired", done=5)],
+    "expired before anything": [Fate(end="expired", done=0)],
+    "cancelled by somebody": [Fate(end="cancelled", done=7)],
+    "output null": [Fate(), Fate(no_output=None)],
+    "output empty": [Fate(), Fate(no_output="")],
+    "status 0": [Fate(unsaid=3)],
+    "all status 0": [Fate(), Fate(unsaid=10**6)],
+    "lines missing": [Fate(lost=4)],
+    "lines twice": [Fate(twice=6)],
+    "lines of another batch": [Fate(strange=5)],
+    "broken lines": [Fate(broken=3)],
+    "reversed": [Fate(order="reversed")],
+    "bodies are strings": [Fate(strings=True)] * 4,
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_takes_what_came_and_asks_for_the_rest_again(trap: str, server: BatchServer, tmp_path: Path) -> None:
+    server.fates += TRAPS[trap]
+    done = robin(*judging(server, tmp_path), cwd=tmp_path)
+    if (
+        "a whole round brought nothing" in done.stderr
+    ):  # nothing of it was answered: whether to go on is the user's to say
+        assert done.returncode == 3
+        done = robin(*resuming(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kept = check_books(server, tmp_path)
+    lost = len(server.billed) - BUDGET
+    assert lost == {"lines missing": 4}.get(trap, lost if trap.startswith("output") else 0)
+    if trap == "expired":
+        assert "expired" in done.stderr
+    assert kept["rating"].notna().sum() == BUDGET
+
+
+def test_says_why_a_batch_was_refused_and_goes_on_later(server: BatchServer, tmp_path: Path) -> None:
+    server.fates.append(Fate(refused="invalid_model"))
+    refused = robin(*judging(server, tmp_path), cwd=tmp_path)
+    assert refused.returncode == 3
+    assert "refused a batch of" in refused.stderr
+    assert "refused by the tests" in refused.stderr
+    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    check_books(server, tmp_path)
+    assert len(server.billed) == BUDGET
+
+
+@pytest.mark.parametrize("cap_at", ["validation", "creation"])
+def test_sends_smaller_batches_where_few_may_be_enqueued(cap_at: str, tmp_path: Path) -> None:
+    with batch_server(cap=20, cap_at=cap_at) as server:
+        done = robin(*judging(server, tmp_path), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "no room" in done.stderr
+        check_books(server, tmp_path)
+        assert len(server.billed) == BUDGET
+
+
+def test_keeps_what_was_answered_before_the_quota_was_used_up(server: BatchServer, tmp_path: Path) -> None:
+    server.fates += [Fate(), Fate(quota=5)]
+    stopped = robin(*judging(server, tmp_path), cwd=tmp_path)
+    assert stopped.returncode == 3
+    assert "quota or credit" in stopped.stderr
+    assert "robin resume" in stopped.stderr
+    assert (judgments(tmp_path)["status"] == "ok").sum() == len(server.billed)
+    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    check_books(server, tmp_path)
+    assert len(server.billed) == BUDGET
+
+
+def test_does_not_go_by_any_clock(tmp_path: Path) -> None:
+    with batch_server(skew_s=-3 * 86_400.0) as server:
+        server.fates.append(Fate(polls=4))
+        done = robin(*judging(server, tmp_path), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        check_books(server, tmp_path)
+
+
+def test_asks_each_judge_of_a_panel_in_batches_of_its_own(server: BatchServer, tmp_path: Path) -> None:
+    command = judging(server, tmp_path, "--model", "n", "--concurrency", "1", budget=240)
+    done = robin(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kept = check_books(server, tmp_path, 240)
+    assert set(kept["judge"]) == {"m", "n"}
+    assert len(server.billed) == 240
+    for batch in server.batches.values():
+        asked = {each["judge"] for each in batches(tmp_path) if each["batch_id"] == batch.id}
+        assert len(asked) == 1
+
+
+def test_learns_from_the_lines_what_the_endpoint_refuses(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> str | tuple[int, dict[str, Any]]:
+        if "max_tokens" in body:
+            said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+            return 400, {"error": {"message": said, "code": "unsupported_parameter", "param": "max_tokens"}}
+        return "Feedback: fine.\nRating: 3"
+
+    with batch_server(answer=answer) as server:
+        done = robin(*judging(server, tmp_path), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "max_completion_tokens" in done.stderr
+        kept = check_books(server, tmp_path)
+        assert (kept["status"] == "ok").all()
+
+
+def test_gives_up_pairs_that_the_model_cannot_take(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> str | tuple[int, dict[str, Any]]:
+        if "and 3 more" in json.dumps(body):
+            return 400, {"error": {"message": "maximum context length", "code": "context_length_exceeded"}}
+        return "Feedback: fine.\nRating: 3"
+
+    with batch_server(answer=answer) as server:
+        done = robin(*judging(server, tmp_path), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "given up" in done.stderr
+        assert len(judgments(tmp_path).query("status == 'ok'")) == BUDGET
+
+
+def test_spends_no_more_money_than_it_may(server: BatchServer, tmp_path: Path) -> None:
+    prices = ("--price-in", "1", "--price-out", "1000", "--max-tokens", "20")
+    done = robin(*judging(server, tmp_path, *prices, "--max-cost", "1"), cwd=tmp_path)
+    assert done.returncode == 4, done.stderr
+    kept = judgments(tmp_path)
+    assert 0.5 < kept["cost_usd"].sum() <= 1
+    assert len(server.billed) == len(kept)
+    more = robin(*resuming(tmp_path, "--max-cost", "100"), cwd=tmp_path)
+    assert more.returncode == 0, more.stderr
+    check_books(server, tmp_path)
+
+
+def test_goes_on_one_call_at_a_time_once_the_batch_is_read(server: BatchServer, tmp_path: Path) -> None:
+    server.fail("GET", "/batches/[^/]+", "hold")
+    with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+        wait_until(server.held.is_set, process)
+        process.send_signal(signal.SIGKILL)
+    server.release()
+    done = robin(*resuming(tmp_path, "--no-batch"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kept = judgments(tmp_path)
+    assert len(kept) == BUDGET == len(server.billed) + len(server.calls)
+    assert server.billed
+    assert server.calls
+
+
+def test_does_not_look_for_a_batch_at_another_address(server: BatchServer, tmp_path: Path) -> None:
+    server.fail("GET", "/batches/[^/]+", "hold")
+    with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+        wait_until(server.held.is_set, process)
+        process.send_signal(signal.SIGKILL)
+    server.release()
+    with batch_server() as other:
+        elsewhere = robin(*resuming(tmp_path, "--base-url", other.url), cwd=tmp_path)
+        assert elsewhere.returncode == 2
+        assert f"--base-url {server.url}" in elsewhere.stderr
+        assert not other.batches
+    assert robin(*resuming(tmp_path, "--base-url", server.url), cwd=tmp_path).returncode == 0
+    check_books(server, tmp_path)
+
+
+def test_leaves_a_batch_running_when_it_is_stopped(server: BatchServer, tmp_path: Path) -> None:
+    with server.pause():
+        with Robin(
+            judging(server, tmp_path), env=environment(), cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        ) as process:
+            wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[1]
+        assert process.returncode == 130
+        assert "left at the service" in said
+        assert next(iter(server.batches.values())).status == "validating"
+    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    check_books(server, tmp_path)
+    assert len(server.billed) == BUDGET
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_asks_on_a_terminal_whether_to_cancel(answer: str, server: BatchServer, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    server.fates.append(Fate(polls=10**6))
+    with Robin(
+        judging(server, tmp_path),
+        env=environment(TERM="xterm"),
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 1, process)
+        process.send_signal(signal.SIGINT)
+        said = b""
+        while b"[y/N]" not in said:
+            said += os.read(ours, 4096)
+        os.write(ours, answer.encode() + b"\n")
+        while process.poll() is None:
+            try:
+                said += os.read(ours, 4096)
+            except OSError:
+                break
+    assert process.returncode == 130, said
+    (batch,) = server.batches.values()
+    assert batch.status == ("cancelled" if answer == "y" else "in_progress")
+    kept = len(judgments(tmp_path)) if answer == "y" else 0
+    assert kept == len(server.billed)
+    if answer == "y":
+        assert kept > 0
+        assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+        check_books(server, tmp_path)
+        assert len(server.billed) == BUDGET
+    os.close(ours)
+
+
+def test_splits_what_is_too_much_for_one_batch(server: BatchServer, tmp_path: Path) -> None:
+    (tmp_path / "short.jinja").write_text(SHORT, "utf-8")
+    done = robin(*judging(server, tmp_path, "--rounds", "1", "--template", "short.jinja", budget=50_010), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [10, 50_000]
+    check_books(server, tmp_path, 50_010)
