@@ -365,3 +365,41 @@ def test_splits_what_is_too_much_for_one_batch(server: BatchServer, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [10, 50_000]
     check_books(server, tmp_path, 50_010)
+
+
+def test_does_not_make_a_run_anew_whose_batch_is_under_way(server: BatchServer, tmp_path: Path) -> None:
+    with server.pause():
+        with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+            wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
+            process.send_signal(signal.SIGKILL)
+        other = robin(*judging(server, tmp_path, "--temperature", "0.5"), cwd=tmp_path)
+    assert other.returncode == 2
+    assert "temperature" in other.stderr
+    status = json.loads(robin("status", tmp_path / "run", "--json", cwd=tmp_path).stdout)
+    assert (status["state"], status["under_way"][0]["batch"]) == ("waiting", next(iter(server.batches)))
+    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    check_books(server, tmp_path)
+
+
+def test_does_not_take_up_batches_that_are_none_of_the_run(server: BatchServer, tmp_path: Path) -> None:
+    with server.pause(), Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+        wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
+        process.send_signal(signal.SIGKILL)
+    file = tmp_path / "run" / "batches" / "00001.json"
+    sound = file.read_text(encoding="utf-8")
+    for name, value in {
+        "batch_id": "../../files/x",
+        "judge": "another",
+        "requests": 10**6,
+        "number": 7,
+        "state": "lost",
+    }.items():
+        file.write_text(json.dumps({**json.loads(sound), name: value}), encoding="utf-8")
+        seen = len(server.requests)
+        forged = robin(*resuming(tmp_path), cwd=tmp_path)
+        assert forged.returncode in {1, 2}, (name, forged.stderr)
+        assert "Traceback" not in forged.stderr
+        assert len(server.requests) == seen
+    file.write_text(sound, encoding="utf-8")
+    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    check_books(server, tmp_path)

@@ -36,6 +36,7 @@ WORDS = {
     "rate_limited": "told to wait for too long",
     "malformed": "answered with no completion",
     "judge_error": "failed in the judge",
+    "unanswered": "in batches that brought nothing for them",
     "batch_error": "failed within the batch service",
     "context_length": "too long for the model",
     "bad_request": "refused as they are",

@@ -113,7 +113,15 @@ class AtService(Carrier):
 
     async def _see_through(self, submission: Submission, rounds: Rounds) -> None:
         at = self._services[submission.judge]
-        if submission.url != at.url:
+        if submission.folder:
+            raise RunError(
+                f"requests of this run lie in {submission.folder} to be answered; robin resume with --batch-files "
+                f"{submission.folder} takes in what came of them"
+            )
+        if submission.state == "written":  # it was nowhere yet
+            submission = submission.now("written", url=at.url)
+        is_there = submission.url == at.url
+        if not is_there and submission.state != "answered":
             raise RunError(
                 f"batch {submission.batch_id or submission.number} was sent to {submission.url}, and {submission.judge} is at "
                 f"{at.url} now; robin resume with --base-url {submission.url} takes in what came of it"
@@ -135,7 +143,7 @@ class AtService(Carrier):
         await rounds.take_in(self._files(submission, rounds), [submission])
         self._over(submission)
         self._refusals = 0
-        if (file := submission.file_id) is not None:
+        if (file := submission.file_id) is not None and is_there:
             await at.service.delete(file)
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────

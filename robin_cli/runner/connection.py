@@ -115,12 +115,15 @@ def rounds_of(
     asked, services, prices = [], {}, []
     for judge in judges:
         (url,), (price,) = judge.base_urls, prices_at(judge, settings)
+        price = price if settings.sends or judge.price_in is not None else None  # an engine of one's own is no provider
         endpoint = replace(
             endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
             bounded=settings.max_cost is not None,
             logprobs=settings.scoring == "logprobs",
         )
-        asked.append(RoundJudge(judge.name, OpenAIJudge(endpoint, meter=Meter(price, tier=settings.tier), notify=notify)))
+        asked.append(
+            RoundJudge(judge.name, OpenAIJudge(endpoint, meter=Meter(price, tier=settings.tier), notify=notify))
+        )
         prices.append(price)
         if settings.batch:
             services[judge.name] = At(OpenAIBatches(endpoint, notify=notify), url)

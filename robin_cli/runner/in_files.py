@@ -50,10 +50,11 @@ class InFiles(Carrier):
 
     def to_run(self, ledger: Ledger) -> Sequence[str]:
         """A command of vLLM's for each file that is not answered."""
-        return [_command(ledger.requests(each), each.judge) for each in ledger.open]
+        return [command(ledger.requests(each), each.judge) for each in ledger.open]
 
 
-def _command(requests: Path, model: str) -> str:
+def command(requests: Path, model: str) -> str:
+    """What answers the requests in a file."""
     answers = requests.with_suffix(_ANSWERS)
     return shlex.join(["vllm", "run-batch", "-i", str(requests), "-o", str(answers), "--model", model])
 

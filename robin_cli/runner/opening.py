@@ -373,7 +373,7 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, system
     """
     judges = judges_of(settings)
     own = {
-        "base_url": list(settings.base_url or (OPENAI_URL,)) if settings.at_endpoints else [],
+        "base_url": list(settings.base_url or (OPENAI_URL,) * settings.sends) if settings.at_endpoints else [],
         "model": settings.model[0] if len(judges) == 1 else list(settings.model),
         **recorded(settings, Scope.RUN),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem, Unsupported
-from robin_cli.model.errors import EndpointError, LimitReached, RunError
+from robin_cli.model.errors import EndpointError, InputError, LimitReached, RunError
 from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
 from robin_cli.model.records import Judgment, number_of
@@ -189,7 +189,21 @@ class Rounds:
         under_way = [ticket for tickets in self._waiting.values() for ticket in tickets.values()]
         if sum(ticket.calls for ticket in under_way) > self._scheduler.budget.available:
             raise RunError("more calls are under way than the run's budget has; restore its folder batches from a copy")
-        self._scheduler.take_up(under_way)
+        self._count_again(under_way)
+
+    def _count_again(self, tickets: Sequence[Ticket]) -> None:
+        """Count calls as under way that were handed over before, and set their money aside."""
+        self._scheduler.take_up(tickets)
+        for ticket in tickets:
+            number = self._desk.judge_of(ticket.arm)
+            most = self._most_cost(ticket, number)
+            self._money.hold(most, number)
+            self._reserved[ticket.arm, ticket.draw] = most
+
+    def _most_cost(self, ticket: Ticket, number: int) -> float:
+        if self._money.limit is None:
+            return 0.0
+        return self._judges[number].judge.most_cost(self._desk.question(ticket))
 
     def _unanswered(self, submission: Submission) -> dict[int, Ticket]:
         calls = self.ledger.calls(submission)
@@ -236,9 +250,9 @@ class Rounds:
             number = self._desk.judge_of(ticket.arm)
             judge = self._judges[number].judge
             ticket = self._scheduler.shorten(ticket, judge.most_samples)
-            most = 0.0 if money.limit is None else judge.most_cost(self._desk.question(ticket))
+            most = self._most_cost(ticket, number)
             if not money.covers(most, number, first_alone=False):
-                self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
+                self._scheduler.tell(ticket, Unanswered.WITHDRAWN)  # no money is set aside for it
                 if not chosen:
                     raise LimitReached(
                         f"--max-cost ${money.limit:g} is reached: ${money.spent:.4f} are spent, and the next call may cost up "
@@ -295,7 +309,7 @@ class Rounds:
         """
         async with self._reading:
             tally = _Tally({each.number for each in submissions})
-            lines = read_lines(files, self._judges[0].judge.most_reply_bytes)
+            lines = _lines(files, self._judges[0].judge.most_reply_bytes)
             while chunk := list(islice(lines, _AT_A_TIME)):
                 read = [(call, self._judged(call, tally)) for call in self._answered(chunk, tally, late=in_any_state)]
                 await self._keep([(call.ticket, judgments) for call, judgments in read if judgments])
@@ -340,7 +354,7 @@ class Rounds:
             if ticket is not None:
                 mine.append(_Call(number, row, ticket, line))
         if again:
-            self._scheduler.take_up(again)
+            self._count_again(again)
         return mine
 
     def _late(self, number: int, row: int) -> Ticket | None:
@@ -441,6 +455,16 @@ class _Call(NamedTuple):
     row: int
     ticket: Ticket
     line: Line
+
+
+def _lines(files: Iterable[Path], limit_bytes: int) -> Iterator[Line]:
+    for path in files:
+        try:
+            yield from read_lines([path], limit_bytes)
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror}); make it readable, then robin resume"
+            ) from error
 
 
 @dataclass(slots=True)

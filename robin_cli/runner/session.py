@@ -357,7 +357,8 @@ async def _session(
         started = (store.manifest, session.space, store.variances, samples, keyed)
         for caution in cautions(*started, to_target=to_target, task=store.task, systems=store.systems):
             note(caution)
-    remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
+    if settings.sends:
+        remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
     store.set_manifest(store.manifest.with_session(**recorded(settings, Scope.SESSION)))
     try:
         with around(session, stop):

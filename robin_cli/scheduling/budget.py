@@ -89,6 +89,10 @@ class MoneyBudget:
         if not self.covers(most, judge, first_alone=first_alone):
             taken = self._taken(0.0, 0)
             raise ValueError(f"${most:.6f} do not fit into ${self.limit} with ${taken:.6f} taken")
+        self.hold(most, judge)
+
+    def hold(self, most: float, judge: int = 0) -> None:
+        """Set ``most`` aside for a call that is under way already, whether it fits or not."""
         self.reserved += most
         self._under_way[judge] += 1
 

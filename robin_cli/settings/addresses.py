@@ -101,7 +101,7 @@ def api_keys(settings: Settings) -> Mapping[str, str]:
             would get something.
     """
     keys = _keys(settings)
-    if settings.model and (doubtful := doubts(settings.source, sendings(judges_of(settings), keys))):
+    if settings.sends and settings.model and (doubtful := doubts(settings.source, sendings(judges_of(settings), keys))):
         raise InputError(refusal(settings.source, doubtful, {name: values(getattr(settings, name)) for name in NAMING}))
     return keys
 
@@ -113,7 +113,7 @@ def doubtful_hosts(settings: Settings) -> list[Sending]:
         InputError: as :func:`api_keys`, but for these hosts.
     """
     keys = _keys(settings)
-    return doubts(settings.source, sendings(judges_of(settings), keys))
+    return [] if not settings.sends else doubts(settings.source, sendings(judges_of(settings), keys))
 
 
 def sendings(judges: Iterable[JudgeAddress], keys: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -148,7 +148,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _keys(settings: Settings) -> dict[str, str]:
-    if not settings.at_endpoints:
+    if not settings.at_endpoints or not settings.sends:
         return dict.fromkeys((*settings.api_key_env, NO_KEY), "none")
     own = all(split_model(model)[1] for model in settings.model) and bool(settings.model)
     elsewhere = bool(set(settings.base_url) - {OPENAI_URL})  # OpenAI takes nothing without a key

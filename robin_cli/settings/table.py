@@ -308,6 +308,11 @@ class Settings:
         return self.judge == AT_ENDPOINTS
 
     @property
+    def sends(self) -> bool:
+        """Whether requests leave this machine, or this process: not where they are written as files."""
+        return self.batch_files is None
+
+    @property
     def in_rounds(self) -> bool:
         """Whether the budget goes out in rounds: nothing is asked one call at a time."""
         return self.batch or self.batch_files is not None

@@ -175,9 +175,7 @@ class Ledger:
 
     def requests(self, batch: Submission) -> Path:
         """The file of its requests."""
-        if batch.folder:
-            return Path(batch.folder) / f"robin-{self._run_id[:8]}-{batch.number:05}.jsonl"
-        return self._folder / f"{batch.number:05}.jsonl"
+        return requests_file(self._folder.parent, self._run_id, batch)
 
     def answers(self, batch: Submission) -> tuple[Path, Path]:
         """The files of its answers, and of its errors, where a service's are put."""
@@ -192,6 +190,13 @@ class Ledger:
 
     def _calls(self, number: int) -> Path:
         return self._folder / f"{number:05}.calls.parquet"
+
+
+def requests_file(run: Path, run_id: str, batch: Submission) -> Path:
+    """The file of the requests of ``batch``, in the run or where an engine is to read it."""
+    if batch.folder:
+        return Path(batch.folder) / f"robin-{run_id[:8]}-{batch.number:05}.jsonl"
+    return run / BATCHES / f"{batch.number:05}.jsonl"
 
 
 def read_batches(run: Path) -> dict[int, Submission]:

@@ -7,6 +7,7 @@ Answers go to ``journal.jsonl``; every SEGMENT_ROWS of them, and at the end of a
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, Judgment, Pair,
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
+from robin_cli.storage.batches import read_batches
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
@@ -257,8 +259,8 @@ class RunStore:
 
     @property
     def has_answers(self) -> bool:
-        """Whether anything was ever kept here."""
-        return bool(self._rows) or self._segment > 1
+        """Whether anything was ever kept here, or is under way, which is paid for."""
+        return bool(self._rows) or self._segment > 1 or any(each.is_open for each in read_batches(self.path).values())
 
     def set_manifest(self, manifest: Manifest) -> None:
         """Record another manifest: a larger budget, a further session."""
@@ -344,6 +346,8 @@ class RunStore:
             raise ValueError("a run with answers stays")
         self.close()
         try:
+            if (self.path / BATCHES).exists():  # none of them was answered
+                shutil.rmtree(self.path / BATCHES)
             for name in (STATE, VARIANCES, COLUMNS, MANIFEST):  # the last one is what makes a folder a run
                 (self.path / name).unlink(missing_ok=True)
         except OSError as error:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from robin_cli.model.errors import RunError, StorageError
+from robin_cli.storage.batches import read_batches
 from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
@@ -57,7 +58,8 @@ def _facts(path: Path) -> dict[str, Any]:
         working = is_locked(path)
         manifest = read_manifest(path)
         spent, ratings = count_answers(path)
-        state = _state(path, manifest, spent, working=working)
+        waits = any(each.is_open for each in read_batches(path).values())
+        state = "waiting" if waits and not working else _state(path, manifest, spent, working=working)
     except (RunError, StorageError, TypeError, KeyError, ValueError) as error:
         return {"run": str(path), "state": _UNREADABLE, "error": str(error)}
     return {

@@ -10,10 +10,20 @@ from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 
 
-def state_of(manifest: Manifest, spent: int, aim: Aim | None, *, is_decided: bool, working: bool) -> str:
-    """The state of a run in a word; ``is_decided``: all that it was to decide; ``working``: a process is at work on it."""
+def state_of(
+    manifest: Manifest, spent: int, aim: Aim | None, *, is_decided: bool, working: bool, waits: bool = False
+) -> str:
+    """The state of a run in a word.
+
+    Args:
+        is_decided: all that it was to decide.
+        working: a process is at work on it.
+        waits: there are batches of it that may still be answered.
+    """
     if working:
         return "working"
+    if waits:
+        return "waiting"
     is_over = spent >= manifest.budget or (aim is not None and aim.reached) or is_decided
     return "finished" if is_over else "stopped"
 

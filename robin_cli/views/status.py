@@ -30,9 +30,11 @@ from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import counted, number_of
 from robin_cli.policies.base import empirical_variance
 from robin_cli.policies.registry import traits_of
+from robin_cli.runner.in_files import command
 from robin_cli.runner.opening import policy_of
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
+from robin_cli.storage.batches import read_batches, requests_file
 from robin_cli.storage.fold import COUNTED, spending_of
 from robin_cli.storage.layout import REJECTED
 from robin_cli.storage.locking import is_locked
@@ -70,11 +72,16 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
     each = judge_scores(run) if several else scores
     tables = (scores, each) if several else (scores,)
     last = manifest.sessions[-1] if manifest.sessions else {}
-    aim, decided = aim_of(run, scores.error_bound), scores.decided
+    aim, decided, under_way = aim_of(run, scores.error_bound), scores.decided, _under_way(run)
     return {
         "run": str(run.path),
         "state": state_of(
-            manifest, arms.spent, aim, is_decided=decided is not None and decided.is_over, working=working
+            manifest,
+            arms.spent,
+            aim,
+            is_decided=decided is not None and decided.is_over,
+            working=working,
+            waits=bool(under_way),
         ),
         "budget": manifest.budget,
         "spent": arms.spent,
@@ -86,6 +93,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
         "failed": _reasons(run, "failed"),
         "rescued": tally(run.path, manifest),
         "in_flight_at_stop": None if working else last.get("in_flight"),
+        "under_way": under_way,
         "pairs": len(run.pair_ids),
         "rows_left_out": manifest.data.get("skipped", 0),
         "rows_left_out_because": manifest.data.get("left_out", {}),
@@ -135,10 +143,40 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
     }
 
 
+def _under_way(run: RunData) -> list[dict[str, Any]]:
+    """The batches that may still be answered; for an engine without a service, the command that does it."""
+    found = []
+    for each in read_batches(run.path).values():
+        if each.is_open:
+            file = requests_file(run.path, run.manifest.run_id, each)
+            facts: dict[str, Any] = {"batch": each.batch_id, "judge": each.judge, "round": each.round}
+            facts |= {"requests": each.requests, "state": each.state, "at": each.folder or each.url}
+            found.append({**facts, "command": command(file, each.judge) if each.folder else None})
+    return found
+
+
+def _under_way_lines(facts: dict[str, Any]) -> dict[str, str]:
+    """What is under way in words; nothing where nothing is."""
+    told = [
+        f"round {each['round']}, {number_of(each['requests'], 'request')} "
+        + (
+            f"to be answered: {each['command']}"
+            if each["command"]
+            else f"at {each['at']}: {each['batch'] or each['state']}"
+        )
+        for each in facts["under_way"]
+    ]
+    return {"under way" if len(told) == 1 else f"under way {number}": said for number, said in enumerate(told, 1)}
+
+
 def _addresses(manifest: Manifest) -> list[str]:
     """Where its judges were asked last; nowhere, where they are functions or a package's."""
     settings = Settings(**manifest.last_session, judge=manifest.own_settings["judge"])
-    addresses = [url for judge in judges_of(settings) for url in judge.base_urls] if settings.at_endpoints else []
+    addresses = (
+        [url for judge in judges_of(settings) for url in judge.base_urls]
+        if settings.at_endpoints and settings.sends
+        else []
+    )
     return list(dict.fromkeys(addresses))
 
 
@@ -239,6 +277,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         **_rescued_line(facts),
         **_row_lines(facts),
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
+        **_under_way_lines(facts),
         "scores": f"{facts['arms']:,} ({_product(facts)}), "
         f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
         WORST: ": ".join(worst_of(facts)),
@@ -262,7 +301,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     }
     if facts["state"] == "working":
         del lines["in flight at stop"]
-    if facts["state"] == "stopped":
+    if facts["state"] in {"stopped", "waiting"}:
         limit, known = facts["max_cost_usd"], facts["cost_usd_at_least"]
         more = " --max-cost MORE" if limit and known and known > 0.9 * limit else ""
         lines["to go on"] = f"robin resume {facts['run']}{more}"
