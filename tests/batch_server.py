@@ -389,7 +389,7 @@ class BatchServer:
         if batch is None:
             return _error(404, "No batch found")
         if batch.status in OVER:
-            return _error(400, f"Cannot cancel a batch with status '{batch.status}'.", param="status")
+            return _error(409, f"Cannot cancel a batch with status '{batch.status}'.", param="status")
         batch.status = "cancelling"
         return web.json_response(self._told(batch))
 

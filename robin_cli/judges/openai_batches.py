@@ -108,7 +108,8 @@ class OpenAIBatches:
 
         async def attempt() -> Batch:
             try:
-                return self._batch(await self._content(self._transport.call("POST", "batches", orjson.dumps(asked))))
+                called = self._transport.call("POST", "batches", orjson.dumps(asked))
+                return self._batch(await self._content(called, of=file_id))
             except _MayPass as error:
                 if error.status == 429:
                     error.patience_s = SHORTLY_S
@@ -128,8 +129,11 @@ class OpenAIBatches:
         path = f"batches/{_quoted(batch_id)}"
         try:
             return await self._of("POST", f"{path}/cancel", AT_ONCE_S)
-        except _Refused:  # it is over by now
-            return await self._of("GET", path, AT_ONCE_S)
+        except (_Refused, EndpointError) as error:
+            batch = await self._of("GET", path, AT_ONCE_S)
+            if batch.is_over or isinstance(error, _Refused):  # LiteLLM says 500 of one that is over
+                return batch
+            raise
 
     async def find(self, metadata: Mapping[str, str], input_file: str | None) -> Batch | None:
         after: str | None = ""
@@ -167,7 +171,12 @@ class OpenAIBatches:
         """A request about one batch that was made."""
 
         async def attempt() -> Batch:
-            return self._batch(await self._content(self._transport.call(method, path), made=True))
+            try:
+                return self._batch(await self._content(self._transport.call(method, path), made=True))
+            except _MayPass as error:
+                if error.status == 409:  # it is no state that passes
+                    raise _Refused(error.detail, is_full=False) from None
+                raise
 
         return await (self._surely if method == "GET" else self._patiently)(attempt, patience_s)
 
@@ -219,12 +228,12 @@ class OpenAIBatches:
         except _MayPass as error:
             if error.status == 429:
                 raise _Refused(error.detail, is_full=True) from None
-            self._give_up(f"{error.detail}, however often it was tried; robin resume goes on from here")
+            self._give_up(f"{error.detail}; nothing else came of trying again: robin resume goes on from here")
         return made
 
-    async def _content(self, request: Awaitable[Response], *, made: bool = False) -> dict[str, Any]:
+    async def _content(self, request: Awaitable[Response], *, made: bool = False, of: str = "") -> dict[str, Any]:
         """The JSON object of a good answer."""
-        response = await self._good(request, made=made)
+        response = await self._good(request, made=made, of=of)
         try:
             content = read_json(self._plain(response), self._endpoint.max_reply_bytes)
         except (TooLong, Unreadable) as error:
@@ -233,26 +242,26 @@ class OpenAIBatches:
             response.done()
         return content if isinstance(content, dict) else _malformed("no JSON object")
 
-    async def _good(self, request: Awaitable[Response], *, made: bool = False) -> Response:
-        """A good answer. ``made``: it is about something that was made, so it may only be not known yet."""
+    async def _good(self, request: Awaitable[Response], *, made: bool = False, of: str = "") -> Response:
+        """A good answer. ``made``: it is about what was made, so it may only be not known yet; ``of``: the file used."""
         try:
             response = await request
         except Unreachable as error:
             within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
             raise _MayPass(within if error.timed_out else f"no connection ({error})", sent=error.sent) from None
         except TooLong as error:
-            self._give_up(f"{error}; it is not read")
+            raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
         if 200 <= response.status < 300:
             return response
         body: Body = b""
         with suppress(TooLong, Unreadable):
             body = self._plain(response)
-        raise self._problem(response.status, body, response.headers, made=made)
+        raise self._problem(response.status, body, response.headers, made=made, of=of)
 
     def _plain(self, response: Response) -> Body:
         return decoded(response.body, response.encoding, self._endpoint.max_reply_bytes)
 
-    def _problem(self, status: int, body: Body, headers: Mapping[str, str], *, made: bool) -> Exception:
+    def _problem(self, status: int, body: Body, headers: Mapping[str, str], *, made: bool, of: str) -> Exception:
         with suppress(TooLong):
             code, message = code_and_message(read_json(body, self._endpoint.max_reply_bytes))
             told = self._redact(f"{status}: {message or 'no more is said'}")
@@ -260,7 +269,7 @@ class OpenAIBatches:
                 return _Refused(told, is_full=True)
             if status == 404 and made:
                 return _MayPass(f"it is not known there ({told})", sent=True, patience_s=SHORTLY_S, status=status)
-            if status == 404 and "file" in message.lower():
+            if status == 404 and of and of in message:
                 return _Refused(told, is_full=False)
             if status in {404, 405, 501}:
                 return EndpointError(

@@ -181,6 +181,15 @@ def test_a_creation_of_unknown_outcome_is_not_sent_twice(
     assert (found is not None) == bool(is_made)
 
 
+def test_a_creation_whose_answer_is_too_long_to_be_read_may_have_been_made(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
+    talk.options = {"max_reply_bytes": 2000}
+    server.faults.append(Fault("POST", BATCHES, 200, body={"id": "batch-1", "more": "x" * 3000}))
+    with pytest.raises(Unknown, match="more than 2,000 bytes"):
+        talk(made(asked))
+
+
 def test_a_creation_that_never_left_is_sent_again(server: BatchServer, talk: Talk, asked: Path) -> None:
     with ExitStack() as stack:
 
@@ -289,6 +298,9 @@ def test_a_file_or_batch_that_the_service_will_not_have_is_refused(
     with pytest.raises(BatchRefused, match="no such input file") as refused:
         talk(lambda service: service.create("file-gone", NAMED))
     assert not refused.value.is_full
+    server.faults.append(Fault("POST", BATCHES, 404, body={"error": {"message": "No such File object: file-gone"}}))
+    with pytest.raises(BatchRefused, match="file-gone"):
+        talk(lambda service: service.create("file-gone", NAMED))
     server.most_bytes = 10
     with pytest.raises(BatchRefused, match="more than 10"):
         talk(lambda service: service.upload(asked))
@@ -384,11 +396,17 @@ def test_a_batch_under_way_is_cancelled_and_one_that_is_over_is_left(
     assert talk(lambda service: service.cancel(batch.id)).status == "cancelling"
     over = talk(lambda service: service.get(batch.id))
     assert (over.status, over.is_over, len(server.billed)) == ("cancelled", True, 4)
-    again = talk(lambda service: service.cancel(batch.id))
-    assert (again.status, again.output_file) == ("cancelled", over.output_file)
+    server.fail("POST", CANCEL, 400)  # as some say it; OpenAI and OGX say 409
+    for _ in range(2):
+        again = talk(lambda service: service.cancel(batch.id))
+        assert (again.status, again.output_file) == ("cancelled", over.output_file)
+    assert talk.slept == []
+    server.fail("POST", CANCEL, 500, times=1000)  # as LiteLLM's proxy says it
+    assert talk(lambda service: service.cancel(batch.id)).status == "cancelled"
 
 
 def test_a_cancel_does_not_keep_the_user_waiting(server: BatchServer, talk: Talk, asked: Path) -> None:
+    server.fates.append(Fate(polls=9))
     batch = talk(made(asked))
     server.fail("POST", CANCEL, 503, times=1000)
     with pytest.raises(EndpointError, match="503"):
