@@ -2,7 +2,7 @@
 # Installs the real servers that robin's external tests talk to.
 #
 #   scripts/install_test_servers.sh            all of them, into <repository>/.test-servers
-#   scripts/install_test_servers.sh NAME…      some of them: llama-server, litellm, llmock
+#   scripts/install_test_servers.sh NAME…      some of them: llama-server, litellm, llmock, ogx
 #   ROBIN_TEST_SERVERS=DIR scripts/…           into DIR
 #
 # What comes of it, each described at the top of its file in scripts/test_servers/:
@@ -10,6 +10,7 @@
 #   DIR/llama-server   llama.cpp's server, in DIR/llama.cpp        5 seconds,  76 MB   Debian on x86-64
 #   DIR/litellm        the LiteLLM proxy, in DIR/litellm.venv     20 seconds, 600 MB   Python 3.11 or later
 #   DIR/llmock         aimock, in DIR/aimock                       3 seconds,  12 MB   Node.js 20.15 or later, npm
+#   DIR/ogx            OGX, in DIR/ogx.files                      10 seconds, 230 MB   Debian on x86-64
 #
 # Start the launchers; they find their files beside themselves, so DIR may be moved. The file SHA256SUMS in each folder
 # says what was installed, so that a damaged installation is noticed. What works is left as it is; anything else found
@@ -40,11 +41,15 @@ require_commands() { # COMMAND…
 #   build_…      makes folder and launcher in $staging
 #   starts_… DIR the launcher in DIR is of the wanted version, and starts
 # shellcheck source-path=SCRIPTDIR
+source "$here/test_servers/debian.sh"
+# shellcheck source-path=SCRIPTDIR
 source "$here/test_servers/llama_server.sh"
 # shellcheck source-path=SCRIPTDIR
 source "$here/test_servers/litellm.sh"
 # shellcheck source-path=SCRIPTDIR
 source "$here/test_servers/llmock.sh"
+# shellcheck source-path=SCRIPTDIR
+source "$here/test_servers/ogx.sh"
 
 write_sums() { # LAUNCHER FOLDER
   (cd "$staging/$2" && find "../$1" . -xtype f ! -lname '/*' ! -name '*.pyc' -print0 |
@@ -80,10 +85,10 @@ install_server() { # LAUNCHER FOLDER
 }
 
 wanted=("$@")
-[[ $# -gt 0 ]] || wanted=(llama-server litellm llmock)
+[[ $# -gt 0 ]] || wanted=(llama-server litellm llmock ogx)
 for name in "${wanted[@]}"; do
-  [[ $name == llama-server || $name == litellm || $name == llmock ]] ||
-    fail "there is no server '$name'; choose from: llama-server, litellm, llmock"
+  [[ $name == llama-server || $name == litellm || $name == llmock || $name == ogx ]] ||
+    fail "there is no server '$name'; choose from: llama-server, litellm, llmock, ogx"
 done
 require_commands flock sha256sum
 mkdir -p "$servers"

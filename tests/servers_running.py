@@ -1,4 +1,4 @@
-"""Real servers beside llama.cpp's, for the external tests: a proxy with keys and limits, and one that makes faults."""
+"""Real servers beside llama.cpp's, for the external tests: a proxy with keys and limits, one that makes faults, and batches."""
 
 from __future__ import annotations
 
@@ -63,6 +63,21 @@ def litellm_proxy(log: Path, upstream: str) -> Iterator[str]:
     command = [_program("litellm"), "--config", config, "--host", "127.0.0.1", "--port", port, "--telemetry", "False"]
     env = {"ROBIN_TEST_UPSTREAM": upstream, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     with _running([*map(str, command)], f"http://127.0.0.1:{port}/health/liveliness", log, **env):
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+@contextmanager
+def batch_service(log: Path, upstream: str, folder: Path) -> Iterator[str]:
+    """OGX's files and batches, worked off at ``upstream`` (a base URL that ends in /v1); yields its own base URL.
+
+    Its model `llama/tiny-judge` is the one there. What it knows lies in ``folder``, and is there again where it was before.
+    """
+    port = free_port()
+    config = ROOT / "tests" / "servers" / "ogx" / "ogx.yaml"
+    command = [_program("ogx"), "run", config, "--port", port, "--insecure"]
+    folder.mkdir(exist_ok=True)
+    env = {"ROBIN_TEST_UPSTREAM": upstream, "ROBIN_TEST_FOLDER": str(folder), "OGX_CONFIG_DIR": str(folder / "config")}
+    with _running([*map(str, command)], f"http://127.0.0.1:{port}/v1/health", log, **env):
         yield f"http://127.0.0.1:{port}/v1"
 
 

@@ -44,9 +44,9 @@ LAUNCHER
 }
 
 # The cache lies beside the environment, so that files are linked, not copied, and goes with $staging.
-fetch_with_uv() { # VENV REQUIREMENT
+fetch_with_uv() { # VENV ARGUMENT…
   "$1/bin/python" -m pip install --quiet --disable-pip-version-check --target "$staging/uv" uv &&
-    "$staging/uv/bin/uv" pip install --quiet --cache-dir "$staging/uv-cache" --python "$1/bin/python" "$2"
+    "$staging/uv/bin/uv" pip install --quiet --cache-dir "$staging/uv-cache" --python "$1/bin/python" "${@:2}"
 }
 
 # Without importing litellm, which takes 8 seconds; build_litellm has done that once.

@@ -1,0 +1,139 @@
+"""The client of batches against a service that other people wrote: OGX, in front of llama.cpp's server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from robin_cli.judges.batch_lines import Line, line_of, read_lines
+from robin_cli.judges.batches import Batch, BatchService
+from robin_cli.judges.openai_batches import OpenAIBatches
+from robin_cli.judges.replies import Completion
+from robin_cli.judges.transport import Endpoint
+from robin_cli.model.errors import EndpointError
+from robin_cli.model.exchange import Failure
+from tests.conftest import GRAMMAR, llama_server
+from tests.servers_running import batch_service
+
+pytestmark = [pytest.mark.external, pytest.mark.slow]
+
+NAMED = {"robin": "run-1/0001"}
+Made = TypeVar("Made")
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llama_server(tmp_path_factory.mktemp("llama") / "server.log") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def ogx(llama: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("ogx")
+    with batch_service(folder / "server.log", llama, folder / "data") as url:
+        yield url
+
+
+def talk(url: str, what: Callable[[BatchService], Awaitable[Made]]) -> Made:
+    async def talking() -> Made:
+        client = OpenAIBatches(Endpoint(model="m", base_url=url, api_key="none"), notify=print)
+        try:
+            return await what(client)
+        finally:
+            await client.aclose()
+
+    return asyncio.run(talking())
+
+
+def requests(
+    path: Path, count: int, *, model: str = "llama/tiny-judge", wrong: Mapping[int, dict[str, Any]] | None = None
+) -> Path:
+    def body(number: int) -> dict[str, Any]:
+        prompt = f"Criterion: clarity\nResponse: word {number}\nRate from 0 to 4."
+        messages = [{"role": "user", "content": prompt}]
+        asked = {"model": model, "messages": messages, "max_tokens": 64, "temperature": 1.0, "seed": number}
+        return asked | GRAMMAR | (wrong or {}).get(number, {})
+
+    path.write_bytes(b"".join(line_of(f"r{number}", body(number)) for number in range(count)))
+    return path
+
+
+async def over(service: BatchService, batch: Batch) -> Batch:
+    async with asyncio.timeout(120):
+        while not batch.is_over:
+            await asyncio.sleep(0.05)
+            batch = await service.get(batch.id)
+    return batch
+
+
+async def lines(service: BatchService, batch: Batch, folder: Path) -> dict[str | None, Line]:
+    files = [each for each in (batch.output_file, batch.error_file) if each is not None]
+    paths = [folder / f"{number}.down" for number in range(len(files))]
+    for file_id, path in zip(files, paths, strict=True):
+        await service.download(file_id, path)
+    return {line.custom_id: line for line in read_lines(paths, 2**22)}
+
+
+def test_a_batch_comes_back_whole_with_what_failed_in_it(tmp_path: Path, ogx: str) -> None:
+    asked = requests(tmp_path / "asked.jsonl", 12, wrong={3: {"max_tokens": -5}, 7: {"grammar": "no grammar ::"}})
+
+    async def whole(service: BatchService) -> tuple[Batch, Batch | None, dict[str | None, Line]]:
+        batch = await over(service, await service.create(await service.upload(asked), NAMED))
+        return batch, await service.find(NAMED, None), await lines(service, batch, tmp_path)
+
+    batch, found, came = talk(ogx, whole)
+    assert (batch.status, batch.counts and batch.counts.total) == ("completed", 12)
+    assert found is not None
+    assert found.id == batch.id
+    assert set(came) == {f"r{number}" for number in range(12)}
+    failed = {name for name, line in came.items() if isinstance(line.outcome, Failure)}
+    assert failed == {"r3", "r7"}
+    answered = [line.outcome for line in came.values() if isinstance(line.outcome, Completion)]
+    assert all("Rating: " in each.answers[0].text and each.usage.completion_tokens for each in answered)
+    assert len(answered) == 10
+
+
+def test_a_batch_for_an_unknown_model_is_refused_at_validation(tmp_path: Path, ogx: str) -> None:
+    asked = requests(tmp_path / "asked.jsonl", 3, model="llama/none")
+
+    async def whole(service: BatchService) -> Batch:
+        return await over(service, await service.create(await service.upload(asked), {"robin": "refused"}))
+
+    batch = talk(ogx, whole)
+    assert (batch.status, batch.is_full, batch.output_file) == ("failed", False, None)
+    assert batch.errors[0] == "line 1: Model 'llama/none' does not exist or is not supported"
+
+
+def test_a_batch_is_cancelled_once_and_for_all(tmp_path: Path, ogx: str) -> None:
+    asked = requests(tmp_path / "asked.jsonl", 3000)
+
+    async def whole(service: BatchService) -> tuple[Batch, Batch]:
+        batch = await service.create(await service.upload(asked), {"robin": "cancelled"})
+        batch = await over(service, await service.cancel(batch.id))
+        return batch, await service.cancel(batch.id)
+
+    batch, again = talk(ogx, whole)
+    assert (batch.status, again.status) == ("cancelled", "cancelled")
+
+
+def test_files_are_deleted_and_a_deleted_one_makes_no_batch(tmp_path: Path, ogx: str) -> None:
+    asked = requests(tmp_path / "asked.jsonl", 2)
+
+    async def whole(service: BatchService) -> Batch:
+        file_id = await service.upload(asked)
+        await service.delete(file_id)
+        await service.delete(file_id)
+        return await over(service, await service.create(file_id, {"robin": "gone"}))
+
+    batch = talk(ogx, whole)
+    assert batch.status == "failed"
+
+
+def test_a_server_without_batches_is_told_from_one_with_them(tmp_path: Path, llama: str) -> None:
+    asked = requests(tmp_path / "asked.jsonl", 2)
+    with pytest.raises(EndpointError, match=r"has no batch service .* leave --batch out"):
+        talk(llama, lambda service: service.upload(asked))
