@@ -99,7 +99,7 @@ async def _look(
         endpoint_at(base_url, asked.name, key, settings), meter=Meter(price, tier=settings.tier), notify=notify
     )
     limited = Limited(judge, Limiter(1, ceiling=1, clock=time.monotonic), notices)
-    patient = Retrying(limited, max_retries=2, notices=notices)
+    patient = Retrying(limited, max_retries=2, notices=notices, no_room_s=60.0)
     pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER)
     try:
         attribute = next(iter(prompts.rubrics))

@@ -113,6 +113,10 @@ class Failover(Dispatched):
     def ceiling(self) -> int:
         return sum(endpoint.judge.ceiling for endpoint in self._endpoints)
 
+    @property
+    def no_room_at(self) -> float:
+        return max(endpoint.judge.no_room_at for endpoint in self._endpoints)
+
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask an endpoint, and another where that fails; EndpointError where none can be used."""
         while True:

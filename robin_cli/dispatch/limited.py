@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from robin_cli.dispatch.limiter import MAX_HOLD_S, Limiter, Line, Permit
 from robin_cli.judges.judge import Judge, Notices
@@ -37,6 +39,11 @@ class Dispatched(Judge):
     @abstractmethod
     def ceiling(self) -> int:
         """The most requests that can ever be under way."""
+
+    @property
+    def no_room_at(self) -> float:
+        """When a service tier last said that it had no room, by the monotonic clock; minus infinity: never."""
+        return -math.inf
 
     @abstractmethod
     def take(self) -> Permit | float:
@@ -95,9 +102,11 @@ class Limited(Dispatched):
         return self.limiter.take()
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
-        """Make one request, and another, with a permit of its own, where the judge learnt from it what not to send."""
+        """Make one request, and another, with a permit of its own, where what came of it says what not to send."""
         outcome = await self._request(question, permit or await self.acquire())
-        while isinstance(outcome, Failure) and outcome.adapted:
+        while isinstance(outcome, Failure) and (outcome.adapted or outcome.falls_back):
+            if outcome.falls_back:
+                question = replace(question, at_normal_tier=True)
             outcome = await self._request(question, await self.acquire())
         return outcome
 

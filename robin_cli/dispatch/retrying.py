@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_delay, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
 from tenacity.stop import stop_base
 
 from robin_cli.dispatch.limited import Dispatched, Limited
@@ -15,8 +16,11 @@ from robin_cli.dispatch.limiter import MAX_HOLD_S, UNTIL_ONE_ENDS, Line, Permit
 from robin_cli.judges.judge import Notices
 from robin_cli.model.exchange import Failure, Question, Reply
 
-_PATIENCE_S = 600.0
+PATIENCE_S = 600.0
 """How long one call may be told "too many requests" before it is given up."""
+
+NO_ROOM_S = 24 * 3600.0
+"""How long one call waits for room at its service tier: no longer than a batch service may take."""
 
 _EXPONENTIAL = wait_random_exponential(multiplier=0.5, max=60.0)
 _LONGEST_PACED_BACKOFF_S = 4.0
@@ -35,8 +39,10 @@ class Retrying(Dispatched):
     as may be under way. They wait in the limiter's own line, which is served first.
 
     Args:
-        max_retries: retries after errors; "too many requests" is no error, and waited out.
-        sleep: for tests; seconds.
+        max_retries: retries after errors; "too many requests" is no error, and waited out; nor is a lack of room.
+        patience_s: how long a call is made again, beside the time in which there was no room for it.
+        no_room_s: how long it waits for room.
+        sleep, clock: for tests; seconds.
     """
 
     def __init__(
@@ -45,7 +51,10 @@ class Retrying(Dispatched):
         *,
         max_retries: int,
         notices: Notices,
+        patience_s: float = PATIENCE_S,
+        no_room_s: float = NO_ROOM_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.judges = (judge,)
         self.limiter = judge.limiter
@@ -53,6 +62,9 @@ class Retrying(Dispatched):
         self._max_retries = max_retries
         self._notices = notices
         self._sleep = sleep
+        self._clock = clock
+        self._patience_s, self._no_room_s = patience_s, no_room_s
+        self._no_room_at = -math.inf
         self._answered_part = 0.0  # of the latest requests; an average that forgets
         self._away = 0  # calls in back-off, or in line after it
         self.line = Line(self.take, sleep)
@@ -70,13 +82,17 @@ class Retrying(Dispatched):
     def ceiling(self) -> int:
         return self._judge.ceiling
 
+    @property
+    def no_room_at(self) -> float:
+        return self._no_room_at
+
     def take(self) -> Permit | float:
         """A permit to begin a call, unless one waits to be made again; or how long to wait, see :class:`Line`."""
         return UNTIL_ONE_ENDS if self._away >= self.bears or self.limiter.line.is_waited_in else self.limiter.take()
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask until there is an answer, a failure for good, or no patience left; EndpointError as :meth:`Judge.ask`."""
-        started = time.monotonic()
+        started = self._clock()
         outcome = await self._attempt(question, permit)
         if not _may_pass(outcome):
             return outcome
@@ -104,18 +120,20 @@ class Retrying(Dispatched):
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_may_pass),
-            stop=_Errors(self._max_retries) | stop_after_delay(_PATIENCE_S),
+            stop=_Errors(self._max_retries) | _Patience(self._patience_s, self._no_room_s, self._clock, started),
             wait=self._wait,
             sleep=sleep,
             retry_error_callback=_failure_of,
         )
         outcome = await retrying(attempt)
-        return replace(outcome, latency_s=time.monotonic() - started) if isinstance(outcome, Failure) else outcome
+        return replace(outcome, latency_s=self._clock() - started) if isinstance(outcome, Failure) else outcome
 
     async def _attempt(self, question: Question, permit: Permit | None) -> Reply | Failure:
         outcome = await self._judge.ask(question, permit)
         self._answered_part += _NEWEST * (isinstance(outcome, Reply) - self._answered_part)
-        if isinstance(outcome, Failure) and outcome.transient and not outcome.throttled:
+        if isinstance(outcome, Failure) and outcome.lacks_room:
+            self._no_room_at = self._clock()
+        elif isinstance(outcome, Failure) and outcome.transient and not outcome.throttled:
             self._notices.once(f"{outcome.detail}; trying again", key=outcome.reason)
         return outcome
 
@@ -150,9 +168,28 @@ class _Errors(stop_base):
 
     def __call__(self, retry_state: RetryCallState) -> bool:
         failure = _failure_of(retry_state)
-        self._errors += not failure.throttled
+        self._errors += not (failure.throttled or failure.lacks_room)
         self._bounded += failure.tries is not None
         return self._errors > self._most or self._bounded == failure.tries
+
+
+class _Patience(stop_base):
+    """Stop a call after ``most_s`` seconds, beside those in which there was no room for it, or after ``no_room_s`` of these."""
+
+    def __init__(self, most_s: float, no_room_s: float, clock: Callable[[], float], started: float) -> None:
+        self._most_s, self._no_room_s = most_s, no_room_s
+        self._clock = clock
+        self._told_at = started
+        self._spent_s = self._without_room_s = 0.0
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        now, lacks_room = self._clock(), _failure_of(retry_state).lacks_room
+        if lacks_room:
+            self._without_room_s += now - self._told_at
+        else:
+            self._spent_s += now - self._told_at
+        self._told_at = now
+        return self._without_room_s >= self._no_room_s if lacks_room else self._spent_s >= self._most_s
 
 
 def _may_pass(outcome: Reply | Failure) -> bool:

@@ -73,10 +73,19 @@ class Price:
         return whole * _half_or_twice(self.tier, tier)
 
     def __str__(self) -> str:
-        each = (self.cost(1_000_000, 0, tier=self.tier), self.cost(0, 1_000_000, tier=self.tier))
         source = "genai-prices" if self.given is None else "--price-in, --price-out"
         at = "" if self.tier is None else f", {self.tier}"
-        return f"${each[0]:g} a million tokens in, ${each[1]:g} out ({source}{at})"
+        return f"{self._each(self.tier, ' a million tokens')} ({source}{at})"
+
+    @property
+    def beside(self) -> str:
+        """The price at the normal tier, or, where that one is asked for, by flex, in words; empty where there is none."""
+        if self.tier is not None:
+            return f"{self._each(None)} at the normal tier"
+        return f"{self._each('flex')} by --service-tier flex" if self.given is None and self.knows("flex") else ""
+
+    def _each(self, tier: str | None, unit: str = "") -> str:
+        return f"${self.cost(1_000_000, 0, tier=tier):g}{unit} in, ${self.cost(0, 1_000_000, tier=tier):g} out"
 
     def _listed_cost(self, prompt: int, completion: int, cached: int, tier: str | None) -> float | None:
         found = self._of_listed(tier_of(tier))

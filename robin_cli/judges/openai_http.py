@@ -27,6 +27,9 @@ from robin_cli.parsing.structured import STRUCTURES
 _FEW_LOGPROBS = 5
 """Some endpoints give no more for each token."""
 
+_TIER = "service_tier"
+_NORMAL = "default"
+
 _AT_ONCE_BYTES = 16 * 1024
 """Longer replies are read one after another, each in a turn of the event loop of its own: reading them takes its time."""
 
@@ -93,7 +96,8 @@ class OpenAIJudge(Judge):
                 adapted = self._adapt(outcome, body)
                 return Failure("bad_request", self._redact(detail), latency_s, adapted=adapted)
             case Failure():
-                return replace(outcome, detail=self._redact(outcome.detail), latency_s=latency_s)
+                failure = replace(outcome, detail=self._redact(outcome.detail), latency_s=latency_s)
+                return self._without_room(failure, body) if failure.lacks_room else failure
             case Stop(detail, unkeyed):
                 said = unkeyed if unkeyed and self._endpoint.api_key == "none" else detail
                 raise EndpointError(f"{self._endpoint.base_url}: {self._redact(said)}")
@@ -114,8 +118,29 @@ class OpenAIJudge(Judge):
     async def aclose(self) -> None:
         await self._transport.aclose()
 
+    def _without_room(self, failure: Failure, body: Mapping[str, Any]) -> Failure:
+        """What is said and done where the tier that ``body`` asks for has no room."""
+        tier = body.get(_TIER)
+        if tier is None:  # then it is the endpoint that is busy
+            return replace(failure, reason="rate_limited", throttled=True, overloaded=True)
+        if not self._endpoint.tier_fallback or tier != self._endpoint.service_tier:
+            self._notices.once(
+                f"no room at the service tier {tier} ({failure.detail}): waiting for it, for a day at most; --tier-fallback "
+                "asks at the normal tier meanwhile",
+                key=failure.reason,
+            )
+            return failure
+        self._notices.once(
+            f"no room at the service tier {tier} ({failure.detail}): such calls are asked at the normal tier",
+            key=failure.reason,
+        )
+        return replace(failure, falls_back=True)
+
     def _reply(self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float) -> Reply:
-        usage = self._meter.measured(question.messages, outcome.answers, outcome.usage)
+        told = outcome.usage
+        if told.service_tier is None and self._endpoint.service_tier is not None and _TIER not in body:
+            told = replace(told, service_tier=_NORMAL)
+        usage = self._meter.measured(question.messages, outcome.answers, told)
         came, wanted = len(outcome.answers), body.get("n", 1)
         if came < wanted and came < self._most_samples:
             self._most_samples = came
@@ -155,6 +180,7 @@ class OpenAIJudge(Judge):
             "top_p": endpoint.top_p,
             "seed": question.seed,
             "n": samples if (samples := min(question.samples, self._most_samples)) > 1 else None,
+            _TIER: None if question.at_normal_tier else endpoint.service_tier,
             "logprobs": endpoint.logprobs or None,
             "top_logprobs": self._top_logprobs if endpoint.logprobs and "logprobs" not in self._without else None,
             **question.structure,
@@ -193,6 +219,8 @@ class OpenAIJudge(Judge):
                 )
             case "top_logprobs":
                 self._leave_out("logprobs", refused)
+            case "service_tier":
+                self._leave_out_tier(refused)
             case _ if name in STRUCTURES:
                 self._leave_out_structure(name, refused, body)
             case _:
@@ -213,6 +241,16 @@ class OpenAIJudge(Judge):
                 f"{self._endpoint.base_url}: does not enforce this --answer-format ({self._redact(refused.detail)}); another "
                 "may do, text does everywhere: start a new run with it"
             )
+
+    def _leave_out_tier(self, refused: Unsupported) -> None:
+        self._without.add(_TIER)
+        tier, told = self._endpoint.service_tier, self._redact(refused.detail)
+        if not self._endpoint.tier_fallback:
+            raise EndpointError(
+                f"{self._endpoint.base_url}: refuses the service tier {tier} for {self._endpoint.model} ({told}); leave "
+                "--service-tier out, or ask at the normal tier in such cases with --tier-fallback"
+            )
+        self._notices.once(f"refuses the service tier {tier} ({told}): asking at the normal tier")
 
     def _leave_out(self, name: str, refused: Unsupported) -> None:
         if name in self._without:

@@ -18,7 +18,7 @@ import orjson
 
 from robin_cli.judges.bodies import Body, TooLong
 from robin_cli.model.exchange import Answer, Failure
-from robin_cli.model.records import Usage
+from robin_cli.model.records import NO_ROOM, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,11 @@ _DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only there does Gemini tell 
 _BROKE = _words(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)")
 _KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
 _BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
+_NO_ROOM = _words(r"resource.?unavailable|capacity.?exceeded")  # of OpenAI's flex, with 429, and of Groq's, with 498
+_TIER = _words(r"service.?tier|\bflex\b")
+_NO_TIER = _words(
+    r"not (available|supported|allowed|enabled)|(does|do) not support|unsupported|invalid|unknown|unrecognized|must be"
+)
 _WINDOW = _words(r"context.{0,20}(length|window|size)|exceed_context")
 _TOO_LONG = _words(r"too (long|many tokens)|maximum.{0,20}tokens|`inputs`|request too large")
 _FILTER = _words(r"content.?(filter|policy|management)|responsible.?ai|safety|flagged|requires moderation")
@@ -91,6 +96,7 @@ _PARAMETERS = {
     "grammar": _words(r"\bgrammar\b"),
     "n": _words(r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)"""),
 }
+_SERVICE_TIER = "service_tier"
 _NO_SYSTEM = _words(
     r"system.{0,20}(role|message|prompt)s?.{0,30}not (supported|allowed)|"
     r"(not|n.t) support.{0,20}system.{0,10}(role|message|prompt)|only user and assistant roles"
@@ -189,6 +195,8 @@ def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mappi
     code = " ".join(_name(error.get(name)) for name in ("code", "type"))
     if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
         return Failure("filtered", told)
+    if status in {429, 498} and _NO_ROOM.search(f"{code} {message}") and not _BROKE.search(code):
+        return Failure(NO_ROOM, told, retry_after_s=retry_after_s(headers))
     if status == 429 and _QUOTA.search(f"{code} {message}"):
         return Stop(f"the quota or credit of this key is used up ({told})")
     if status == 429 and "request too large" in message.lower():  # more tokens than a whole minute allows
@@ -271,6 +279,8 @@ def too_long(what: object) -> Failure:
 
 def _bad_request(status: int, code: str, param: str, message: str, told: str) -> Problem:
     said = f"{code} {message}"
+    if param == _SERVICE_TIER or (_TIER.search(message) and _NO_TIER.search(said)):
+        return Unsupported(_SERVICE_TIER, told)
     for pattern, fact in (
         (_KEY, f"the key was refused ({told})"),
         (_BROKE, f"the quota or credit of this key is used up ({told})"),

@@ -63,6 +63,8 @@ class Endpoint(Options):
         bounded: answers must have a longest length, because money was promised not to run out.
         debug_http: a file for all requests and answers.
         logprobs: ask for them.
+        service_tier: sent along, if it is not None.
+        tier_fallback: ask at the normal tier where that one has no room, or is none.
     """
 
     base_url: str
@@ -70,6 +72,8 @@ class Endpoint(Options):
     bounded: bool = False
     debug_http: str | None = None
     logprobs: bool = False
+    service_tier: str | None = None
+    tier_fallback: bool = False
 
 
 class Unreachable(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from robin_cli.model.records import PERMANENT_FAILURES, Usage
+from robin_cli.model.records import NO_ROOM, PERMANENT_FAILURES, Usage
 
 Message = Mapping[str, str]
 
@@ -20,12 +20,14 @@ class Question:
         samples: ratings wanted of it, at least 1.
         seed: sent along where the run has one; never twice the same for an arm.
         structure: sent along so that the answer has a format that the endpoint enforces; by name in the request's body.
+        at_normal_tier: ask at the normal service tier, whatever the run asks for.
     """
 
     messages: Sequence[Message]
     samples: int = 1
     seed: int | None = None
     structure: Mapping[str, Any] = field(default_factory=dict)
+    at_normal_tier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Failure:
         overloaded: fewer requests at a time may help.
         tries: make it so often at most, permanent or not; None: as often as any other.
         adapted: the judge learnt from it what not to send: it is made again at once, and is no failure then.
+        falls_back: it is made again at once, at the normal service tier, and is no failure then.
     """
 
     reason: str
@@ -72,6 +75,12 @@ class Failure:
     overloaded: bool = False
     tries: int | None = None
     adapted: bool = False
+    falls_back: bool = False
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the service tier asked for had no room: neither an error nor one request too many, and not charged."""
+        return self.reason == NO_ROOM
 
     @property
     def permanent(self) -> bool:

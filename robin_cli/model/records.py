@@ -34,6 +34,7 @@ WORDS = {
     "connection": "without a connection",
     "timeout": "timed out",
     "rate_limited": "told to wait for too long",
+    "resource_unavailable": "without room at their service tier",
     "malformed": "answered with no completion",
     "judge_error": "failed in the judge",
     "unanswered": "in batches that brought nothing for them",
@@ -43,6 +44,9 @@ WORDS = {
     "reply_too_long": "answered with more than is read",
 }
 """Reasons as people read them behind a number, where the reason itself does not say it."""
+
+NO_ROOM = "resource_unavailable"
+"""The reason of a call that its service tier had no room for."""
 
 PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request", "reply_too_long"})
 """Reasons of a ``failed`` judgment after which asking the same pair again cannot help."""

@@ -11,7 +11,7 @@ from typing import Any
 from robin_cli.dispatch.failover import Failover
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Caps, Limiter
-from robin_cli.dispatch.retrying import Retrying
+from robin_cli.dispatch.retrying import PATIENCE_S, Retrying
 from robin_cli.judges.functions import Checked, Function
 from robin_cli.judges.judge import Judge, Notices, Options
 from robin_cli.judges.metering import Meter, Price, prices_of
@@ -184,12 +184,22 @@ def _retrying(
 ) -> Retrying:
     workers, ceiling = calls
     limiter = Limiter(workers, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
-    return Retrying(Limited(judge, limiter, notices), max_retries=max_retries, notices=notices)
+    # A call that timed out may be made again, however long that took.
+    patience_s = max(PATIENCE_S, 2 * settings.longest_request_s)
+    return Retrying(Limited(judge, limiter, notices), max_retries=max_retries, notices=notices, patience_s=patience_s)
 
 
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:
     """A judge at one of its addresses, and what every request to it says."""
-    return Endpoint(model=model, base_url=base_url, api_key=key, debug_http=settings.debug_http, **_stated(settings))
+    return Endpoint(
+        model=model,
+        base_url=base_url,
+        api_key=key,
+        debug_http=settings.debug_http,
+        service_tier=settings.service_tier,
+        tier_fallback=settings.tier_fallback,
+        **_stated(settings),
+    )
 
 
 def _stated(settings: Settings) -> dict[str, Any]:
@@ -198,6 +208,6 @@ def _stated(settings: Settings) -> dict[str, Any]:
         "top_p": settings.top_p,
         "max_tokens": settings.max_tokens,
         "extra_body": settings.extra_body,
-        "timeout_s": settings.timeout,
+        "timeout_s": settings.longest_request_s,
         "max_reply_bytes": round(settings.max_reply * 2**20),
     }

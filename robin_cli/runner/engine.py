@@ -15,8 +15,8 @@ from robin_cli.dispatch.limiter import Permit
 from robin_cli.model.errors import EndpointError, LimitReached
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
-from robin_cli.model.records import Judgment
-from robin_cli.runner.health import Health
+from robin_cli.model.records import NORMAL_TIERS, Judgment
+from robin_cli.runner.health import STALL_S, Health
 from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.scheduling.scheduler import Idle, Scheduler, Ticket
 from robin_cli.storage.group_commit import GroupCommit
@@ -48,7 +48,8 @@ class Stats:
 
     ``calls`` are those begun, and ``in_flight`` the requests under way; ``by_text`` counts, by reason, ratings that were to go
     by log probabilities and went by the text; ``estimated`` counts judgments whose tokens are estimates, ``priced`` and
-    ``unpriced`` answers whose cost is known and those whose cost is not, ``dropped`` requests that were not waited for.
+    ``unpriced`` answers whose cost is known and those whose cost is not, ``dropped`` requests that were not waited for. Cached
+    tokens and service tiers are counted as :class:`~robin_cli.storage.fold.Spending` says.
     """
 
     under_way: Callable[[], int] = int
@@ -64,6 +65,10 @@ class Stats:
     unpriced: int = 0
     estimated: int = 0
     by_text: Counter[str] = field(default_factory=Counter)
+    cached_tokens: int = 0
+    prompt_tokens_told: int = 0
+    at_tier: int = 0
+    at_normal_tier: int = 0
     dropped: int = 0
     last_failure: str = ""
 
@@ -83,6 +88,12 @@ class Stats:
             self.prompt_tokens += judgment.prompt_tokens or 0
             self.completion_tokens += judgment.completion_tokens or 0
             self.cost_usd += judgment.cost_usd or 0.0
+            if judgment.cached_tokens is not None:
+                self.cached_tokens += min(judgment.cached_tokens, judgment.prompt_tokens or 0)
+                self.prompt_tokens_told += judgment.prompt_tokens or 0
+            if judgment.service_tier is not None:
+                self.at_tier += judgment.service_tier not in NORMAL_TIERS
+                self.at_normal_tier += judgment.service_tier in NORMAL_TIERS
             if judgment.counts:
                 self.priced += judgment.cost_usd is not None
                 self.unpriced += judgment.cost_usd is None
@@ -158,6 +169,7 @@ class Engine:
         stop: see :class:`Stop`.
         samples: ratings wanted of one request, at least 1.
         at_endpoints: False where the judges are at no addresses.
+        stall_s: how long a judge may answer nothing.
         clock: seconds, monotonic.
     """
 
@@ -171,13 +183,14 @@ class Engine:
         *,
         samples: int = 1,
         at_endpoints: bool = True,
+        stall_s: float = STALL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stats = Stats(lambda: sum(judge.under_way for judge in self._judges))
         self._desk = desk
         self._names = list(judges)
         self._judges = list(judges.values())
-        self._health = [Health(name, clock, at_endpoint=at_endpoints) for name in judges]
+        self._health = [Health(name, clock, at_endpoint=at_endpoints, stall_s=stall_s) for name in judges]
         self._scheduler = scheduler
         self._money = money
         self._stop = stop
@@ -369,7 +382,7 @@ class Engine:
             health.answered()
             return outcome
         self.stats.last_failure = outcome.detail
-        if health.blames_the_arm(outcome):
+        if health.blames_the_arm(outcome, self._judges[call.judge].no_room_at):
             return outcome
         self.stats.failed[outcome.reason] += 1
         if len(self._judges) > 1 and not self._over:

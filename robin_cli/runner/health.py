@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -37,12 +38,16 @@ class Health:
     Args:
         name: for messages; empty where there is only one.
         at_endpoint: False for one that somebody else wrote, at no address.
+        stall_s: how long nothing may succeed.
     """
 
-    def __init__(self, name: str, clock: Callable[[], float], *, at_endpoint: bool = True) -> None:
+    def __init__(
+        self, name: str, clock: Callable[[], float], *, at_endpoint: bool = True, stall_s: float = STALL_S
+    ) -> None:
         self._at_endpoint = at_endpoint
         self._said = f"{name}: " if name else ""
         self._clock = clock
+        self._stall_s = stall_s
         self._quiet_since = clock()
         self._answered = False
         self._under_way = 0
@@ -74,12 +79,21 @@ class Health:
             self._pause_until = now + min(LONGEST_PAUSE_S, float(self._rounds))
         return self._pause_until - now
 
-    def blames_the_arm(self, failure: Failure) -> bool:
+    def blames_the_arm(self, failure: Failure, no_room_at: float = -math.inf) -> bool:
         """Whether a failure says something of its arm, rather than of an endpoint that is away for everyone.
+
+        Args:
+            no_room_at: when the endpoint last said that it had no room, by the same clock: it was there then.
 
         Raises:
             EndpointError: nothing has succeeded, so far or for too long.
         """
+        if failure.lacks_room:
+            raise EndpointError(
+                f"{self._said}the service tier had no room for a whole day ({failure.detail}); robin resume goes on when it "
+                "has, or with --tier-fallback at the normal tier"
+            )
+        self._quiet_since = max(self._quiet_since, no_room_at)
         self._failures_in_a_row += 1
         most = _HOPELESS_REFUSALS if failure.permanent else _HOPELESS_FAILURES
         hopeless = not self._answered and self._failures_in_a_row >= most
@@ -93,7 +107,7 @@ class Health:
                 what = "the judge has not answered a single call"
                 step = "raise --timeout, or mend the judge" if failure.reason == "timeout" else "mend the judge"
             raise EndpointError(f"{self._said}{what} ({failure.detail}); {step}")
-        if (silent_s := self._clock() - self._quiet_since) > STALL_S:
+        if (silent_s := self._clock() - self._quiet_since) > self._stall_s:
             raise EndpointError(
                 f"{self._said}nothing was answered for {silent_s:.0f} s; the last failure was: {failure.detail}"
             )

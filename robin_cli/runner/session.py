@@ -31,7 +31,7 @@ from robin_cli.policies.base import Policy
 from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
 from robin_cli.runner.engine import Engine, Stats, Stop, end_all
-from robin_cli.runner.health import Fuse
+from robin_cli.runner.health import STALL_S, Fuse
 from robin_cli.runner.opening import cautions, policy_of, recorded_prompts
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
 from robin_cli.scheduling.budget import MoneyBudget
@@ -68,6 +68,7 @@ class Outcome:
         aim: the error that the run was to stop at, and where it stands; None for none.
         decided: what was to be decided, and where it stands; None where nothing was.
         compared: how far the prompts were asked about on which systems are compared; None where none are.
+        tier: the service tier that was asked for; None for the normal one.
         worked: False where there was nothing to do, and nothing was sent.
         to_run: commands that answer what was written for an engine without a service; then robin resume goes on.
     """
@@ -81,6 +82,7 @@ class Outcome:
     aim: Aim | None = None
     decided: Decided | None = None
     compared: Asked | None = None
+    tier: str | None = None
     worked: bool = True
     to_run: Sequence[str] = ()
 
@@ -133,6 +135,7 @@ class Session:
         self._before = fold.spending()
         self.money = MoneyBudget(settings.max_cost, spent_before(fold, prices).cost_usd or 0.0)
         self._systems = store.systems
+        self._tier = settings.tier
         policy = _fitted(policy_of(manifest, self.space, store.variances, store.task, store.systems), fold)
         self.verdicts = None
         if store.task is not None:
@@ -202,6 +205,7 @@ class Session:
             stop,
             samples=settings.samples_per_request,
             at_endpoints=settings.at_endpoints,
+            stall_s=max(STALL_S, 2 * settings.longest_request_s),
         )
 
     @property
@@ -223,6 +227,10 @@ class Session:
             before.completion_tokens + stats.completion_tokens,
             (before.cost_usd or 0.0) + stats.cost_usd if stats.priced or before.cost_usd is not None else None,
             before.complete and not stats.unpriced,
+            before.cached_tokens + stats.cached_tokens,
+            before.prompt_tokens_told + stats.prompt_tokens_told,
+            before.at_tier + stats.at_tier,
+            before.at_normal_tier + stats.at_normal_tier,
         )
 
     async def work(self) -> Outcome:
@@ -246,6 +254,7 @@ class Session:
             aim=None if self.target is None else self.target.aim(self.arms),
             decided=None if self.verdicts is None else self.verdicts.decided(self.arms),
             compared=None if self._systems is None else self._systems.asked(self.arms),
+            tier=self._tier,
             worked=worked,
             to_run=self._engine.to_run if isinstance(self._engine, Rounds) else (),
         )

@@ -63,6 +63,8 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
         common = (place_of(settings.judge),)
         if any(split_model(model)[1] for model in settings.model):
             raise InputError(f"--model: --judge {settings.judge} has no addresses; write NAME alone")
+        if settings.service_tier is not None:
+            raise InputError(f"--service-tier: is for endpoints, and --judge {settings.judge} is at none; leave it out")
     if not settings.model:
         raise InputError(f"--model is missing: name the judge that {common[0]} should answer with")
     named = [split_model(model) for model in settings.model]

@@ -245,8 +245,9 @@ class Settings:
     max_tokens: int = _ask("Longest answer, in tokens.",
         1024, always=True, of_question=True, check=_within(1, 2**31 - 1, "1 to 2147483647"),
         note="Raise it for models that think before they answer.")
-    timeout: float = _ask("Longest request, in seconds.",
-        120.0, scope=SESSION, of_question=True, check=_above_0(10**6, "seconds, above 0 and at most 1,000,000"))
+    timeout: float | None = _ask("Longest request, in seconds.",
+        scope=SESSION, default_said="120, with --service-tier flex 900", example="120.0", of_question=True,
+        check=_above_0(10**6, "seconds, above 0 and at most 1,000,000"))
     max_retries: int = _ask("Retries of a call after errors.",
         6, scope=SESSION, check=_within(0, 1_000, "0 to 1,000"), note="Too many requests are waited out beside these.")
     max_reply: float = _ask("Longest reply that is read, in MiB.",
@@ -324,6 +325,11 @@ class Settings:
             return BATCH
         asked = self.extra_body.get("service_tier", self.service_tier)
         return tier_of(asked) if isinstance(asked, str) else None
+
+    @property
+    def longest_request_s(self) -> float:
+        """Seconds that a request may take; OpenAI, Azure and Google advise 15 minutes or so for flex."""
+        return self.timeout or (900.0 if self.tier == "flex" else 120.0)
 
     @property
     def workers(self) -> int | None:

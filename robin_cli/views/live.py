@@ -25,7 +25,7 @@ from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.runner.session import Session
 from robin_cli.views.fitting import told_apart
-from robin_cli.views.text import WORST, cost, dollars, duration, error_text, one_line, target_text
+from robin_cli.views.text import WORST, cost, dollars, duration, error_text, one_line, target_text, tokens_text
 
 REFRESH_HZ = 2
 """Each refresh takes about 4 ms of one core."""
@@ -180,7 +180,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("phase", phase(session)),
         ("rate", f"{rate:,.1f}/s, {pace.left(budget.left, rate)}"),
         ("in flight", f"{stats.in_flight}"),
-        ("tokens", f"{total.prompt_tokens:,} in, {total.completion_tokens:,} out"),
+        ("tokens", tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share, unit="")),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
         (WORST, worst),
         ("no rating", counted(unparsed) or "none"),

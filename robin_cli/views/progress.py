@@ -22,7 +22,7 @@ from robin_cli.storage.fold import Spending
 from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, phase, standing_of
 from robin_cli.views.messages import Messages, lines_now_and_then
-from robin_cli.views.text import WORST, cost, dollars, duration, error_text, plain, target_text
+from robin_cli.views.text import WORST, cost, dollars, duration, error_text, plain, target_text, tiers_text, tokens_text
 
 _ROUNDS_LINE_EVERY_S = 60.0
 _NARROWEST = 20
@@ -134,9 +134,11 @@ def conclusion(outcome: Outcome) -> list[str]:
         "given up, because they cannot be rated": outcome.retired,
     }
     spent = f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent"
+    tiers = tiers_text(stats.at_tier, stats.at_normal_tier, outcome.tier)
     return [
         f"{spent}, {number_of(stats.ratings, 'rating')} in this session ({took})",
         *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
+        *([f"service tier: {tiers}"] if tiers else []),
         spent_line(stats, outcome.total),
     ]
 
@@ -215,13 +217,17 @@ def now_text(aim: Aim) -> str:
 def spent_line(stats: Stats, total: Spending) -> str:
     """Tokens and money of a session, in one line, and those of all sessions of the run, where there were others."""
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
-    line = _taken(stats.prompt_tokens, stats.completion_tokens, stats.cost_usd or None, complete=not stats.unpriced)
+    told = stats.prompt_tokens_told
+    share = stats.cached_tokens / told if told else None
+    tokens = tokens_text(stats.prompt_tokens, stats.completion_tokens, share)
+    line = _taken(tokens, stats.cost_usd or None, complete=not stats.unpriced)
     if (total.prompt_tokens, total.completion_tokens) == (stats.prompt_tokens, stats.completion_tokens):
         return line + marked
-    of_all = _taken(total.prompt_tokens, total.completion_tokens, total.cost_usd or None, complete=total.complete)
+    tokens = tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share)
+    of_all = _taken(tokens, total.cost_usd or None, complete=total.complete)
     return f"{line} in this session{marked}; {of_all} in all sessions of this run"
 
 
-def _taken(prompt: int, completion: int, cost_usd: float | None, *, complete: bool) -> str:
+def _taken(tokens: str, cost_usd: float | None, *, complete: bool) -> str:
     money = "" if cost_usd is None else f", {cost(cost_usd, complete=complete)}"
-    return f"{prompt:,} tokens in, {completion:,} out{money}"
+    return f"{tokens}{money}"

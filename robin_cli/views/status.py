@@ -27,7 +27,7 @@ from robin_cli.analysis.summaries import Summary, summaries
 from robin_cli.analysis.worst_error import estimated_error
 from robin_cli.model.arms import Arms
 from robin_cli.model.labels import GivenLabels
-from robin_cli.model.records import counted, number_of
+from robin_cli.model.records import BATCH, counted, number_of, tier_of
 from robin_cli.policies.base import empirical_variance
 from robin_cli.policies.registry import traits_of
 from robin_cli.runner.in_files import command
@@ -46,7 +46,7 @@ from robin_cli.views.messages import print_json
 from robin_cli.views.standing import aim_of, state_of
 from robin_cli.views.summary import LabelsFile, given_labels
 from robin_cli.views.table import judged_by, print_facts
-from robin_cli.views.text import WORST, cost, dollars, error_text, target_text
+from robin_cli.views.text import WORST, cost, dollars, error_text, target_text, tiers_text, tokens_text
 
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> dict[str, Any]:
@@ -128,6 +128,10 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
         "judge_spread_over": 0 if scores.between is None else int((~np.isnan(scores.between)).sum()),
         "prompt_tokens": spent.prompt_tokens,
         "completion_tokens": spent.completion_tokens,
+        "cached_share": spent.cached_share,
+        "service_tier": _tier_asked(manifest, last),
+        "answers_at_tier": spent.at_tier,
+        "answers_at_normal_tier": spent.at_normal_tier,
         "cost_usd": spent.exact_usd,
         "cost_usd_at_least": spent.cost_usd,
         "max_cost_usd": last.get("max_cost"),
@@ -242,7 +246,8 @@ def spread_over(facts: dict[str, Any]) -> str:
 
 def tokens_of(facts: dict[str, Any]) -> str:
     """The tokens of :func:`status_of`, in words."""
-    return f"{facts['prompt_tokens']:,} tokens in, {facts['completion_tokens']:,} out"
+    tokens = tokens_text(facts["prompt_tokens"], facts["completion_tokens"], facts["cached_share"])
+    return "; ".join([tokens, *_tier_line(facts).values()])
 
 
 def _judge_line(each: dict[str, Any]) -> str:
@@ -291,8 +296,9 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         **{f"reliability of {name}": reliability_line(found) for name, found in facts["reliability"].items()},
         **_judge_lines(facts),
         "given up": counted(facts["retired_reasons"]) or "none",
-        "tokens": f"{facts['prompt_tokens']:,} in, {facts['completion_tokens']:,} out"
+        "tokens": tokens_text(facts["prompt_tokens"], facts["completion_tokens"], facts["cached_share"], unit="")
         + (f" (of {number_of(facts['usage_estimated'], 'request')} estimated)" if facts["usage_estimated"] else ""),
+        **_tier_line(facts),
         "cost": _cost_line(facts),
         **({} if facts["variances_from"] is None else {"warm start": _warm_line(facts)}),
         "judge": f"{facts['judge']}{', at ' if facts['base_url'] else ''}{', '.join(facts['base_url'])}",
@@ -306,6 +312,17 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         more = " --max-cost MORE" if limit and known and known > 0.9 * limit else ""
         lines["to go on"] = f"robin resume {facts['run']}{more}"
     return lines
+
+
+def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
+    """The service tier that the last session asked for; None for the normal one."""
+    own = manifest.settings.get("extra_body", {}).get("service_tier", last.get("service_tier"))
+    return BATCH if last.get("batch") else tier_of(str(own) if own is not None else None)
+
+
+def _tier_line(facts: dict[str, Any]) -> dict[str, str]:
+    text = tiers_text(facts["answers_at_tier"], facts["answers_at_normal_tier"], facts["service_tier"])
+    return {"service tier": text} if text else {}
 
 
 def _target_line(facts: dict[str, Any]) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from robin_cli.model.records import number_of
+
 WORST = "worst error, likely"
 """The name of the likely worst error wherever it is shown."""
 
@@ -62,3 +64,17 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def tokens_text(prompt: int, completion: int, cached_share: float | None, unit: str = " tokens") -> str:
+    """So many tokens, in words; ``cached_share``: of those sent, None where no endpoint tells."""
+    cached = "" if cached_share is None else f" ({100 * cached_share:.0f} % of them cached)"
+    return f"{prompt:,}{unit} in{cached}, {completion:,} out"
+
+
+def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:
+    """How many answers came at which service tier, in words; empty where only the normal one was asked for, and came."""
+    if asked is None and not at_tier:
+        return ""
+    named = asked or "another tier"
+    return f"{number_of(at_tier, 'answer')} at {named}, {at_normal_tier:,} at the normal tier"

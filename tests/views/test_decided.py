@@ -20,6 +20,7 @@ from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.scores import score
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
+from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.export import Results, export, scores_table
@@ -219,7 +220,7 @@ def session_of(run: RunData) -> Any:
         stats=SimpleNamespace(unparsed={}, failed={}, ratings=1, in_flight=2),
         budget=SimpleNamespace(spent=3, total=4, left=1),
         money=SimpleNamespace(limit=None),
-        total=SimpleNamespace(cost_usd=None, complete=True, prompt_tokens=1, completion_tokens=1),
+        total=Spending(1, 1, None, complete=True),
         scheduler=SimpleNamespace(warming_up=False),
         target=None,
         verdicts=verdicts,

@@ -25,6 +25,7 @@ from rich.console import Console
 from robin_cli.model.arms import Arms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.storage.fold import Spending
 from robin_cli.views.live import ByWidth, LiveView, Pace, Standing, most_asked
 from robin_cli.views.messages import Messages, lines_now_and_then
 from tests.conftest import DEMO, environment, judging, replaying, robin
@@ -139,9 +140,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
         stats=SimpleNamespace(unparsed={"missing": 4_321}, failed={"http_503": 12}, ratings=1, in_flight=256),
         budget=SimpleNamespace(spent=1_234_567, total=9_876_543, left=1),
         money=SimpleNamespace(limit=2_000.0),
-        total=SimpleNamespace(
-            cost_usd=1_234.56, complete=False, prompt_tokens=123_456_789, completion_tokens=98_765_432
-        ),
+        total=Spending(123_456_789, 98_765_432, 1_234.56, complete=False, cached_tokens=41, prompt_tokens_told=100),
         scheduler=SimpleNamespace(warming_up=False),
         target=SimpleNamespace(error=0.125, guaranteed=True),
         verdicts=None,
@@ -152,9 +151,9 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
     lines = out.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
     words = " ".join(line.strip("│ ") for line in lines).split()
-    numbers = "12 9,876,543 1,234,567 256 123,456,789 98,765,432 $1,234.56 $2,000.00 4,321 503 1,008 0.00 0.125"
+    numbers = "12 9,876,543 1,234,567 256 123,456,789 98,765,432 41 $1,234.56 $2,000.00 4,321 503 1,008 0.00 0.125"
     for number in numbers.split():
-        assert any(word.strip(",)") == number for word in words), number
+        assert any(word.strip(",()") == number for word in words), number
 
 
 def test_says_a_line_now_and_then_where_there_is_no_terminal() -> None:

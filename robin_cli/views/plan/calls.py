@@ -177,7 +177,7 @@ def _dollars(prices: Sequence[Price | None], prompt: float, completion: float) -
 
 def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
     if len(prices) == 1:
-        return None if prices[0] is None else str(prices[0])
+        return None if prices[0] is None else "; ".join(filter(None, (str(prices[0]), prices[0].beside)))
     if all(price is None for price in prices):
         return None
     each = (f"{judge_name(model)}: {price or 'no price'}" for model, price in zip(config.model, prices, strict=True))
