@@ -15,6 +15,7 @@ from robin_cli.model.refits import next_refit
 from robin_cli.model.space import Coordinates
 from robin_cli.policies.base import Arm, Number, Policy, exited
 from robin_cli.scheduling.budget import CallBudget
+from robin_cli.scheduling.costs import Costs
 from robin_cli.scheduling.eligibility import (
     WarmUp,
     most_at_once,
@@ -94,6 +95,7 @@ class HeapScheduler:
         verdicts: what is decided by the ratings so far; None where nothing is to be decided.
         round_depth: calls of each arm in the first round, where calls go out in rounds and all of one are chosen before any
             answer comes; None where each is chosen by all answers so far.
+        costs: what calls cost, as learned when a pooled policy was fitted last; None where each counts as one.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class HeapScheduler:
         stop: StoppingRule | None = None,
         verdicts: Verdicts | None = None,
         round_depth: int | None = None,
+        costs: Costs | None = None,
     ) -> None:
         self.arms = arms
         self.budget = CallBudget(budget, arms.spent)
@@ -128,7 +131,8 @@ class HeapScheduler:
         self._stop = stop
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
-        self._refit_at = next_refit(self._rated, len(arms)) if policy.refits else NEVER
+        self._costs = costs
+        self._refit_at = next_refit(self._rated, len(arms)) if policy.refits or costs is not None else NEVER
         self._build()
 
     def ask(self, at_most: int = 1) -> Ticket | Idle:
@@ -341,6 +345,8 @@ class HeapScheduler:
             return self._contest_keys(arm)[arm]
         arms = self.arms
         key = adaptive_key(self._policy, n, pending, arms.total[arm], arms.total_sq[arm], arm)
+        if self._costs is not None:
+            key /= self._costs.divisors.item(arm)
         if -NEVER < key < NEVER:
             return key
         raise _no_priority(self._policy, arm, -key)
@@ -371,6 +377,8 @@ class HeapScheduler:
         arms = np.where(there, members, 0)
         n, under_way, total, total_sq = (np.where(there, each[arms], 0.0) for each in self._columns)
         keys = contest_keys(self._policy, n, under_way, total, total_sq, arms)
+        if self._costs is not None:
+            keys = keys / self._costs.divisors[arms]
         keys = np.where(n < self._warm_up.calls, self._key_in_turn(n + under_way, arms), keys)[there]
         if not np.isfinite(keys).all():
             wrong = int(np.flatnonzero(~np.isfinite(keys))[0])
@@ -383,6 +391,8 @@ class HeapScheduler:
             self._policy = self._policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
         except SystemExit as error:
             raise exited(self._policy, error) from error
+        if self._costs is not None:
+            self._costs.learn(arms.counts)
         self._refit_at = next_refit(self._rated, len(arms))
         self._build()
 
@@ -394,6 +404,8 @@ class HeapScheduler:
             rated = np.maximum(n, 1.0)  # any number will do for arms in their warm-up: they are masked below
             with np.errstate(invalid="ignore", divide="ignore"):
                 keys = adaptive_key(self._policy, rated, pending, arms.totals, arms.totals_sq, np.arange(len(arms)))
+            if self._costs is not None:
+                keys = keys / self._costs.divisors
             keys = np.where(n < warm_up.calls, self._key_in_turn(n + pending, np.arange(len(arms))), keys)
             if not np.isfinite(keys).all():
                 arm = int(np.flatnonzero(~np.isfinite(keys))[0])
