@@ -304,10 +304,18 @@ class Run:
             raise InputError("report: name a file, not standard output")
         return written
 
-    def resume(self, *, budget: int | None = None, judge: str | Function | None = None, **settings: Any) -> Run:
+    def resume(
+        self,
+        *,
+        budget: int | None = None,
+        budget_usd: float | None = None,
+        judge: str | Function | None = None,
+        **settings: Any,
+    ) -> Run:
         """Go on with it, with a larger total ``budget`` if one is given; returns itself.
 
         Args:
+            budget_usd: the same where the budget is of money.
             judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
                 object needs one of its own, its attribute ``name``.
             settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,
@@ -324,11 +332,11 @@ class Run:
             settings.keys() - {"judge"},
             {each.name for each in TABLE.values() if each.in_python and each.scope in of_session},
         )
-        chosen = resumed(self.path, _checked({"budget": budget, **settings}), in_python=True)
+        chosen = resumed(self.path, _checked({"budget": budget, "budget_usd": budget_usd, **settings}), in_python=True)
         check_judges(chosen, function)
         messages = messages_for(chosen, notebook=True)
         _check_same(function, chosen.judge, self.path, messages)
-        with reopen_run(self.path, budget=chosen.budget) as store:
+        with reopen_run(self.path, budget=chosen.budget, budget_usd=chosen.budget_usd) as store:
             _spend(store, chosen, messages, function)
         return self
 

@@ -291,9 +291,11 @@ def _in_both(runs: Sequence[RunData]) -> int:
 def _say_unfinished(runs: Sequence[RunData], notify: Notify) -> None:
     for run in runs:
         spent, last = run.fold.arms.spent, run.manifest.last_session
-        if spent < run.manifest.budget and run.task is None and last.get("target_error") is None:
+        if not run.manifest.is_spent(spent) and run.task is None and last.get("target_error") is None:
+            money = run.manifest.budget_usd
+            of = f"of {run.manifest.budget:,} calls are" if money is None else f"calls for some of ${money:g} are"
             notify(
-                f"{run.path}: {spent:,} of {run.manifest.budget:,} calls are spent. Who looks now and again later wants "
+                f"{run.path}: {spent:,} {of} spent. Who looks now and again later wants "
                 "--anytime: intervals for one look are wrong too often then"
             )
 

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def _may_differ(setting: Setting) -> bool:
     from robin_cli.settings.setting import Scope
 
-    return setting.scope in {Scope.SESSION, Scope.OUTPUT} or setting.name in {"budget", "judge"}
+    return setting.scope in {Scope.SESSION, Scope.OUTPUT} or setting.name in {"budget", "budget_usd", "judge"}
 
 
 def judge(ctx: typer.Context, config: opt.Config = None) -> None:
@@ -68,7 +68,11 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
 
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
     inputs = (name for name, _ in sources_of(read_manifest(run)))
-    _work(settings, lambda: inputs, lambda settings, _: reopen_run(run, budget=settings.budget))
+    _work(
+        settings,
+        lambda: inputs,
+        lambda settings, _: reopen_run(run, budget=settings.budget, budget_usd=settings.budget_usd),
+    )
 
 
 def _work(

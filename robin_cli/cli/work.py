@@ -21,7 +21,7 @@ from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import count_answers
 from robin_cli.storage.store import RunStore
 from robin_cli.views.messages import Messages
-from robin_cli.views.progress import conclusion, goal_lines, shown
+from robin_cli.views.progress import conclusion, goal_lines, shown, spent_already
 
 INTERRUPTED = 130
 
@@ -72,9 +72,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
         messages.note(f"the pilot {store.path} is made already: nothing was sent")
         return True
     if not outcome.worked:
-        all_of_it = number_of(store.manifest.budget, "call")
-        spent = f"the budget of {all_of_it} is spent already; for more: robin resume {store.path} --budget N"
-        for line in goal_lines(outcome, store.path) or [spent]:
+        for line in goal_lines(outcome, store.path) or [spent_already(outcome, store.path)]:
             messages.note(line)
         return True
     _conclude(store, outcome, settings, messages)

@@ -163,8 +163,12 @@ def prices_of(
     max_cost: float | None,
     price_cached: float | None = None,
     tier: str | None = None,
+    flag: str = "--max-cost",
 ) -> list[Price | None]:
     """The price of ``model`` at each address; None where none is known at the service tier that calls ask for.
+
+    Args:
+        flag: by which money is limited.
 
     Raises:
         InputError: one of the two prices is missing, or money is limited and an address has no price.
@@ -182,8 +186,8 @@ def prices_of(
             if tier_of(tier) is not None:
                 at, there = f" at the service tier {tier}", " there"
             raise InputError(
-                f'--max-cost: no price is known for "{model}" at {url}{at}, so it could not be held; give --price-in and '
-                f"--price-out (US dollars for a million tokens{there}), or leave --max-cost out"
+                f'{flag}: no price is known for "{model}" at {url}{at}, so it could not be held; give --price-in and '
+                f"--price-out (US dollars for a million tokens{there}), or leave {flag} out"
             )
     return known
 

@@ -259,8 +259,8 @@ class OpenAIJudge(Judge):
         told = self._redact(refused.detail)
         if name == "max_tokens" and self._endpoint.bounded:
             raise EndpointError(
-                f"{self._endpoint.base_url}: takes no longest length for answers ({told}), so --max-cost cannot be held; leave "
-                "--max-cost out"
+                f"{self._endpoint.base_url}: takes no longest length for answers ({told}), so no limit of money holds; leave "
+                "--max-cost and --budget-usd out"
             )
         consequence = ", rating by the text alone" if name == "logprobs" else ""
         self._notices.once(f'the endpoint refuses "{name}" ({told}); going on without it{consequence}')

@@ -50,6 +50,7 @@ class Setup:
         task: what is to be decided; None where nothing is.
         to_target: the run stops once the largest error of all is small enough, as estimated or bounded.
         systems: what is to be compared; None where nothing is.
+        by_money: the run ends by its money, and ``budget`` is about how many calls that pays for.
     """
 
     arms: int
@@ -63,6 +64,7 @@ class Setup:
     task: Task | None = None
     to_target: bool = False
     systems: Systems | None = None
+    by_money: bool = False
 
 
 class Choice(NamedTuple):

@@ -33,14 +33,16 @@ AUTO_CEILING = 256
 
 def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
     """The price of ``judge`` at each of its addresses; InputError if money is limited and one has none."""
+    flag = "--max-cost" if settings.budget_usd is None else "--budget-usd"
     return prices_of(
         judge.name,
         judge.base_urls,
         price_in=judge.price_in,
         price_out=judge.price_out,
         price_cached=judge.price_cached,
-        max_cost=settings.max_cost,
+        max_cost=settings.money_limit,
         tier=settings.tier,
+        flag=flag,
     )
 
 
@@ -150,7 +152,7 @@ def _endpoints(
     for base_url, price in zip(judge.base_urls, prices_at(judge, settings), strict=True):
         endpoint = replace(
             endpoint_at(base_url, judge.name, key, settings),
-            bounded=settings.max_cost is not None,
+            bounded=settings.money_limit is not None,
             logprobs=settings.scoring == "logprobs",
             at_a_time=calls[0] or calls[1],
         )

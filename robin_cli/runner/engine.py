@@ -139,6 +139,9 @@ class Desk(Protocol):
     def sync(self) -> None:
         """Wait until all that was written is on disk; called in a thread."""
 
+    def took(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Count what judgments on disk took, before the scheduler is told of them."""
+
     def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at the judgments of one request, on disk by now; what it raises ends the run."""
 
@@ -297,6 +300,9 @@ class Engine:
             self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
             if self._scheduler.budget.reserved:  # a call under way may cost less than what is reserved for it
                 return Idle.WAIT
+            if self._money.is_budget:
+                self._money.reached = True
+                return Idle.EXHAUSTED
             raise LimitReached(
                 f"--max-cost ${self._money.limit:g} is reached: ${self._money.spent:.4f} are spent, and the next call may "
                 f"cost up to ${money:.4f}"
@@ -399,6 +405,7 @@ class Engine:
             if error is not None:
                 raise error
             self.stats.count(judgments)
+            self._desk.took(call.ticket.arm, judgments)
             self._settle(call, outcome_of(judgments), sum(judgment.cost_usd or 0.0 for judgment in judgments))
             self._desk.told(call.ticket.arm, judgments)
         except Exception as failed:  # noqa: BLE001  # whatever it is, it ends the run, and the others must be told, too

@@ -32,6 +32,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
+from robin_cli.runner.money import costs_of, expected_calls, prices_of_judges
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.scheduling.eligibility import ratings_a_request
 from robin_cli.settings.addresses import judge_name, judges_of
@@ -39,7 +40,7 @@ from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings, recorded
 from robin_cli.settings.trust import OPENAI_URL, Source, is_loopback, named_in
-from robin_cli.storage.manifest import FILE, Manifest, differences, ends_of, read_manifest
+from robin_cli.storage.manifest import FILE, FORMAT, Manifest, differences, ends_of, read_manifest
 from robin_cli.storage.store import RunStore
 
 Notify = Callable[[str], None]
@@ -60,8 +61,12 @@ def open_run(
         InputError: bad data or settings, or a run directory made with other settings.
         RunError, StorageError: the directory cannot be used.
     """
-    if settings.budget is None:
-        raise InputError("--budget is missing: say how many judge calls to spend, for example --budget 50000")
+    if settings.budget is None and settings.budget_usd is None:
+        raise InputError(
+            "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars, --budget-usd 20"
+        )
+    said_nothing = settings.objective is None
+    settings = replace(settings, objective=settings.wanted_objective)
     prompts = prompts_of(settings)
     dataset = dataset or pairs_of(settings, prompts, notify)
     prompts.check_references(dataset.pairs)
@@ -72,7 +77,7 @@ def open_run(
     space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
     task = wanted_task(settings, space, dataset.pairs, notify)
     systems = wanted_systems(settings, space, dataset.pairs, notify)
-    budget = settings.budget
+    budget = settings.budget or _calls_paid_for(settings, space, dataset.pairs, prompts)
     if task is not None:
         settings = replace(settings, decide=str(task.decision), margin=_told_margin(task))
     choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget, systems))
@@ -82,7 +87,7 @@ def open_run(
             f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
         )
         settings = replace(settings, variances=None)
-    wanted = manifest_of(settings, dataset, prompts, systems)
+    wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, systems)
     if settings.run and scheme_of(settings.run):
         raise InputError(
             f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
@@ -98,7 +103,24 @@ def open_run(
     policy_of(wanted, space, variances, task, systems)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
+    if said_nothing and settings.objective == "mean-error":
+        notify(
+            "--budget-usd: --objective mean-error, for which calls go where a dollar brings most; with worst-case they go "
+            "where ratings vary most, whatever a call costs"
+        )
     return RunStore.create(path, wanted, dataset.pairs, variances)
+
+
+def _calls_paid_for(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> int:
+    """About how many calls the money of ``settings`` pays for. InputError where it pays for too few, or for any number."""
+    assert settings.budget_usd is not None  # noqa: S101  # who asks has looked
+    if settings.mode != TABLE["mode"].default:
+        raise InputError(
+            f"--budget-usd: not with --mode {settings.mode}, whose guarantee goes by a number of calls; give --budget"
+        )
+    own = {**recorded(settings, Scope.RUN), "decide": settings.decide}
+    costs = costs_of(own, space, pairs, prompts, prices_of_judges(settings))
+    return expected_calls(settings, costs, len(space), len(space.attributes), settings.budget_usd)
 
 
 def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Task | None:
@@ -188,7 +210,8 @@ def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: in
         scale=space.scales[0],
         delta=settings.delta,
         mode=settings.mode,
-        objective=settings.objective,
+        objective=settings.wanted_objective,
+        by_money=settings.budget_usd is not None,
         task=task,
         to_target=settings.target_error is not None,
         systems=systems,
@@ -274,18 +297,18 @@ def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
     return [(str(name), str(recorded)) for name, recorded in files]
 
 
-def reopen_run(path: Path, *, budget: int | None) -> RunStore:
+def reopen_run(path: Path, *, budget: int | None, budget_usd: float | None = None) -> RunStore:
     """Open the run at ``path`` to go on with it as it was made, with a larger budget if one is given.
 
     Raises:
-        InputError: a smaller budget.
+        InputError: a smaller budget, or one of calls for a run by money, or the other way round.
         RunError, StorageError: data or prompts that changed since, or a directory that cannot be used.
     """
     store = RunStore.open(path)
     try:
         _check_unchanged(store.manifest)
-        if budget is not None:
-            _set_budget(store, budget)
+        if budget is not None or budget_usd is not None:
+            _set_budget(store, budget, budget_usd)
     except BaseException:
         with suppress(StorageError):  # what went wrong first says more
             store.close()
@@ -309,6 +332,7 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     except InputError as error:
         raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
     own = manifest.own_settings
+    _check_unit(manifest, given.get("budget"), given.get("budget_usd"))
     if given.get("target_error") is not None:
         _check_ends_at_error(own)
     if (judge := given.get("judge", own["judge"])) != own["judge"]:
@@ -332,7 +356,7 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
             "(NAME@https://…). For other judges start a new run"
         )
     moved = {name: model for name, model in zip(order, given.get("model", ()), strict=False) if model != name}
-    settings = {**own, **before, **given}
+    settings = {"budget_usd": manifest.budget_usd, **own, **before, **given}
     settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
     for name in ("api_key_env", "price_in", "price_out", "price_cached"):
         values = given.get(name, ())
@@ -388,7 +412,8 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, system
         settings=own,
         budget=settings.budget or 0,
         attributes=prompts.attributes,
-        **ends_of(prompts.attributes, prompts.scales),
+        budget_usd=settings.budget_usd,
+        **ends_of(prompts.attributes, prompts.scales) | ({} if settings.budget_usd is None else {"format": FORMAT}),
         data={
             "source": dataset.source,
             "sha256": dataset.sha256,
@@ -473,6 +498,7 @@ def policy_of(
         variances=variances,
         task=task,
         systems=systems,
+        by_money=manifest.budget_usd is not None,
     )
     return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())
 
@@ -551,6 +577,8 @@ def _continued(path: Path, wanted: Manifest, among: Sequence[str]) -> RunStore |
     try:
         if (scheduler := store.manifest.settings["scheduler"]) in among:
             wanted = replace(wanted, settings={**wanted.settings, "scheduler": scheduler})
+        if store.has_answers:
+            _check_unit(store.manifest, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd)
         differing = differences(store.manifest, wanted)
         if differing and not store.has_answers:
             store.make_way()
@@ -560,7 +588,7 @@ def _continued(path: Path, wanted: Manifest, among: Sequence[str]) -> RunStore |
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
                 f"Go on with its own settings, robin resume {path}, or name another --run"
             )
-        _set_budget(store, wanted.budget)
+        _set_budget(store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd)
     except BaseException:
         with suppress(StorageError):  # what went wrong first says more
             store.close()
@@ -568,8 +596,32 @@ def _continued(path: Path, wanted: Manifest, among: Sequence[str]) -> RunStore |
     return store
 
 
-def _set_budget(store: RunStore, budget: int) -> None:
-    recorded = store.manifest.budget
+def _check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
+    """InputError for a budget of calls where the run has one of money, or the other way round."""
+    own = manifest.budget_usd
+    if own is not None and budget is not None:
+        raise InputError(f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --budget-usd MORE")
+    if own is None and budget_usd is not None:
+        raise InputError(
+            f"--budget-usd {budget_usd:g}: this run has a budget of {manifest.budget:,} calls; raise that: --budget MORE. "
+            "(What it may cost at most is --max-cost)"
+        )
+
+
+def _set_budget(store: RunStore, budget: int | None, budget_usd: float | None) -> None:
+    recorded, recorded_usd = store.manifest.budget, store.manifest.budget_usd
+    _check_unit(store.manifest, budget, budget_usd)
+    if budget_usd is not None and recorded_usd is not None:
+        if budget_usd < recorded_usd:
+            raise InputError(
+                f"--budget-usd {budget_usd:g}: the run {store.path} has a budget of ${recorded_usd:g}; it can be raised, not "
+                "lowered"
+            )
+        if budget_usd > recorded_usd:
+            calls = min(10**9, round(recorded * budget_usd / recorded_usd))
+            store.set_manifest(replace(store.manifest, budget=calls, budget_usd=budget_usd))
+        return
+    assert budget is not None  # noqa: S101  # it is one of the two
     if budget < recorded:
         raise InputError(
             f"--budget {budget}: the run {store.path} has a budget of {recorded}; it can be raised, not lowered"

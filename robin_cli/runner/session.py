@@ -32,9 +32,9 @@ from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
 from robin_cli.runner.engine import Engine, Stats, Stop, end_all
 from robin_cli.runner.health import STALL_S, Fuse
+from robin_cli.runner.money import begun, costs_of, money_of
 from robin_cli.runner.opening import cautions, policy_of, recorded_prompts
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
-from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.scheduling.eligibility import give_another_chance
 from robin_cli.scheduling.rounds import first_depth
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
@@ -45,7 +45,7 @@ from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.settings.trust import remember
 from robin_cli.storage.batches import Ledger
 from robin_cli.storage.fold import Fold, Spending, arms_of
-from robin_cli.storage.manifest import FILE
+from robin_cli.storage.manifest import FILE, REACHED
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
 
@@ -60,7 +60,9 @@ class Outcome:
     """How a session ended.
 
     Attributes:
-        spent, budget: units of the budget, over all sessions.
+        spent, budget: units of the budget, over all sessions; where it is of money, ``budget`` has no end.
+        budget_usd: the money that the run ends by; None where it ends by calls.
+        money_reached: the money does not pay for another call.
         total: tokens and money over all sessions.
         retired: arms that are asked no more because they cannot be rated, counted by reason.
         interrupted: it was asked to stop before the run was finished.
@@ -85,12 +87,19 @@ class Outcome:
     tier: str | None = None
     worked: bool = True
     to_run: Sequence[str] = ()
+    budget_usd: float | None = None
+    money_reached: bool = False
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget is spent."""
+        return self.money_reached or self.spent >= self.budget
 
     @property
     def finished(self) -> bool:
         """Whether the budget is spent, or what the run was to stop at is reached."""
         reached = (self.aim is not None and self.aim.reached) or (self.decided is not None and self.decided.is_over)
-        return self.spent >= self.budget or reached
+        return self.is_spent or reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,8 @@ class Session:
         notify: Callable[[str], None],
     ) -> None:
         fold, manifest = store.fold(), store.manifest
-        if (spent := fold.arms.spent) > manifest.budget:  # which only a manifest from elsewhere says
+        by_money = manifest.budget_usd is not None
+        if not by_money and (spent := fold.arms.spent) > manifest.budget:  # which only a manifest from elsewhere says
             raise RunError(
                 f"{store.path}: {spent:,} calls are spent, and the budget in its {FILE} is {manifest.budget:,}; restore the "
                 f"file from a copy, or go on with --budget {spent} or more"
@@ -133,7 +143,11 @@ class Session:
         self._reasons = fold.reasons  # why an arm's last answer held no rating, which tells of those retired
         give_another_chance(self.arms, self.space.judge)
         self._before = fold.spending()
-        self.money = MoneyBudget(settings.max_cost, spent_before(fold, prices).cost_usd or 0.0)
+        self.money = money_of(manifest, settings, spent_before(fold, prices).cost_usd or 0.0)
+        self.expected_calls = manifest.budget
+        self.costs = None
+        if by_money:
+            self.costs = begun(costs_of(manifest.own_settings, self.space, store.pairs, self._prompts, prices), fold)
         self._systems = store.systems
         self._tier = settings.tier
         policy = _fitted(policy_of(manifest, self.space, store.variances, store.task, store.systems), fold)
@@ -149,13 +163,14 @@ class Session:
         self.scheduler = HeapScheduler(
             self.arms,
             policy,
-            budget=manifest.budget,
+            budget=None if by_money else manifest.budget,
             judge=self.space.judge,
             stop=stop_rule,
             verdicts=self.verdicts,
             round_depth=None
             if in_rounds is None
             else first_depth(manifest.budget, len(self.space), max(1, in_rounds.rounds)),
+            costs=self.costs,
         )
         self.budget = self.scheduler.budget
         named = self.space.judges
@@ -257,6 +272,8 @@ class Session:
             tier=self._tier,
             worked=worked,
             to_run=self._engine.to_run if isinstance(self._engine, Rounds) else (),
+            budget_usd=self._store.manifest.budget_usd,
+            money_reached=self._store.manifest.money_reached if not worked else self.money.reached,
         )
 
     def _retired(self) -> Mapping[str, int]:
@@ -278,6 +295,14 @@ class Session:
     def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
         """The judgments of a reply that cannot be read."""
         return self._reader.unread(ticket.arm, ticket.draw, reply)
+
+    def took(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Count what judgments on disk took, by which the scheduler learns what calls cost."""
+        if self.costs is None:
+            return
+        judge = self.space.judge.item(arm)
+        for each in judgments:
+            self.costs.add(judge, each.prompt_tokens or 0, each.completion_tokens or 0, each.cost_usd or 0.0)
 
     def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk; EndpointError where a judge never gives a rating."""
@@ -376,7 +401,8 @@ async def _session(
         with suppress(StorageError):  # what went wrong first says more
             store.set_manifest(store.manifest.with_session_end(in_flight=session.stats.dropped))
         raise
-    store.set_manifest(store.manifest.with_session_end(in_flight=session.stats.dropped))
+    reached = {REACHED: store.manifest.budget_usd} if session.money.reached else {}
+    store.set_manifest(store.manifest.with_session_end(in_flight=session.stats.dropped, **reached))
     return outcome
 
 

@@ -59,13 +59,36 @@ class MoneyBudget:
     What a call will cost is known only afterwards, so the most that it can cost is reserved before. That goes by a price, and
     an endpoint may charge another: each judge's first call is made alone, and what a call cost beyond its reservation, all
     others may.
+
+    Attributes:
+        is_budget: a run is finished by it, and not cut short.
+        reached: nothing is under way, and the next call is not covered. Whoever finds so says it here.
+
+    Args:
+        first_alone: see above; False where calls go out many at a time, before any of them can be paid.
     """
 
-    __slots__ = ("_dearest", "_factor", "_known", "_under_way", "limit", "reserved", "spent")
+    __slots__ = (
+        "_dearest",
+        "_factor",
+        "_first_alone",
+        "_known",
+        "_under_way",
+        "is_budget",
+        "limit",
+        "reached",
+        "reserved",
+        "spent",
+    )
 
-    def __init__(self, limit: float | None, spent: float = 0.0) -> None:
+    def __init__(
+        self, limit: float | None, spent: float = 0.0, *, is_budget: bool = False, first_alone: bool = True
+    ) -> None:
         self.limit = limit
         self.spent = spent
+        self.is_budget = is_budget
+        self.reached = False
+        self._first_alone = first_alone
         self.reserved = 0.0
         self._under_way: Counter[int] = Counter()  # calls, by judge
         self._known: set[int] = set()  # judges that were paid
@@ -80,7 +103,7 @@ class MoneyBudget:
         """
         if self.limit is None:
             return True
-        if first_alone and self._under_way[judge] and judge not in self._known:
+        if first_alone and self._first_alone and self._under_way[judge] and judge not in self._known:
             return False
         return self._taken(most, 1) <= self.limit
 

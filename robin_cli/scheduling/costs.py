@@ -61,6 +61,8 @@ class Costs:
         """What each judge took so far, on disk; :meth:`learn` goes by it."""
         self.each: FloatArray
         """Dollars of a call of each arm, shape (K,)."""
+        self.prompts: FloatArray
+        """Those of its prompt alone, shape (K,)."""
         self.divisors: FloatArray
         """What the priority of each arm is divided by, shape (K,)."""
         self.learn(np.zeros(len(characters)))
@@ -85,7 +87,8 @@ class Costs:
         beside = np.where(by_price > 0, 0.0, self.dollars / np.maximum(ratings, 1.0))
         of_character = charged * prompt * self._prices[:, 0]
         of_answer = charged * answer * self._prices[:, 1] + beside
-        self.each = self._characters * of_character[judge] + of_answer[judge]
+        self.prompts = self._characters * of_character[judge]
+        self.each = self.prompts + of_answer[judge]
         self.divisors = self._divisors()
 
     def calls_within(self, limit: float, *, evenly: bool) -> float:

@@ -28,6 +28,7 @@ from robin_cli.settings.trust import Source, check_found_file, named_in
 DEFAULT_FILE = "robin.toml"
 _NOT_TOGETHER = (
     ("decide", "objective", "calls go where a decision is open, whatever the errors of the scores are"),
+    ("budget", "budget_usd", "a budget is of calls, or of money"),
     ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
 )
 _ONLY_WITH = {"margin": "decide", "error_rate": "decide"}  # --group names groups for preferences, too

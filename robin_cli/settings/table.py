@@ -175,10 +175,11 @@ class Settings:
         note="Smaller: a longer warm-up.")
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
-    objective: Literal["worst-case", "mean-error", "compare"] = _spend(
+    objective: Literal["worst-case", "mean-error", "compare"] | None = _spend(
         "What is made small: worst-case (the largest error), mean-error (that of the average) or compare (doubt which system "
         "is better).",
-        "worst-case", always=True, metavar="OBJECTIVE", note="Mean-error is for those who report averages; compare asks whole "
+        always=True, metavar="OBJECTIVE", default_said="worst-case; mean-error with --budget-usd", example='"mean-error"',
+        note="Mean-error is for those who report averages; compare asks whole "
         "prompts before any is asked again, and may leave prompts out.")
     decide: str | None = _spend(
         "Ask where a decision is open, and stop when all is decided: a threshold, as 'score>=3', or best, the best response of "
@@ -302,6 +303,17 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.model and not self.at_endpoints:
             object.__setattr__(self, "model", (self.judge.removeprefix(IN_PYTHON),))
+
+    @property
+    def wanted_objective(self) -> Literal["worst-case", "mean-error", "compare"]:
+        """What is to be small, also where that was not said: with a budget of money the mean error, which costs bear on."""
+        by_money = self.budget_usd is not None and self.decide is None
+        return self.objective or ("mean-error" if by_money else "worst-case")
+
+    @property
+    def money_limit(self) -> float | None:
+        """US dollars that may be spent at most; None for no end of them."""
+        return min((each for each in (self.max_cost, self.budget_usd) if each is not None), default=None)
 
     @property
     def at_endpoints(self) -> bool:

@@ -115,6 +115,7 @@ class Fold:
         arms: after them.
         reasons: why each retired arm was given up, by arm: the reason of its last judgment, which never carries a rating.
         fitted: n, total and total_sq of the arms when a pooled policy was fitted last; None before that.
+        fitted_spent: what each judge had taken then, as ``spent``.
         spent: what each judge took, by the names of SPENT, shape (judges,) each.
     """
 
@@ -126,6 +127,7 @@ class Fold:
         self.fitted: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.fitted_at = 0
         self.spent = {name: np.zeros(len(space.judges), kind) for name, kind in SPENT.items()}
+        self.fitted_spent = {name: values.copy() for name, values in self.spent.items()}
 
     def add(self, arm: IntArray, judgments: pa.Table) -> None:
         """Add judgments, with the columns COUNTED; the same as adding them one by one.
@@ -148,6 +150,7 @@ class Fold:
                 until += 1  # ratings of one request were told together
             self._add(arm[:until], judgments.slice(0, until))
             self.fitted = (self.arms.counts.astype(np.float64), self.arms.totals.copy(), self.arms.totals_sq.copy())
+            self.fitted_spent = {name: values.copy() for name, values in self.spent.items()}
             self.fitted_at = refit
             arm, judgments = arm[until:], judgments.slice(until)
         self._add(arm, judgments)

@@ -27,13 +27,21 @@ from robin_cli.settings.table import TABLE
 from robin_cli.storage.migrations import MIGRATIONS
 
 FORMAT = 2
-"""2: attributes of several scales. A run of one scale is written as format 1, which earlier versions read."""
+"""2: attributes of several scales, or a budget of money. Other runs are written as format 1, which earlier versions read."""
 
 FILE = "manifest.json"
+
+REACHED = "budget_usd_reached"
+"""What a session's entry says of the budget of money that it ended by."""
 _LONGEST = 64 * 2**20
 
 _FARTHEST = 2**31
-_NEEDED = ("base_url", "model", *(name for name, each in TABLE.items() if each.always and each.default is not None))
+_NEEDED = (
+    "base_url",
+    "model",
+    "objective",
+    *(name for name, each in TABLE.items() if each.always and each.default is not None),
+)
 
 
 def now() -> str:
@@ -67,6 +75,7 @@ class Manifest:
 
     ``settings`` are those that make the run what it is: to go on with other values would mix two experiments. ``budget``
     may grow; ``sessions`` says when, where and how the run was worked on. ``scale``: its ends, by attribute where they differ.
+    ``budget_usd``: the money that the run ends by, where it is not calls; ``budget`` is then about how many it pays for.
     """
 
     settings: Mapping[str, Any]
@@ -80,6 +89,17 @@ class Manifest:
     created_at: str = field(default_factory=now)
     versions: Mapping[str, str] = field(default_factory=library_versions)
     format: int = 1
+    budget_usd: float | None = None
+
+    @property
+    def money_reached(self) -> bool:
+        """Whether the last session ended because the money did not pay for another call, and there is no more since."""
+        last = self.sessions[-1] if self.sessions else {}
+        return self.budget_usd is not None and last.get(REACHED) == self.budget_usd
+
+    def is_spent(self, calls: int) -> bool:
+        """Whether ``calls`` are all that there are."""
+        return calls >= self.budget if self.budget_usd is None else self.money_reached
 
     @property
     def scales(self) -> tuple[Scale, ...]:
@@ -155,7 +175,8 @@ class Manifest:
         """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
         try:
             with whole_file(run / FILE) as file:
-                file.write(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
+                content = {name: value for name, value in asdict(self).items() if (name, value) != ("budget_usd", None)}
+                file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
         except OSError as error:
             raise StorageError(f"{run / FILE}: could not be written ({error.strerror})") from error
 
@@ -220,7 +241,7 @@ def _manifest(content: dict[str, Any]) -> Manifest:
     _check_settings(settings, "settings", _NEEDED)
     for number, session in enumerate(sessions, 1):
         _check_settings(session, f"session {number}")
-    _check_settings({name: content[name] for name in ("budget", "seed")}, "manifest")
+    _check_settings({name: content.get(name) for name in ("budget", "budget_usd", "seed")}, "manifest")
     _check_scales(content["scale"], content["attributes"], content["prompt"].get("rubrics"))
     models = settings["model"] if isinstance(settings["model"], list) else [settings["model"]]
     for name, several in (("attributes", content["attributes"]), ("model", models)):
@@ -291,6 +312,7 @@ class _Session(TypedDict):
     started_at: str
     ended_at: NotRequired[str]
     in_flight: NotRequired[int | None]
+    budget_usd_reached: NotRequired[float]
 
 
 class Content(_Exact):
@@ -307,6 +329,7 @@ class Content(_Exact):
     created_at: str
     versions: dict[str, str]
     format: int
+    budget_usd: float | None = None
 
 
 def _of_decision(manifest: Manifest) -> dict[str, Any]:
@@ -324,6 +347,7 @@ def settings_of(run: Path) -> dict[str, Any]:
     return {
         "run": str(run),
         "budget": manifest.budget,
+        **({} if manifest.budget_usd is None else {"budget_usd": manifest.budget_usd}),
         "attributes": ", ".join(manifest.attributes),
         **manifest.settings,
         **_of_decision(manifest),

@@ -24,6 +24,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from robin_cli.datasets.parquet_tables import check_table
 from robin_cli.files.local import reading, whole_file
@@ -86,6 +87,7 @@ def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int) -> None:
         "judgments": fold.judgments,
         "fitted_at": fold.fitted_at,
         "spent": {name: values.tolist() for name, values in fold.spent.items()},
+        "fitted_spent": {name: values.tolist() for name, values in fold.fitted_spent.items()},
     }
     text = orjson.dumps(covers)
     signed = hashlib.sha256(text).hexdigest().encode() + text
@@ -155,6 +157,7 @@ def _covers(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
         "judgments": int,
         "fitted_at": int,
         "spent": dict,
+        "fitted_spent": dict,
     }
     if any(type(covers[name]) is not kind for name, kind in wanted.items()) or covers["version"] != _VERSION:
         raise _Unfit
@@ -187,13 +190,18 @@ def _fold_in(table: pa.Table, covers: Mapping[str, Any], space: ArmSpace) -> Fol
     reasons = table["reason"].cast(pa.string()).take(pa.array(retired)).to_pylist()
     fold.reasons = {arm: _text(reason) for arm, reason in zip(retired.tolist(), reasons, strict=True)}
     for name, kind in SPENT.items():
-        values = np.array(covers["spent"][name])
-        if values.dtype != kind or values.shape != (len(space.judges),) or not np.isfinite(values).all():
-            raise _Unfit
-        if values.min() < 0:
-            raise _Unfit
-        fold.spent[name] = values
+        fold.spent[name], fold.fitted_spent[name] = (
+            _spent(covers[when][name], kind, len(space.judges)) for when in ("spent", "fitted_spent")
+        )
     return fold
+
+
+def _spent(listed: Any, kind: type, judges: int) -> NDArray[Any]:
+    """What each judge took, by one of the names of SPENT. _Unfit where a fold has no such numbers."""
+    values = np.array(listed)
+    if values.dtype != kind or values.shape != (judges,) or not np.isfinite(values).all() or values.min() < 0:
+        raise _Unfit
+    return values
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> FloatArray:

@@ -141,11 +141,10 @@ class LiveView:
             return Panel(Text(one_line(f"this view failed ({type(error).__name__}: {error}); the run goes on")))
 
     def _rendered(self) -> Panel:
-        spent, total = self._session.budget.spent, self._session.budget.total
         standing = self._refreshed()
         facts = _facts(self._session, self._pace, standing)
         parts = [
-            ByWidth(lambda width: _bar(spent, total, width)),
+            ByWidth(lambda width: _bar(*_share(self._session), width)),
             ByWidth(lambda width: _grid(facts, width)),
             ByWidth(lambda width: most_asked(standing, width)),
         ]
@@ -178,7 +177,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
     return [
         ("spent", number_of(budget.spent, "call")),
         ("phase", phase(session)),
-        ("rate", f"{rate:,.1f}/s, {pace.left(budget.left, rate)}"),
+        ("rate", f"{rate:,.1f}/s, {pace.left(calls_left(session), rate)}"),
         ("in flight", f"{stats.in_flight}"),
         ("tokens", tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share, unit="")),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
@@ -213,8 +212,26 @@ class ByWidth:
         yield self.draw(options.max_width)
 
 
-def _bar(spent: int, total: int, width: int) -> RenderableType:
-    share = f"{100 * spent / total:.0f} % of {number_of(total, 'call')}"
+def calls_left(session: Session) -> int:
+    """Calls that the budget has left; where it is of money about how many, as calls cost so far."""
+    money = session.money
+    if not money.is_budget or money.limit is None:
+        return session.budget.left
+    left = max(0.0, money.limit - money.spent)
+    return round(session.budget.spent * left / money.spent) if money.spent else session.expected_calls
+
+
+def _share(session: Session) -> tuple[float, float, str]:
+    """What is spent of the budget, the budget, and that in words."""
+    money = session.money
+    if money.is_budget and money.limit is not None:
+        return money.spent, money.limit, dollars(money.limit)
+    total = session.budget.total
+    return session.budget.spent, total, number_of(total, "call")
+
+
+def _bar(spent: float, total: float, budget: str, width: int) -> RenderableType:
+    share = f"{100 * spent / total:.0f} % of {budget}"
     bar = ProgressBar(total=total, completed=spent)
     if width < cell_len(share) + 1 + _BAR_AT_LEAST:
         return Group(bar, Text(share))

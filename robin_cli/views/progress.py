@@ -20,7 +20,7 @@ from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
 from robin_cli.views.decided import decided_text, decision_facts
-from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, phase, standing_of
+from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, calls_left, phase, standing_of
 from robin_cli.views.messages import Messages, lines_now_and_then
 from robin_cli.views.text import WORST, cost, dollars, duration, error_text, plain, target_text, tiers_text, tokens_text
 
@@ -102,9 +102,11 @@ def progress_line(session: Session, pace: Pace) -> str:
     unparsed, failed = stats.unparsed.copy(), stats.failed.copy()  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
     parts = [
-        f"{budget.spent:,} of {number_of(budget.total, 'call')}",
+        number_of(budget.spent, "call")
+        if session.money.is_budget
+        else f"{budget.spent:,} of {number_of(budget.total, 'call')}",
         f"{rate:,.1f}/s",
-        pace.left(budget.left, rate),
+        pace.left(calls_left(session), rate),
         f"{stats.in_flight} in flight",
         phase(session),
     ]
@@ -133,14 +135,45 @@ def conclusion(outcome: Outcome) -> list[str]:
         "calls that failed": stats.failed,
         "given up, because they cannot be rated": outcome.retired,
     }
-    spent = f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent"
     tiers = tiers_text(stats.at_tier, stats.at_normal_tier, outcome.tier)
     return [
-        f"{spent}, {number_of(stats.ratings, 'rating')} in this session ({took})",
+        f"{spent_of(outcome)}, {number_of(stats.ratings, 'rating')} in this session ({took})",
         *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
         *([f"service tier: {tiers}"] if tiers else []),
         spent_line(stats, outcome.total),
     ]
+
+
+def spent_of(outcome: Outcome) -> str:
+    """How much of the budget is spent, in its own unit."""
+    if outcome.budget_usd is None:
+        return f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent"
+    return f"{_money(outcome)} of {dollars(outcome.budget_usd)} spent in {number_of(outcome.spent, 'call')}"
+
+
+def left_of(outcome: Outcome) -> str:
+    """How much of the budget is left, in its own unit."""
+    if outcome.budget_usd is None:
+        return f"{outcome.budget - outcome.spent:,} left over"
+    return f"{dollars(max(0.0, outcome.budget_usd - (outcome.total.cost_usd or 0.0)))} left over"
+
+
+def spent_already(outcome: Outcome, run: Path) -> str:
+    """What is said of a run whose budget is spent, and that was to go on."""
+    if outcome.budget_usd is None:
+        budget = number_of(outcome.budget, "call")
+        return f"the budget of {budget} is spent already; for more: robin resume {run} --budget N"
+    spent = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
+    return f"{spent}, and the rest might not pay for a call; for more: robin resume {run} --budget-usd MORE"
+
+
+def _money(outcome: Outcome) -> str:
+    return cost(outcome.total.cost_usd, complete=outcome.total.complete, unknown=dollars(0))
+
+
+def _more(outcome: Outcome) -> str:
+    """The setting that gives the run more to spend."""
+    return "budget" if outcome.budget_usd is None else "budget_usd"
 
 
 def goal_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
@@ -164,31 +197,32 @@ def aim_line(outcome: Outcome, run: Path, *, in_python: bool = False) -> str | N
 
     wanted = f"the target error of {target_text(aim.error, as_share=aim.as_share)}"
     already, unsent = ("", "") if outcome.worked else (" already", ", so nothing was sent")
-    budget, left = number_of(outcome.budget, "call"), outcome.budget - outcome.spent
+    left = not outcome.is_spent
     if aim.reached:
-        smaller = {"target_error": "SMALLER"} | ({} if left else {"budget": "MORE"})
+        smaller = {"target_error": "SMALLER"} | ({} if left else {_more(outcome): "MORE"})
         return (
-            f"{wanted} is reached{already} ({now_text(aim)}){unsent}: {outcome.spent:,} of {budget} spent, {left:,} left over; "
+            f"{wanted} is reached{already} ({now_text(aim)}){unsent}: {spent_of(outcome)}, {left_of(outcome)}; "
             f"for a smaller error: {again(**smaller)}"
         )
+    budget = number_of(outcome.budget, "call") if outcome.budget_usd is None else dollars(outcome.budget_usd)
     ended = f"the budget of {budget} is spent{already}" if not left else "no pair is left to ask"
     plan = f" (robin plan DATA … --variances {run} --for-error {aim.error:g} says about how much)"
     says = "" if aim.guaranteed or left else plan
-    return f"{wanted} is not reached ({now_text(aim)}): {ended}{unsent}; to go on: {again(budget='MORE')}{says}"
+    return f"{wanted} is not reached ({now_text(aim)}): {ended}{unsent}; to go on: {again(**{_more(outcome): 'MORE'})}{says}"
 
 
 def decided_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
     """What a run that had something to decide came to, what that took, and how to go on; nothing for one that had not."""
     if (decided := outcome.decided) is None:
         return []
-    already, left = " already" * (not outcome.worked), outcome.budget - outcome.spent
-    spent = f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent{already}, {left:,} left over"
+    already = " already" * (not outcome.worked)
+    spent = f"{spent_of(outcome)}{already}, {left_of(outcome)}"
     line = f"{decided_text(decision_facts(decided))}; {spent}"
     if decided.is_over:
         return [line + ", so nothing was sent" * (not outcome.worked)]
-    if left:
+    if not outcome.is_spent:
         return [f"{line}: no pair is left to ask"]
-    again = f"open_run({str(run)!r}).resume(budget=MORE)" if in_python else f"robin resume {run} --budget MORE"
+    again = _again(outcome, run, in_python=in_python)
     plan = f"robin plan DATA … --decide {shlex.quote(str(decided.task.decision))} --variances {run}"
     return [line, f"to go on: {again} ({plan} says about how much)"]
 
@@ -200,10 +234,18 @@ def compared_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> l
     partly = f", {asked.partly:,} partly" * (asked.partly > 0)
     unrated = f"; {number_of(asked.unrated, 'pair')} without a score" * (asked.unrated > 0)
     line = f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"
+    again = _again(outcome, run, in_python=in_python)
     if in_python:
-        return [f"{line}; to go on: open_run({str(run)!r}).resume(budget=MORE)"]
+        return [f"{line}; to go on: {again}"]
     compare = f"robin compare {run} --by {SYSTEM_COLUMN} says how far the systems are apart"
-    return [line, f"{compare}; to go on: robin resume {run} --budget MORE"]
+    return [line, f"{compare}; to go on: {again}"]
+
+
+def _again(outcome: Outcome, run: Path, *, in_python: bool) -> str:
+    more = _more(outcome)
+    if in_python:
+        return f"open_run({str(run)!r}).resume({more}=MORE)"
+    return f"robin resume {run} --{more.replace('_', '-')} MORE"
 
 
 def now_text(aim: Aim) -> str:

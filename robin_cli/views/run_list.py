@@ -17,7 +17,7 @@ from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.reader import count_answers, read_run
 from robin_cli.views.messages import print_json
 from robin_cli.views.standing import aim_of, is_decided, state_of
-from robin_cli.views.text import one_line
+from robin_cli.views.text import dollars, one_line
 
 _UNREADABLE = "damaged"
 _NARROWEST = 20
@@ -42,7 +42,8 @@ def print_runs(runs: Sequence[dict[str, Any]], *, as_json: bool) -> None:
         if run["state"] == _UNREADABLE:
             rows.append((run["run"], run["state"], "", run["error"]))
         else:
-            calls = f"{run['spent']:,} of {run['budget']:,}"
+            of = f"of {run['budget']:,}" if run["budget_usd"] is None else f"for {dollars(run['budget_usd'])}"
+            calls = f"{run['spent']:,} {of}"
             rows.append((run["run"], run["state"], calls, f"{run['judge']}, {run['scheduler']}"))
     cells = [[one_line(cell) for cell in row] for row in rows]
     wide = [max(len(row[column]) for row in cells) for column in range(3)]
@@ -67,6 +68,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "state": state,
         "spent": spent,
         "budget": manifest.budget,
+        "budget_usd": manifest.budget_usd,
         "ratings": ratings,
         "pairs": manifest.data["pairs"],
         "attributes": list(manifest.attributes),
@@ -80,7 +82,7 @@ def _facts(path: Path) -> dict[str, Any]:
 def _state(path: Path, manifest: Manifest, spent: int, *, working: bool) -> str:
     """The state of a run; its answers are read only where they decide whether it is finished before its budget is spent."""
     has_goal = manifest.last_session.get("target_error") is not None or manifest.decision is not None
-    if working or spent >= manifest.budget or not has_goal:
+    if working or manifest.is_spent(spent) or not has_goal:
         return state_of(manifest, spent, None, is_decided=False, working=working)
     run = read_run(path, COUNTED)
     return state_of(manifest, spent, aim_of(run), is_decided=is_decided(run), working=working)

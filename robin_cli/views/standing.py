@@ -24,7 +24,7 @@ def state_of(
         return "working"
     if waits:
         return "waiting"
-    is_over = spent >= manifest.budget or (aim is not None and aim.reached) or is_decided
+    is_over = manifest.is_spent(spent) or (aim is not None and aim.reached) or is_decided
     return "finished" if is_over else "stopped"
 
 

@@ -84,6 +84,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
             waits=bool(under_way),
         ),
         "budget": manifest.budget,
+        "budget_usd": manifest.budget_usd,
         "spent": arms.spent,
         "ratings": int(arms.counts.sum()),
         "unparsed": _reasons(run, "unparsed"),
@@ -274,7 +275,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     lines = {
         "run": facts["run"],
         "state": facts["state"],
-        "budget": f"{facts['spent']:,} of {number_of(facts['budget'], 'call')} spent",
+        "budget": " ".join(spent_of_budget(facts)),
         "ratings": f"{facts['ratings']:,}",
         "without a rating": counted(facts["unparsed"]) or "none",
         **_scoring_line(facts),
@@ -323,6 +324,14 @@ def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
 def _tier_line(facts: dict[str, Any]) -> dict[str, str]:
     text = tiers_text(facts["answers_at_tier"], facts["answers_at_normal_tier"], facts["service_tier"])
     return {"service tier": text} if text else {}
+
+
+def spent_of_budget(facts: dict[str, Any]) -> tuple[str, str]:
+    """How much of the budget in :func:`status_of`, and that it is spent."""
+    if facts["budget_usd"] is None:
+        return f"{facts['spent']:,} of {number_of(facts['budget'], 'call')}", "spent"
+    known = dollars(0) if facts["cost_usd_at_least"] is None else cost_of(facts)
+    return f"{known} of {dollars(facts['budget_usd'])}", f"spent in {number_of(facts['spent'], 'call')}"
 
 
 def _target_line(facts: dict[str, Any]) -> dict[str, str]:

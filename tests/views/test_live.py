@@ -25,6 +25,7 @@ from rich.console import Console
 from robin_cli.model.arms import Arms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.storage.fold import Spending
 from robin_cli.views.live import ByWidth, LiveView, Pace, Standing, most_asked
 from robin_cli.views.messages import Messages, lines_now_and_then
@@ -139,7 +140,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
         arms=arms,
         stats=SimpleNamespace(unparsed={"missing": 4_321}, failed={"http_503": 12}, ratings=1, in_flight=256),
         budget=SimpleNamespace(spent=1_234_567, total=9_876_543, left=1),
-        money=SimpleNamespace(limit=2_000.0),
+        money=MoneyBudget(2_000.0),
         total=Spending(123_456_789, 98_765_432, 1_234.56, complete=False, cached_tokens=41, prompt_tokens_told=100),
         scheduler=SimpleNamespace(warming_up=False),
         target=SimpleNamespace(error=0.125, guaranteed=True),

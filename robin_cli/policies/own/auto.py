@@ -45,6 +45,10 @@ class Auto(Policy):
             return Choice(
                 at_once, f"the run is to stop at an error, and {after} may leave one that comes down no further"
             )
+        if setup.by_money:
+            return Choice(
+                at_once, f"of money, {after} would spend {warm_up} calls a score evenly before it looks at costs"
+            )
         if setup.budget >= least * setup.arms:
             return Choice(after, f"{budget}, at least {_WARM_UPS:g} times its warm-up of {warm_up}")
         return Choice(at_once, f"{budget}, and {after}, whose warm-up is {warm_up}, is taken from {least:g} up")

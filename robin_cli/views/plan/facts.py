@@ -268,7 +268,7 @@ def _target(prospect: Prospect, for_error: float | None, least: int) -> dict[str
     error = prospect.config.target_error if for_error is None else for_error
     if error is None:
         return None
-    average = for_error is not None and prospect.config.objective == "mean-error"
+    average = for_error is not None and prospect.config.wanted_objective == "mean-error"
     measure: Measure = "mean" if average else "worst"
     unsaid = replace(prospect, config=replace(prospect.config, budget=None))
     found = {}

@@ -57,7 +57,8 @@ class Prospect:
             scale=self.space.scales[0],
             delta=config.delta,
             mode=config.mode,
-            objective=config.objective,
+            objective=config.wanted_objective,
+            by_money=config.budget_usd is not None,
             task=self.task,
             to_target=config.target_error is not None,
         )

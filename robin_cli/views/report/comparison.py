@@ -22,7 +22,7 @@ from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, f
 from robin_cli.views.report.pictures import Picture, picture
 from robin_cli.views.report.rows import Answers, Judged, texts_of
 from robin_cli.views.report.systems import headline_of, pictures_of
-from robin_cli.views.status import facts_of, lines_of
+from robin_cli.views.status import facts_of, lines_of, spent_of_budget
 from robin_cli.views.table import judged_by
 
 _BINS = 24
@@ -197,7 +197,7 @@ def _pair_headline(a: RunData, both: Comparison, scale: Scale, about: str) -> li
 
 def _unfinished(facts: Sequence[dict[str, Any]]) -> list[str]:
     return [
-        f"Run {letter} is {each['state']}: {each['spent']:,} of {each['budget']:,} calls are spent."
+        f"Run {letter} is {each['state']}: {' are '.join(spent_of_budget(each))}."
         for letter, each in zip(_LETTERS, facts, strict=True)
         if each["state"] != "finished"
     ]

@@ -31,13 +31,14 @@ from robin_cli.views.status import (
     levels_line,
     lines_of,
     range_of,
+    spent_of_budget,
     spread_over,
     tokens_of,
     whose,
     worst_of,
 )
 from robin_cli.views.table import judged_by
-from robin_cli.views.text import WORST
+from robin_cli.views.text import WORST, dollars
 
 _BINS = 20
 
@@ -90,10 +91,11 @@ def _left_out(rows: int, shown: int, orders: Iterable[Order]) -> str:
 def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str]]:
     means = _split(_column(scores, "score"), list(scores.columns["attribute"]))
     single = " of single judges" if len(facts["judges"]) > 1 else ""  # as in the picture
+    budget = f"{facts['budget']:,}" if facts["budget_usd"] is None else dollars(facts["budget_usd"])
     lines = [
         *(_mean_line(f"mean {name}" if len(means) > 1 else "mean score", mine) for name, mine in means.items()),
         *_decided_line(facts),
-        ("calls spent", f"{facts['spent']:,}", f"of a budget of {facts['budget']:,}; {facts['state']}"),
+        ("calls spent", f"{facts['spent']:,}", f"of a budget of {budget}; {facts['state']}"),
         (WORST, *worst_of(facts)),
         (
             "error bound",
@@ -144,7 +146,7 @@ def _warnings(facts: dict[str, Any]) -> list[str]:
             "scores that they are part of say that much less."
         )
     if facts["state"] != "finished":
-        found.append(f"This run is {facts['state']}: {facts['spent']:,} of {facts['budget']:,} calls are spent.")
+        found.append(f"This run is {facts['state']}: {' are '.join(spent_of_budget(facts))}.")
     if facts["arms_retired"]:
         reasons = counted(facts["retired_reasons"])
         found.append(f"{facts['arms_retired']:,} of {facts['arms']:,} could not be rated and were given up: {reasons}.")

@@ -1,0 +1,117 @@
+"""A budget of money: what calls will cost, how many it pays for, and when it is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import COMPARE, Pair, things_rated
+from robin_cli.model.space import ArmSpace
+from robin_cli.policies.registry import traits_of
+from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.runner.connection import prices_at
+from robin_cli.scheduling.budget import MoneyBudget
+from robin_cli.scheduling.costs import Costs, Per
+from robin_cli.settings.addresses import judges_of
+from robin_cli.settings.table import Settings
+from robin_cli.storage.fold import Fold
+from robin_cli.storage.manifest import Manifest
+
+_AN_ANSWER = 100.0
+"""Tokens of an answer, as long as there is none; a rating with a line or two of feedback."""
+
+_PRICED = 1000
+"""Tokens that a price of one is told by: few enough for the lowest step of a list that has several."""
+
+
+def prices_of_judges(settings: Settings) -> list[Price | None]:
+    """The price of each judge at its first address. InputError where money is limited and one has none."""
+    return [prices_at(judge, settings)[0] for judge in judges_of(settings)]
+
+
+def costs_of(
+    own: Mapping[str, Any], space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet, prices: Sequence[Price | None]
+) -> Costs:
+    """What calls cost as far as lengths and prices tell; :class:`Costs` learns the rest.
+
+    Args:
+        own: the settings of the run, by name: what is to be small, and the longest answer.
+
+    Raises:
+        InputError: no call costs anything.
+    """
+    of_tokens = [
+        (0.0, 0.0) if price is None else (price.cost(_PRICED, 0) / _PRICED, price.cost(0, _PRICED) / _PRICED)
+        for price in prices
+    ]
+    if not any(map(any, of_tokens)):
+        raise InputError(
+            "--budget-usd: by these prices a call costs nothing, so it would never be spent; give --budget"
+        )
+    per = Per.ARM if own["objective"] in {"mean-error", COMPARE} else Per.ROOT_OF_JUDGE
+    if own["decide"] is not None:
+        per = Per.JUDGE
+    tokens = (1.0 / CHARACTERS_PER_TOKEN, min(_AN_ANSWER, float(own["max_tokens"])))
+    return Costs(_lengths(space, pairs, prompts), space.judge, np.array(of_tokens), tokens=tokens, per=per)
+
+
+def _lengths(space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> FloatArray:
+    """Characters of each arm's prompt, shape (K,), reckoned from the pair's own and what the first one has around it."""
+    own = np.array([_length(pair) for pair in pairs], dtype=np.float64)
+    around = [
+        sum(len(message["content"]) for message in prompts.messages(pairs[0], attribute)) - own[0]
+        for attribute in space.attributes
+    ]
+    return np.asarray(np.maximum(1.0, own[space.pair] + np.array(around)[space.attribute]))
+
+
+def _length(pair: Pair) -> int:
+    return len(pair.prompt) + len(pair.response) + len(pair.reference or "")
+
+
+def expected_calls(settings: Settings, costs: Costs, arms: int, attributes: int, limit: float) -> int:
+    """About how many calls ``limit`` dollars pay for, at least one of each of so many ``arms``.
+
+    Raises:
+        InputError: they do not pay for so many, however short the answers are.
+    """
+    evenly = traits_of(settings.scheduler).evenly
+    calls = costs.calls_within(limit, evenly=evenly)
+    if calls < arms and settings.wanted_objective != COMPARE:
+        each = float(costs.each.sum())
+        if (least := float(costs.prompts.sum())) > limit:
+            what = things_rated(arms, attributes, len(judges_of(settings)))
+            raise InputError(
+                f"--budget-usd {limit:g}: does not pay for the prompts of {what}, each asked once (about ${least:.3g}); raise "
+                f"it to ${each:.2g} or more, or take fewer pairs with --limit"
+            )
+    return max(arms, int(min(calls, 1e9)))
+
+
+def money_of(manifest: Manifest, settings: Settings, spent: float) -> MoneyBudget:
+    """The money that there is for a session: the run's own budget, or ``--max-cost`` where that is less."""
+    own, most = manifest.budget_usd, settings.max_cost
+    if own is None or (most is not None and most < own):
+        return MoneyBudget(most, spent)
+    return MoneyBudget(own, spent, is_budget=True)
+
+
+def begun(costs: Costs, fold: Fold) -> Costs:
+    """``costs`` with what the answers of ``fold`` took, learned from those that there were when it was learned last."""
+    if fold.fitted is not None:
+        _set(costs, fold.fitted_spent)
+        costs.learn(fold.fitted[0])
+    _set(costs, fold.spent)
+    return costs
+
+
+def _set(costs: Costs, spent: Mapping[str, NDArray[Any]]) -> None:
+    costs.prompt_tokens[:] = spent["prompt_tokens"]
+    costs.completion_tokens[:] = spent["completion_tokens"]
+    costs.dollars[:] = spent["cost_usd"]

@@ -1,0 +1,179 @@
+"""A budget in US dollars, as a user spends it: whom it asks, when it ends, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import robin_cli
+from robin_cli.model.errors import InputError
+from tests.conftest import replaying, robin, write_pairs
+
+PAIRS = 12
+DEAR, CHEAP = "replay:dear", "replay:cheap"
+PRICES = ("--price-in", "2", "--price-in", "0.1", "--price-out", "8", "--price-out", "0.4")
+
+
+@pytest.fixture(scope="module")
+def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A replay of two judges that vary alike."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {"pair_id": f"p{k}", "attribute": name, "rating": int(np.clip(round(rng.normal(2, 0.9)), 0, 4))}
+        for k in range(30)
+        for name in ("dear", "cheap")
+        for _ in range(40)
+    ]
+    pool = tmp_path_factory.mktemp("pool") / "ratings.csv"
+    pd.DataFrame(rows).to_csv(pool, index=False)
+    with replaying(pool) as url:
+        yield url
+
+
+def judged(url: str, data: Path, *more: str | Path) -> list[str | Path]:
+    panel = ("--base-url", url, "--model", DEAR, "--model", CHEAP, *PRICES)
+    return ["judge", data, "-a", "helpfulness", "--run", "r", *panel, *more]
+
+
+def test_spends_no_more_than_the_money_and_most_of_it_on_whom_a_dollar_buys_most(
+    tmp_path: Path, two_judges: str
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+
+    done = robin(*judged(two_judges, data, "--budget-usd", "0.2", "--concurrency", "8"), cwd=tmp_path)
+    facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    (listed,) = (json.loads(line) for line in robin("runs", ".", "--json", cwd=tmp_path).stdout.splitlines())
+
+    assert done.returncode == 0, done.stderr
+    assert "of $0.2 spent in" in done.stderr
+    assert "--objective mean-error" in done.stderr
+    assert facts["cost_usd"] <= 0.2
+    assert facts["cost_usd"] > 0.2 - 0.012  # what a call of the dear one may cost at most
+    assert facts["cost_usd"] == pytest.approx(pd.read_parquet(tmp_path / "r" / "judgments")["cost_usd"].sum())
+    assert (facts["state"], facts["budget_usd"], facts["scheduler"]) == ("finished", 0.2, "two-priors")
+    assert (listed["state"], listed["budget_usd"]) == ("finished", 0.2)
+    dear, cheap = (judge["spent"] for judge in facts["judges"])
+    assert cheap / dear == pytest.approx(math.sqrt(20), rel=0.15)
+    shown = " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
+    assert f"of $0.2 spent in {dear + cheap:,} calls" in shown
+    assert "of a budget of $0.2; finished" in robin("report", "r", "-o", "-", cwd=tmp_path).stdout
+
+
+def test_goes_on_with_more_money_and_only_with_money(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    command = judged(two_judges, data, "--budget-usd", "0.1")
+    assert robin(*command, cwd=tmp_path).returncode == 0
+
+    again = robin("resume", "r", cwd=tmp_path)
+    calls = robin("resume", "r", "--budget", "5000", cwd=tmp_path)
+    less = robin("resume", "r", "--budget-usd", "0.05", cwd=tmp_path)
+    by_calls = robin(*judged(two_judges, data, "--budget", "5000"), cwd=tmp_path)
+    more = robin("resume", "r", "--budget-usd", "0.15", cwd=tmp_path)
+    same = robin_cli.open_run(tmp_path / "r").resume(budget_usd=0.16, quiet=True)
+
+    assert again.returncode == 0
+    assert "of the budget of $0.1 are spent already" in again.stderr
+    assert "for more: robin resume r --budget-usd MORE" in again.stderr
+    for refused in (calls, by_calls):
+        assert refused.returncode == 2
+        assert "this run has a budget of money, $0.1; raise that: --budget-usd MORE" in refused.stderr
+    assert "can be raised, not lowered" in less.stderr
+    assert more.returncode == 0, more.stderr
+    assert "of $0.15 spent in" in more.stderr
+    facts = same.status()
+    assert 0.135 < facts["cost_usd"] <= 0.16
+    assert facts["budget_usd"] == 0.16
+
+
+def test_chooses_after_an_interruption_as_it_would_have_without(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    turn = ("--concurrency", "1", "--seed", "5", "--budget-usd", "0.1")
+    for name, limits in (("whole", [()]), ("parts", [("0.03",), ("0.05",), ("0.08",), ("1",)])):
+        folder = tmp_path / name
+        folder.mkdir()
+        for number, limit in enumerate(limits):
+            more = ("--max-cost", *limit) if limit else ()
+            command = judged(two_judges, data, *turn, *more) if not number else ["resume", "r", *more]
+            done = robin(*command, cwd=folder)
+            assert done.returncode == (4 if limit and limit != ("1",) else 0), done.stderr
+
+    whole, parts = (pd.read_parquet(tmp_path / name / "r" / "judgments") for name in ("whole", "parts"))
+    columns = ["pair_id", "judge", "draw", "rating"]
+    shorter = min(len(whole), len(parts))
+    assert shorter > 100
+    assert abs(len(whole) - len(parts)) <= 8  # the first call of each session is made alone, at whatever it may cost
+    assert whole[columns][:shorter].equals(parts[columns][:shorter])
+
+
+def test_keeps_to_the_largest_error_where_that_is_asked_for(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+
+    done = robin(*judged(two_judges, data, "--budget-usd", "0.1", "--objective", "worst-case"), cwd=tmp_path)
+    facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert "--objective mean-error" not in done.stderr
+    dear, cheap = (judge["spent"] for judge in facts["judges"])
+    assert cheap / dear == pytest.approx(math.sqrt(20), rel=0.3)
+
+
+def test_ends_when_all_is_decided_or_the_money_is_spent(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+
+    done = robin(*judged(two_judges, data, "--budget-usd", "0.1", "--decide", "score>=2.1"), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "of $0.1 spent in" in done.stderr
+    assert "robin resume r --budget-usd MORE" in done.stderr
+    assert json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]["objective"] == "worst-case"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--budget-usd", "5", "--budget", "5"), "--budget and --budget-usd: a budget is of calls, or of money"),
+        ((), "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars"),
+        (("--budget-usd", "0.001"), "does not pay for the prompts of 24 pairs × judges, each asked once"),
+        (("--budget-usd", "5", "--mode", "theory"), "--budget-usd: not with --mode theory"),
+        (("--budget-usd", "-1"), "US dollars, above 0"),
+    ],
+)
+def test_refuses_what_is_no_budget_before_anything_is_sent(tmp_path: Path, given: tuple[str, ...], said: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    done = robin(*judged("http://127.0.0.1:9/v1", data, *given), cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("prices", "said"),
+    [({}, "--budget-usd: no price is known"), ({"price_in": 0, "price_out": 0}, "a call costs nothing")],
+)
+def test_refuses_money_where_nothing_has_a_price(tmp_path: Path, prices: dict[str, Any], said: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    with pytest.raises(InputError, match=said):
+        robin_cli.judge(
+            data,
+            attribute="helpfulness",
+            base_url="http://127.0.0.1:9/v1",
+            model="m",
+            budget_usd=3,
+            quiet=True,
+            **prices,
+        )
+
+
+def test_gives_no_money_to_a_run_of_calls(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    assert robin(*judged(two_judges, data, "--budget", "30"), cwd=tmp_path).returncode == 0
+    refused = robin("resume", "r", "--budget-usd", "3", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "this run has a budget of 30 calls; raise that: --budget MORE" in " ".join(refused.stderr.split())
