@@ -403,3 +403,17 @@ def test_does_not_take_up_batches_that_are_none_of_the_run(server: BatchServer, 
     file.write_text(sound, encoding="utf-8")
     assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
     check_books(server, tmp_path)
+
+
+def test_spends_a_budget_of_money_in_rounds(server: BatchServer, tmp_path: Path) -> None:
+    command = judging(server, tmp_path, "--price-in", "1", "--price-out", "10", "--max-tokens", "40")
+    at = command.index("--budget")
+    done = robin(*command[:at], "--budget-usd", "0.2", *command[at + 2 :], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kept = judgments(tmp_path)
+    assert 0.17 < kept["cost_usd"].sum() <= 0.2
+    assert len(server.billed) == len(kept)
+    assert json.loads(robin("status", "run", "--json", cwd=tmp_path).stdout)["state"] == "finished"
+    more = robin(*resuming(tmp_path, "--budget-usd", "0.3"), cwd=tmp_path)
+    assert more.returncode == 0, more.stderr
+    assert 0.25 < judgments(tmp_path)["cost_usd"].sum() <= 0.3

@@ -94,12 +94,12 @@ def expected_calls(settings: Settings, costs: Costs, arms: int, attributes: int,
     return max(arms, int(min(calls, 1e9)))
 
 
-def money_of(manifest: Manifest, settings: Settings, spent: float) -> MoneyBudget:
+def money_of(manifest: Manifest, settings: Settings, spent: float, *, in_rounds: bool = False) -> MoneyBudget:
     """The money that there is for a session: the run's own budget, or ``--max-cost`` where that is less."""
     own, most = manifest.budget_usd, settings.max_cost
     if own is None or (most is not None and most < own):
-        return MoneyBudget(most, spent)
-    return MoneyBudget(own, spent, is_budget=True)
+        return MoneyBudget(most, spent, first_alone=not in_rounds)
+    return MoneyBudget(own, spent, is_budget=True, first_alone=not in_rounds)
 
 
 def begun(costs: Costs, fold: Fold) -> Costs:

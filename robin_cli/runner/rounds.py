@@ -31,6 +31,9 @@ _AT_A_TIME = 256
 _BARELY = 0.25
 """The part of a round that must be left of it to be made up for by itself; less goes out with the next."""
 
+_WORTH = 0.05
+"""The part of all calls that a round must have at least where it is what the money still pays for."""
+
 UNANSWERED = "unanswered"
 """What calls are counted as that a batch brought nothing for: they cost nothing, and are asked again."""
 
@@ -103,6 +106,7 @@ class Rounds:
         stop: asked to stop, it begins nothing more.
         ledger: of what is under way.
         carrier: takes requests away, and brings answers.
+        calls: that the budget has; where it is of money, about so many.
         is_judged: whether a call, by arm and draw, is on disk already.
         rounds: in which the whole budget goes out; 0 to see through what is under way, and begin nothing.
         samples: ratings wanted of one request.
@@ -119,6 +123,7 @@ class Rounds:
         ledger: Ledger,
         carrier: Carrier,
         *,
+        calls: int,
         is_judged: Callable[[int, int], bool],
         rounds: int,
         samples: int,
@@ -135,6 +140,7 @@ class Rounds:
         self._scheduler = scheduler
         self._money = money
         self._carrier = carrier
+        self._calls = calls
         self._is_judged = is_judged
         self._rounds = rounds
         self._samples = samples
@@ -216,19 +222,20 @@ class Rounds:
         """Choose a round and write its requests; nothing if nothing is left to ask."""
         if not self._rounds:
             return ()
-        ends = round_ends(self._scheduler.budget.total, len(self._scheduler.arms), self._rounds)
+        ends = round_ends(self._calls, len(self._scheduler.arms), self._rounds)
         number = self._next_round(ends)
-        chosen = self._chosen(ends[number - 1])
+        is_last = number == len(ends)
+        chosen = self._chosen(self._scheduler.budget.total if is_last else ends[number - 1])
         for judge, tickets in sorted(chosen.items()):
             self._write(self._judges[judge], number, sorted(tickets))
         open_ = self.ledger.open
         if open_:
             calls = sum(map(len, self._waiting.values()))
-            again = "" if number < len(ends) or not self._is_last_again(number) else ", again"
+            again = ", again" if is_last and self._was_begun(number) else ""
             self.notify(f"round {number} of {len(ends)}{again}: {number_of(calls, 'request')} to go out")
         return open_
 
-    def _is_last_again(self, number: int) -> bool:
+    def _was_begun(self, number: int) -> bool:
         return any(each.round == number and not each.is_open for each in self.ledger.batches.values())
 
     def _next_round(self, ends: Sequence[int]) -> int:
@@ -251,18 +258,32 @@ class Rounds:
             judge = self._judges[number].judge
             ticket = self._scheduler.shorten(ticket, judge.most_samples)
             most = self._most_cost(ticket, number)
-            if not money.covers(most, number, first_alone=False):
+            if not money.covers(most, number):
                 self._scheduler.tell(ticket, Unanswered.WITHDRAWN)  # no money is set aside for it
-                if not chosen:
-                    raise LimitReached(
-                        f"--max-cost ${money.limit:g} is reached: ${money.spent:.4f} are spent, and the next call may cost up "
-                        f"to ${most:.4f}"
-                    )
-                break
-            money.reserve(most, number, first_alone=False)
+                return self._worth_a_round(chosen, most)
+            money.reserve(most, number)
             self._reserved[ticket.arm, ticket.draw] = most
             chosen[number].append(ticket)
         return chosen
+
+    def _worth_a_round(self, chosen: Mapping[int, list[Ticket]], most: float) -> Mapping[int, list[Ticket]]:
+        """``chosen``, which the money cut short; nothing, and the money is spent, where it is too little to wait hours for.
+
+        What a call may cost is set aside for it, and most cost far less: what is left pays for one more round, and another.
+        """
+        tickets = [ticket for of_one in chosen.values() for ticket in of_one]
+        if tickets and (not self.ledger.batches or len(tickets) >= _WORTH * self._calls):
+            return chosen
+        for ticket in tickets:
+            self._settle(ticket, Unanswered.WITHDRAWN)
+        money = self._money
+        if money.is_budget:
+            money.reached = True
+            return {}
+        raise LimitReached(
+            f"--max-cost ${money.limit:g} is reached: ${money.spent:.4f} are spent, and the next call may cost up to "
+            f"${most:.4f}"
+        )
 
     def _write(self, judge: RoundJudge, of_round: int, tickets: Sequence[Ticket]) -> None:
         """Write the requests of ``tickets``, in as many submissions as they need; nothing of them was sent by then."""
@@ -423,6 +444,7 @@ class Rounds:
         await asyncio.to_thread(self._desk.sync)
         self.stats.count(judgments)
         for ticket, of_one in came:
+            self._desk.took(ticket.arm, of_one)
             self._settle(ticket, outcome_of(of_one), sum(each.cost_usd or 0.0 for each in of_one))
             try:
                 self._desk.told(ticket.arm, of_one)

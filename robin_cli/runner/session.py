@@ -143,7 +143,9 @@ class Session:
         self._reasons = fold.reasons  # why an arm's last answer held no rating, which tells of those retired
         give_another_chance(self.arms, self.space.judge)
         self._before = fold.spending()
-        self.money = money_of(manifest, settings, spent_before(fold, prices).cost_usd or 0.0)
+        in_rounds = judges if isinstance(judges, InRounds) else None
+        spent_usd = spent_before(fold, prices).cost_usd or 0.0
+        self.money = money_of(manifest, settings, spent_usd, in_rounds=in_rounds is not None)
         self.expected_calls = manifest.budget
         self.costs = None
         if by_money:
@@ -159,7 +161,6 @@ class Session:
         if settings.target_error is not None:
             self.target = Target(self.space, settings.target_error, self.level_counts)
         stop_rule = None if self.target is None else reached(self.target.is_reached)
-        in_rounds = judges if isinstance(judges, InRounds) else None
         self.scheduler = HeapScheduler(
             self.arms,
             policy,
@@ -205,6 +206,7 @@ class Session:
                 stop,
                 judges.ledger,
                 judges.carrier,
+                calls=manifest.budget,
                 is_judged=judged_calls(store, self.space) if judges.ledger.batches else lambda *_: False,
                 rounds=judges.rounds,
                 samples=settings.samples_per_request,

@@ -95,21 +95,17 @@ class MoneyBudget:
         self._factor = 1.0  # the most that was paid, over what was reserved for it
         self._dearest = 0.0  # the most that was paid for a call beyond its reservation
 
-    def covers(self, most: float, judge: int = 0, *, first_alone: bool = True) -> bool:
-        """Whether a call of ``judge`` that may cost ``most`` still fits.
-
-        Args:
-            first_alone: False where calls go out together, a judge's first among them.
-        """
+    def covers(self, most: float, judge: int = 0) -> bool:
+        """Whether a call of ``judge`` that may cost ``most`` still fits."""
         if self.limit is None:
             return True
-        if first_alone and self._first_alone and self._under_way[judge] and judge not in self._known:
+        if self._first_alone and self._under_way[judge] and judge not in self._known:
             return False
         return self._taken(most, 1) <= self.limit
 
-    def reserve(self, most: float, judge: int = 0, *, first_alone: bool = True) -> None:
+    def reserve(self, most: float, judge: int = 0) -> None:
         """Set ``most`` aside for a call about to be made; ValueError if it does not fit."""
-        if not self.covers(most, judge, first_alone=first_alone):
+        if not self.covers(most, judge):
             taken = self._taken(0.0, 0)
             raise ValueError(f"${most:.6f} do not fit into ${self.limit} with ${taken:.6f} taken")
         self.hold(most, judge)
