@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of what reads strangers' bytes, by hand: ``pip install atheris``, then
 
-    python scripts/fuzz.py loaders|ratings|journal [libFuzzer's options, as -max_total_time=600]
+    python scripts/fuzz.py loaders|ratings|journal|batches [libFuzzer's options, as -max_total_time=600]
 
 Anything but a result or an error of robin's own ends it, with the input in a file. Seeds come from the tests' corpus.
 """
@@ -19,6 +19,7 @@ with atheris.instrument_imports(include=["robin_cli"]):
     from robin_cli.analysis.scores import score
     from robin_cli.datasets.pairs import load_pairs
     from robin_cli.datasets.pools import load_pools
+    from robin_cli.judges.batch_lines import read_lines
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair, Scale
     from robin_cli.parsing.ratings import parse_rating
@@ -57,6 +58,14 @@ def journal(data: bytes) -> None:
             score(read_run(FOLDER / "run"))
 
 
+def batches(data: bytes) -> None:
+    """A file that came of a batch, and one with a line of these bytes as its response."""
+    path = FOLDER / "out.jsonl"
+    for head, tail in ((b"", b""), (b'{"custom_id":"a","response":', b"}"), (b'{"custom_id":"a","error":', b"}")):
+        path.write_bytes(head + data + tail)
+        list(read_lines([path], 2**16))
+
+
 def make_run() -> None:
     """A run of two pairs in FOLDER."""
     settings = {"scheduler": "uniform", "delta": 0.007, "mode": "practice", "objective": "worst-case", "model": "m"}
@@ -76,7 +85,12 @@ def make_run() -> None:
 
 def main() -> None:
     """Fuzz what the first argument names."""
-    targets: dict[str, Callable[[bytes], None]] = {"loaders": loaders, "ratings": ratings, "journal": journal}
+    targets: dict[str, Callable[[bytes], None]] = {
+        "loaders": loaders,
+        "ratings": ratings,
+        "journal": journal,
+        "batches": batches,
+    }
     name = sys.argv.pop(1)
     if name == "journal":
         make_run()
