@@ -177,3 +177,26 @@ def test_gives_no_money_to_a_run_of_calls(tmp_path: Path, two_judges: str) -> No
     refused = robin("resume", "r", "--budget-usd", "3", cwd=tmp_path)
     assert refused.returncode == 2
     assert "this run has a budget of 30 calls; raise that: --budget MORE" in " ".join(refused.stderr.split())
+
+
+def test_plans_how_many_calls_the_money_pays_for(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    money = judged(two_judges, data, "--budget-usd", "0.2")
+    assert robin(*money, cwd=tmp_path).returncode == 0
+    spent = robin_cli.open_run(tmp_path / "r").status()["spent"]
+    plan: list[str | Path] = ["plan", *money[1:]]
+    plan[plan.index("r")] = "planned"
+
+    known = robin(*plan, "--variances", "r", "--json", cwd=tmp_path)
+    unknown = robin(*plan, cwd=tmp_path)
+    pilot = robin(*plan, "--pilot", "3", cwd=tmp_path)
+
+    assert known.returncode == 0, known.stderr
+    facts = json.loads(known.stdout)
+    (row,) = (row for row in facts["forecast"] if row["budget"] == facts["budget"])
+    assert facts["budget"] == pytest.approx(spent, rel=0.15)
+    assert facts["budget_usd"] == 0.2
+    assert row["cost_usd_at_least"] == row["cost_usd_at_most"] == pytest.approx(0.2, rel=0.01)
+    assert "$0.2 (--budget-usd) pay for about so many calls" in " ".join(unknown.stdout.split())
+    assert pilot.returncode == 2
+    assert "make a run of its own with --budget 72, and plan with --variances RUN" in " ".join(pilot.stderr.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from robin_cli.runner.connection import prices_at
 from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.scheduling.costs import Costs, Per
 from robin_cli.settings.addresses import judges_of
-from robin_cli.settings.table import Settings
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.storage.fold import Fold
 from robin_cli.storage.manifest import Manifest
 
@@ -36,12 +38,19 @@ def prices_of_judges(settings: Settings) -> list[Price | None]:
 
 
 def costs_of(
-    own: Mapping[str, Any], space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet, prices: Sequence[Price | None]
+    own: Mapping[str, Any],
+    space: ArmSpace,
+    pairs: Sequence[Pair],
+    prompts: PromptSet,
+    prices: Sequence[Price | None],
+    *,
+    answer: float | None = None,
 ) -> Costs:
     """What calls cost as far as lengths and prices tell; :class:`Costs` learns the rest.
 
     Args:
         own: the settings of the run, by name: what is to be small, and the longest answer.
+        answer: tokens of one, as long as nothing is known; None: as usual.
 
     Raises:
         InputError: no call costs anything.
@@ -57,7 +66,8 @@ def costs_of(
     per = Per.ARM if own["objective"] in {"mean-error", COMPARE} else Per.ROOT_OF_JUDGE
     if own["decide"] is not None:
         per = Per.JUDGE
-    tokens = (1.0 / CHARACTERS_PER_TOKEN, min(_AN_ANSWER, float(own["max_tokens"])))
+    an_answer = min(_AN_ANSWER, float(own["max_tokens"])) if answer is None else answer
+    tokens = (1.0 / CHARACTERS_PER_TOKEN, an_answer)
     return Costs(_lengths(space, pairs, prompts), space.judge, np.array(of_tokens), tokens=tokens, per=per)
 
 
@@ -75,23 +85,53 @@ def _length(pair: Pair) -> int:
     return len(pair.prompt) + len(pair.response) + len(pair.reference or "")
 
 
-def expected_calls(settings: Settings, costs: Costs, arms: int, attributes: int, limit: float) -> int:
-    """About how many calls ``limit`` dollars pay for, at least one of each of so many ``arms``.
+def check_money(settings: Settings) -> None:
+    """InputError where no budget of money can be meant."""
+    if settings.mode != TABLE["mode"].default:
+        raise InputError(
+            f"--budget-usd: not with --mode {settings.mode}, whose guarantee goes by a number of calls; give --budget"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What the money pays for: ``calls`` about, and dollars of a call on average, at ``least``, ``usually`` and at ``most``."""
+
+    calls: int
+    least: float
+    usually: float
+    most: float
+
+
+def paid_for(
+    settings: Settings, space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet, answer: float | None
+) -> Paid:
+    """What ``--budget-usd`` pays for, at least one call of each arm.
+
+    Args:
+        answer: tokens of one, where they are known.
 
     Raises:
-        InputError: they do not pay for so many, however short the answers are.
+        InputError: it does not pay for so many, however short the answers are; as :func:`check_money` and :func:`costs_of`.
     """
-    evenly = traits_of(settings.scheduler).evenly
-    calls = costs.calls_within(limit, evenly=evenly)
-    if calls < arms and settings.wanted_objective != COMPARE:
-        each = float(costs.each.sum())
-        if (least := float(costs.prompts.sum())) > limit:
-            what = things_rated(arms, attributes, len(judges_of(settings)))
-            raise InputError(
-                f"--budget-usd {limit:g}: does not pay for the prompts of {what}, each asked once (about ${least:.3g}); raise "
-                f"it to ${each:.2g} or more, or take fewer pairs with --limit"
-            )
-    return max(arms, int(min(calls, 1e9)))
+    check_money(settings)
+    assert settings.budget_usd is not None  # noqa: S101  # who asks has looked
+    limit, prices, evenly = settings.budget_usd, prices_of_judges(settings), traits_of(settings.scheduler).evenly
+    own = {**recorded(settings, Scope.RUN), "objective": settings.wanted_objective, "decide": settings.decide}
+    shortest, longest = (0.0, float(settings.max_tokens)) if answer is None else (answer, answer)
+    costs, least, most = (
+        costs_of(own, space, pairs, prompts, prices, answer=tokens) for tokens in (answer, shortest, longest)
+    )
+    each = [known.of_a_call(evenly=evenly) for known in (least, costs, most)]
+    needed = float(least.each.sum())
+    if settings.wanted_objective != COMPARE and needed > limit:
+        what = things_rated(len(space), len(space.attributes), len(space.judges))
+        raise InputError(
+            f"--budget-usd {limit:g}: does not pay for the prompts of {what}, each asked once (about ${needed:.3g}); raise it "
+            f"to ${costs.each.sum():.2g} or more, or take fewer pairs with --limit"
+        )
+    fewest = 1 if settings.wanted_objective == COMPARE else len(space)
+    return Paid(max(fewest, int(min(limit / each[1], 1e9))), *each)
 
 
 def money_of(manifest: Manifest, settings: Settings, spent: float, *, in_rounds: bool = False) -> MoneyBudget:

@@ -32,7 +32,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
-from robin_cli.runner.money import costs_of, expected_calls, prices_of_judges
+from robin_cli.runner.money import paid_for
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.scheduling.eligibility import ratings_a_request
 from robin_cli.settings.addresses import judge_name, judges_of
@@ -77,7 +77,7 @@ def open_run(
     space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
     task = wanted_task(settings, space, dataset.pairs, notify)
     systems = wanted_systems(settings, space, dataset.pairs, notify)
-    budget = settings.budget or _calls_paid_for(settings, space, dataset.pairs, prompts)
+    budget = settings.budget or paid_for(settings, space, dataset.pairs, prompts, None).calls
     if task is not None:
         settings = replace(settings, decide=str(task.decision), margin=_told_margin(task))
     choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget, systems))
@@ -109,18 +109,6 @@ def open_run(
             "where ratings vary most, whatever a call costs"
         )
     return RunStore.create(path, wanted, dataset.pairs, variances)
-
-
-def _calls_paid_for(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> int:
-    """About how many calls the money of ``settings`` pays for. InputError where it pays for too few, or for any number."""
-    assert settings.budget_usd is not None  # noqa: S101  # who asks has looked
-    if settings.mode != TABLE["mode"].default:
-        raise InputError(
-            f"--budget-usd: not with --mode {settings.mode}, whose guarantee goes by a number of calls; give --budget"
-        )
-    own = {**recorded(settings, Scope.RUN), "decide": settings.decide}
-    costs = costs_of(own, space, pairs, prompts, prices_of_judges(settings))
-    return expected_calls(settings, costs, len(space), len(space.attributes), settings.budget_usd)
 
 
 def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Task | None:

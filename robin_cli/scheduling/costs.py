@@ -61,8 +61,6 @@ class Costs:
         """What each judge took so far, on disk; :meth:`learn` goes by it."""
         self.each: FloatArray
         """Dollars of a call of each arm, shape (K,)."""
-        self.prompts: FloatArray
-        """Those of its prompt alone, shape (K,)."""
         self.divisors: FloatArray
         """What the priority of each arm is divided by, shape (K,)."""
         self.learn(np.zeros(len(characters)))
@@ -87,21 +85,19 @@ class Costs:
         beside = np.where(by_price > 0, 0.0, self.dollars / np.maximum(ratings, 1.0))
         of_character = charged * prompt * self._prices[:, 0]
         of_answer = charged * answer * self._prices[:, 1] + beside
-        self.prompts = self._characters * of_character[judge]
-        self.each = self.prompts + of_answer[judge]
+        self.each = self._characters * of_character[judge] + of_answer[judge]
         self.divisors = self._divisors()
 
-    def calls_within(self, limit: float, *, evenly: bool) -> float:
-        """About how many calls ``limit`` dollars pay for, asked as the divisors have it of arms that vary alike.
+    def of_a_call(self, *, evenly: bool) -> float:
+        """Dollars of a call on average, where calls go as the divisors have it over arms that vary alike.
 
         Args:
-            evenly: all arms as often, whatever they cost.
+            evenly: all arms are asked as often, whatever they cost.
         """
         share = np.ones_like(self.each)
         if not evenly:
             share = 1.0 / (self.divisors if self._per is Per.ROOT_OF_JUDGE else np.sqrt(self.divisors))
-        spent = float((share * self.each).sum())
-        return limit * float(share.sum()) / spent if spent > 0 else float("inf")
+        return float((share * self.each).sum() / share.sum())
 
     def _divisors(self) -> FloatArray:
         cost = self.each

@@ -155,12 +155,12 @@ def test_asks_a_judge_that_costs_nothing_often_but_not_for_ever() -> None:
     costs = Costs(np.full(6, 400.0), judge, prices, tokens=NOTHING_KNOWN, per=Per.ARM)
 
     assert costs.divisors[0] == FREE
-    assert costs.calls_within(1.0, evenly=True) == pytest.approx(2 / costs.each[1])
+    assert costs.of_a_call(evenly=True) == pytest.approx(costs.each[1] / 2)
 
 
-def test_reckons_how_many_calls_the_money_pays_for() -> None:
+def test_reckons_what_a_call_costs_on_average() -> None:
     costs = costs_of([1.0, 20.0] * 3, judges=2)
 
-    assert costs.calls_within(2100.0, evenly=True) == pytest.approx(200.0)
+    assert costs.of_a_call(evenly=True) == pytest.approx(10.5)
     shares = np.array([1.0, 1 / math.sqrt(20.0)])
-    assert costs.calls_within(2100.0, evenly=False) == pytest.approx(2100 * shares.sum() / (shares * [1, 20]).sum())
+    assert costs.of_a_call(evenly=False) == pytest.approx((shares * [1, 20]).sum() / shares.sum())

@@ -181,7 +181,7 @@ def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
     if all(price is None for price in prices):
         return None
     each = (f"{judge_name(model)}: {price or 'no price'}" for model, price in zip(config.model, prices, strict=True))
-    return "; ".join(each) + "; the judges are taken to get equal shares"
+    return "; ".join(each) + "; the judges are taken to get equal shares" * (config.budget_usd is None)
 
 
 def _seconds_of(run: RunData) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.forecast import RUNS, Expected, Known, Measure, budget_for, calls_for, most_calls
@@ -21,6 +22,7 @@ from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import BASELINE, chosen, make_policy, policy_named
+from robin_cli.runner.money import paid_for
 from robin_cli.runner.opening import check_error, check_reach, check_target, prompts_of, ratings_together, wanted_task
 from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
@@ -70,15 +72,21 @@ def plan_of(
     Raises:
         InputError: bad settings, as ``robin judge`` would say; a budget that the pilot has spent already.
     """
+    config = replace(config, objective=config.wanted_objective)
     prompts = prompts_of(config)
     check_asked(config, for_error, prompts.scales)
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
     space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
-    if config.budget is not None:
-        check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges))
     told_by = pilot or config.variances
     run = read_run(Path(told_by), COUNTED) if told_by and (Path(told_by) / FILE).is_file() else None
+    paid = None
+    if config.budget_usd is not None:
+        answer = None if run is None else float(pc.mean(run.judgments["completion_tokens"]).as_py() or 0.0)
+        paid = paid_for(config, space, dataset.pairs, prompts, answer)
+        config = replace(config, budget=paid.calls)
+    if config.budget is not None:
+        check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges))
     spent = _spent_by(run if pilot else None, config)
     if policy_named(config.scheduler).needs_variances and not config.variances:
         make_policy(
@@ -100,6 +108,9 @@ def plan_of(
     calls = calls_of(
         config, dataset, prompts, a_request=_a_request(prospect, least), pilot=run if pilot else None, earlier=run
     )
+    if paid is not None:
+        known = paid.least == paid.most
+        calls = replace(calls, cost=paid.usually if known else None, least=paid.least, most=paid.most)
     return {
         "pairs": len(dataset.pairs),
         "attributes": list(prompts.attributes),
@@ -115,6 +126,7 @@ def plan_of(
         "ratings_vary_as": _vary_as(told_by, pilot, prompts.attributes),
         "tokens_from": calls.source,
         "price": calls.price,
+        "budget_usd": config.budget_usd,
         "simulated_runs": RUNS,
         "by_text": config.scoring == "text" and (run is None or run.manifest.scoring == "text"),
         "for_error": target,
@@ -154,9 +166,18 @@ def check_asked(config: Settings, for_error: float | None, scales: Sequence[Scal
             "--for-error: not with --decide, whose calls go where a decision is open, whatever the errors of the scores are; "
             "leave one of the two out. A plan with --decide says how many calls it takes until everything is decided"
         )
-    if for_error is None and config.target_error is None and config.decide is None and config.budget is None:
+    if (
+        for_error is None
+        and config.target_error is None
+        and config.decide is None
+        and not (config.budget or config.budget_usd)
+    ):
         raise InputError(
             "--budget is missing: say what budget to plan for, for example --budget 50000, or --for-error 0.2 to find one"
+        )
+    if for_error is not None and config.budget_usd is not None:
+        raise InputError(
+            "--for-error: finds the calls that an error takes, and --budget-usd says them; leave one of the two out"
         )
     if for_error is not None:
         check_error("--for-error", for_error, scales)

@@ -50,10 +50,21 @@ def _head(plan: dict[str, Any]) -> list[str]:
             else []
         ),
         f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
+        *_by_money(plan),
         f"Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
         f"How ratings vary: {plan['ratings_vary_as']}.",
         *([f"The scheduler begins with the variances of {plan['variances_from']}."] if plan["variances_from"] else []),
         sent,
+    ]
+
+
+def _by_money(plan: dict[str, Any]) -> list[str]:
+    """That the calls are an estimate, where the budget is of money."""
+    if plan["budget_usd"] is None:
+        return []
+    paid = f"{dollars(plan['budget_usd'])} (--budget-usd) pay for about so many calls."
+    return [
+        f"{paid} These errors are those of as many calls at one cost: what choosing by the dollar brings is not in them."
     ]
 
 
@@ -210,6 +221,8 @@ def _further(plan: dict[str, Any]) -> list[str]:
             + "; --scheduler two-priors adapts sooner" * (plan["decide"] is None)
             + "."
         )
+    if plan["budget_usd"] is not None:
+        return lines
     if plan["pilot"] is None:
         lines.append(
             "--pilot 3 asks your judge three times a pair, and plans by its answers, their cost and their pace."
