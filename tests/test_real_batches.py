@@ -1,12 +1,15 @@
-"""The client of batches against a service that other people wrote: OGX, in front of llama.cpp's server."""
+"""Batches at a service that other people wrote: OGX, in front of llama.cpp's server; its client, and whole runs."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pandas as pd
 import pytest
 
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
@@ -16,8 +19,9 @@ from robin_cli.judges.replies import Completion
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
-from tests.conftest import GRAMMAR, llama_server
+from tests.conftest import GRAMMAR, environment, llama_server, robin, wait_until, write_pairs
 from tests.servers_running import batch_service
+from tests.starting import Robin
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
 
@@ -137,3 +141,43 @@ def test_a_server_without_batches_is_told_from_one_with_them(tmp_path: Path, lla
     asked = requests(tmp_path / "asked.jsonl", 2)
     with pytest.raises(EndpointError, match=r"has no batch service .* leave --batch out"):
         talk(llama, lambda service: service.upload(asked))
+
+
+def test_judges_a_whole_run_in_rounds_through_a_kill(ogx: str, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.jsonl", 5)
+    judge = [
+        "judge",
+        "pairs.jsonl",
+        "--budget",
+        "30",
+        "-a",
+        "helpfulness",
+        "--base-url",
+        ogx,
+        "--run",
+        "run",
+        "-o",
+        "s.csv",
+    ]
+    asked = [
+        "--model",
+        "llama/tiny-judge",
+        "--max-tokens",
+        "64",
+        "--extra-body",
+        json.dumps(GRAMMAR),
+        "--batch",
+        "--rounds",
+        "2",
+    ]
+    with Robin([*judge, *asked, "--quiet"], env=environment(), cwd=tmp_path) as process:
+        ledger = tmp_path / "run" / "batches" / "00001.json"
+        wait_until(lambda: ledger.exists() and json.loads(ledger.read_text("utf-8"))["batch_id"] is not None, process)
+        process.send_signal(signal.SIGKILL)
+    done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kept = pd.read_parquet(tmp_path / "run" / "judgments")
+    assert len(kept[kept["status"] != "failed"]) == 30
+    assert not kept.duplicated(["pair_id", "draw"]).any()
+    assert kept["prompt_tokens"].gt(0).all()
+    assert pd.read_csv(tmp_path / "s.csv")["n"].sum() == 30

@@ -15,7 +15,7 @@ import typer
 
 from robin_cli.model.errors import LimitReached, RobinError, StorageError
 from robin_cli.model.records import number_of
-from robin_cli.runner.engine import GRACE_S, Stop
+from robin_cli.runner.engine import GRACE_S, Left, Stop
 from robin_cli.runner.session import Outcome, Session, check_rated, work
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import count_answers
@@ -83,17 +83,21 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
 def _around(session: Session, stop: Stop, messages: Messages, *, quiet: bool) -> Iterator[None]:
     _stop_on_signals(stop, session, messages)
     if messages.console.is_terminal and sys.stdin is not None and sys.stdin.isatty():
-        stop.offer = lambda batches: _wants_cancel(batches, stop, messages)
+        stop.offer = lambda batches: _left(batches, stop, messages)
     with shown(session, messages, quiet=quiet):
         yield
 
 
-async def _wants_cancel(batches: int, stop: Stop, messages: Messages) -> bool:
-    """Whether the user, asked on the terminal, wants ``batches`` cancelled; stopped once more, they go on."""
+_LEFT = {"c": Left.CANCELLED, "f": Left.FORGOTTEN}
+
+
+async def _left(batches: int, stop: Stop, messages: Messages) -> Left:
+    """What the user, asked on the terminal, wants to become of ``batches``; stopped once more, they go on."""
     messages.pause()
-    what = "the batch" if batches == 1 else f"the {batches} batches"
+    what, it = ("the batch", "it") if batches == 1 else (f"the {batches} batches", "them")
     print(
-        f"robin: {what} will go on at the service, and be billed. Cancel (what is done by now is billed and kept)? [y/N] ",
+        f"robin: {what} will go on at the service, and be billed. Enter leaves {it} running; c cancels {it} (what is done by "
+        f"now is billed, and kept); f forgets {it} (only where the service lost {it}: asks the same again) [Enter/c/f] ",
         end="",
         file=sys.stderr,
         flush=True,
@@ -115,7 +119,8 @@ async def _wants_cancel(batches: int, stop: Stop, messages: Messages) -> bool:
     ended: set[asyncio.Future[Any]] = {answer, hurry}
     await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
     hurry.cancel()
-    return answer.done() and answer.result().strip().lower() in {"y", "yes"}
+    said = answer.result().strip().lower() if answer.done() else ""
+    return _LEFT.get(said[:1], Left.RUNNING)
 
 
 def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:

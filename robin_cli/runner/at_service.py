@@ -13,6 +13,7 @@ from robin_cli.judges.batches import MOST_REQUESTS, Batch, BatchRefused, BatchSe
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.records import BATCH, number_of
+from robin_cli.runner.engine import Left
 from robin_cli.runner.rounds import Carrier, Rounds
 from robin_cli.storage.batches import Submission
 
@@ -26,6 +27,9 @@ _LOOKS_FOR_IT = 4
 
 _TRIES = 5
 _LONGEST_PAUSE_S = 300.0
+_TOO_LONG_S = 26 * 3600.0
+"""Batches are to be over after 24 hours."""
+
 _VALIDATING = "validating"
 
 
@@ -241,11 +245,18 @@ class AtService(Carrier):
     async def _end_of(self, submission: Submission, service: BatchService) -> Batch:
         """The batch once it is over; looked at less often the longer it takes."""
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
-        wait_s = FIRST_LOOK_S
+        wait_s, waited_s = FIRST_LOOK_S, 0.0
         while True:
             batch = self._seen[submission.number] = await service.get(submission.batch_id)
             if batch.is_over:
                 return batch
+            waited_s += wait_s
+            if waited_s > _TOO_LONG_S:
+                waited_s = 0.0
+                self._notify(
+                    f"batch {batch.id} is {batch.status} after {_TOO_LONG_S / 3600:g} h: where the service lost it, stop "
+                    "robin on a terminal with Ctrl-C, which offers to forget it"
+                )
             await self._pause(wait_s)
             wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
 
@@ -281,10 +292,16 @@ class AtService(Carrier):
         named = ", ".join(map(str, at_work))
         if not at_work:
             return
-        if rounds.stop.offer is None or not await rounds.stop.offer(len(at_work)):
+        left = Left.RUNNING if rounds.stop.offer is None else await rounds.stop.offer(len(at_work))
+        if left is Left.RUNNING:
             self._notify(
                 f"left at the service, which works on and bills it: {named}; robin resume takes in what comes of it"
             )
+            return
+        if left is Left.FORGOTTEN:
+            for submission in at_work.values():
+                rounds.withdraw(submission)
+            self._notify(f"forgotten: {named}; its calls are made again, and it may be on the bill all the same")
             return
         stopping = asyncio.create_task(self._end_when(rounds.stop.now))
         try:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
 from robin_cli.dispatch.limited import Dispatched
@@ -100,16 +101,25 @@ class Stats:
             self.estimated += judgment.usage_estimated
 
 
+class Left(Enum):
+    """What is to become of batches that a run is stopped before the end of."""
+
+    RUNNING = "running"
+    CANCELLED = "cancelled"
+    FORGOTTEN = "forgotten"
+    """Nothing is expected of them any more, and their calls are made again: some services lose batches."""
+
+
 class Stop:
     """How a run is asked to end early: once, it lets calls under way finish; twice, it drops them.
 
     Attributes:
-        offer: asks whoever stopped it whether to cancel so many batches that would go on without it; None where nobody can be
-            asked.
+        offer: asks whoever stopped it what is to become of so many batches that would go on without it; None where nobody can
+            be asked.
     """
 
     def __init__(self) -> None:
-        self.offer: Callable[[int], Awaitable[bool]] | None = None
+        self.offer: Callable[[int], Awaitable[Left]] | None = None
         self.requested = asyncio.Event()
         self.now = asyncio.Event()
 
