@@ -25,9 +25,12 @@ from robin_cli.scheduling.eligibility import (
 )
 from robin_cli.scheduling.fairness import Fairness
 from robin_cli.scheduling.heap import LazyHeap
-from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys, is_warm_up, warm_up_key
+from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys, is_warm_up, warm_up_key, windowed_key
 from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left
 from robin_cli.scheduling.verdicts import Verdicts, next_look
+
+_IN_A_WINDOW = 128
+"""As many of an arm's calls as there are at a time, and more: a call of each arm of a window is made before its next."""
 
 _is_over = budget_spent | nothing_left
 
@@ -64,6 +67,26 @@ class Scheduler(Protocol):
         """The first ``calls`` calls of ``ticket``; the others are given back."""
 
 
+class _Windows(NamedTuple):
+    """The windows of arms that get their share one after another, see :func:`~robin_cli.scheduling.keys.windowed_key`."""
+
+    of_arm: IntArray
+    windows: int
+    share: int
+
+    @classmethod
+    def of(cls, arms: int, judge: Coordinates | None, share: int) -> _Windows | None:
+        """Windows of a hundred or so arms of each judge, so that none waits for another; None where all arms are in one."""
+        judge = np.zeros(arms, np.int32) if judge is None else judge
+        place = np.empty(arms, np.int64)
+        for each in range(int(judge.max(initial=0)) + 1):
+            mine = np.flatnonzero(judge == each)
+            place[mine] = np.arange(len(mine))
+        of_arm = place // _IN_A_WINDOW
+        windows = int(of_arm.max(initial=0)) + 1
+        return None if windows == 1 else cls(of_arm, windows, share)
+
+
 class _Contests(NamedTuple):
     """The contests of a policy, see :attr:`Policy.contests`, and the number of each arm's, shape (K,)."""
 
@@ -93,6 +116,8 @@ class HeapScheduler:
         judge: which judge each arm is asked of, shape (K,); None where there is one.
         stop: as long as it says so nothing is asked, and with nothing under way the run is over; looked at in every ask().
         verdicts: what is decided by the ratings so far; None where nothing is to be decided.
+        closely: have the calls of an arm in its warm-up follow each other closely, where that makes no difference to how many
+            it gets; else the arm with the fewest comes first.
         round_depth: calls of each arm in the first round, where calls go out in rounds and all of one are chosen before any
             answer comes; None where each is chosen by all answers so far.
         costs: what calls cost, as learned when a pooled policy was fitted last; None where each counts as one.
@@ -107,6 +132,7 @@ class HeapScheduler:
         judge: Coordinates | None = None,
         stop: StoppingRule | None = None,
         verdicts: Verdicts | None = None,
+        closely: bool = False,
         round_depth: int | None = None,
         costs: Costs | None = None,
     ) -> None:
@@ -128,6 +154,10 @@ class HeapScheduler:
         self._in_rounds = round_depth is not None
         self._most_pending = most_pending if round_depth is None else most_pending_in_a_round
         self._fairness = Fairness(judge) if judge is not None and judge.any() else None
+        self._windows = None
+        # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
+        if closely and budget is not None and round_depth is None and self._turn is None and not policy.refits:
+            self._windows = _Windows.of(len(arms), judge, self._warm_up.whole_share)
         self._stop = stop
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
@@ -230,7 +260,7 @@ class HeapScheduler:
         if arm is None and self._deferred and not under_way:
             self._readmit()
             arm = queue.first()
-        if arm is None and self._warm_up.raise_share():  # those of arms given up are left
+        if arm is None and self._is_level(under_way) and self._warm_up.raise_share():  # those of arms given up are left
             self._build()
             arm = self._queue.first()
         if arm is None:
@@ -244,6 +274,10 @@ class HeapScheduler:
             return None
         self.warming_up = warming_up
         return arm
+
+    def _is_level(self, under_way: int) -> bool:
+        """Whether no arm that waits for its answers has more of its share to come: the others would take it."""
+        return self._windows is None or not under_way or self._warm_up.owed <= 0
 
     def _owed_to(self, arm: int) -> int:
         arms = self.arms
@@ -353,6 +387,10 @@ class HeapScheduler:
 
     def _key_in_turn(self, calls: Number, arm: Arm) -> Number:
         """The keys of arms in their warm-up."""
+        if self._windows is not None:
+            of_arm, windows, share = self._windows
+            window = of_arm.item(arm) if isinstance(arm, int) else of_arm[arm].astype(np.float64)
+            return windowed_key(calls, cast("Number", window), windows, share)
         if self._turn is None:
             return warm_up_key(calls)
         turn = self._turn.item(arm) if isinstance(arm, int) else self._turn[arm]

@@ -339,6 +339,12 @@ class Settings:
         return tier_of(asked) if isinstance(asked, str) else None
 
     @property
+    def may_end_early(self) -> bool:
+        """Whether something other than the number of calls may end the run."""
+        limits = (self.max_cost, self.budget_usd, self.target_error, self.decide)
+        return any(each is not None for each in limits)
+
+    @property
     def longest_request_s(self) -> float:
         """Seconds that a request may take; OpenAI, Azure and Google advise 15 minutes or so for flex."""
         return self.timeout or (900.0 if self.tier == "flex" else 120.0)

@@ -237,6 +237,64 @@ def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) ->
         assert arms.counts.tolist() == [10, 10, 10]
 
 
+def totals(
+    policy: Policy, count: int, budget: int, judges: int, seed: int, given_up: int, *, closely: bool
+) -> list[int]:
+    """Ratings of each arm after ``budget`` calls that are answered in any order, up to 200 at a time."""
+    rng = np.random.default_rng(seed)
+    arms, judge = Arms(count * judges), beside(count, judges)
+    scheduler = HeapScheduler(arms, policy, budget=budget, judge=judge, closely=closely)
+    under_way: list[Ticket] = []
+    while not scheduler.budget.exhausted:
+        while len(under_way) < 200 and isinstance(ticket := scheduler.ask(), Ticket):
+            under_way.append(ticket)
+        if not under_way:
+            break
+        ticket = under_way.pop(int(rng.integers(len(under_way))))
+        scheduler.tell(ticket, (None if ticket.arm < given_up else 3.0,))
+    return [int(n) for n in arms.counts]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 300), st.integers(0, 2500), st.integers(1, 2), st.integers(0, 99), st.booleans())
+def test_gives_every_arm_as_many_calls_whether_they_follow_closely_or_not(
+    count: int, budget: int, judges: int, seed: int, endless: bool
+) -> None:
+    policy: Policy = Uniform() if endless else RobinHood(c=19.85, warm_up=-(-budget // (count * judges)) + 1)
+    closely, evenly = (totals(policy, count, budget, judges, seed, 0, closely=each) for each in (True, False))
+    assert closely == evenly
+
+
+@pytest.mark.parametrize("given_up", [1, 130, 299])
+def test_spreads_what_is_left_evenly_where_calls_follow_closely(given_up: int) -> None:
+    counts = totals(Uniform(), 300, 3000, 1, 5, given_up, closely=True)[given_up:]
+    assert max(counts) - min(counts) <= 1
+    assert sum(counts) > 3000 - 6 * given_up
+
+
+def test_has_the_calls_of_an_arm_follow_each_other_closely_after_the_first_of_each() -> None:
+    arms = Arms(1000)
+    scheduler = HeapScheduler(arms, Uniform(), budget=10_500, closely=True)
+    order: list[int] = []
+    while isinstance(ticket := scheduler.ask(), Ticket):
+        order.append(ticket.arm)
+        scheduler.tell(ticket, (float(ticket.draw % 5),))
+    assert order[:1000] == list(range(1000)), "each arm has its first rating as early as may be"
+    places = np.array([np.flatnonzero(np.array(order) == arm)[1:10] for arm in range(1000)])
+    assert np.diff(places, axis=1).max() <= 128
+    assert sorted(np.bincount(order).tolist()) == [10] * 500 + [11] * 500
+
+
+def test_goes_on_closely_with_more_calls_where_it_left_off() -> None:
+    arms = Arms(300)
+    for budget in (1000, 2500):
+        scheduler = HeapScheduler(arms, Uniform(), budget=budget, closely=True)
+        while isinstance(ticket := scheduler.ask(), Ticket):
+            scheduler.tell(ticket, (3.0,))
+        assert arms.counts.sum() == budget
+        assert arms.counts.max() - arms.counts.min() <= 1
+
+
 @pytest.mark.parametrize("mode", ["theory", "practice"])
 def test_keeps_the_whole_warm_up_for_an_arm_whose_answers_are_slow(mode: str) -> None:
     # as many calls as the warm-ups take, and arm 0 takes ten times as long to answer
@@ -398,13 +456,18 @@ TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 
 
+@pytest.mark.parametrize("closely", [False, True])
+@pytest.mark.parametrize(("pairs", "budget"), [(12, 1200), (200, 12_000)])
 @pytest.mark.parametrize("kind", ["uniform", "robin-hood", "dirichlet", "two-priors"])
-def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(kind: str) -> None:
-    pairs, budget, slower, places = 12, 1200, 30, 16
+def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
+    kind: str, pairs: int, budget: int, *, closely: bool
+) -> None:
+    slower, places = 30, 16
     rng = np.random.default_rng(3)
     arms = Arms(2 * pairs)
     judge = beside(pairs, 2)
-    scheduler = HeapScheduler(arms, make_policy(kind, Setup(2 * pairs, budget, SCALE)), budget=budget, judge=judge)
+    policy = make_policy(kind, Setup(2 * pairs, budget, SCALE))
+    scheduler = HeapScheduler(arms, policy, budget=budget, judge=judge, closely=closely)
     under_way: list[tuple[float, Ticket]] = []
     now = 0.0
     while not scheduler.budget.exhausted:
