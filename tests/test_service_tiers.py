@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from robin_cli import open_run
+from robin_cli.runner.connection import endpoint_at
+from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import read_run
 from tests.conftest import robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
@@ -104,3 +107,34 @@ def test_plans_with_the_price_of_the_tier_and_says_the_other(tmp_path: Path) -> 
     normal = robin(*plan, cwd=tmp_path).stdout
     assert "$0.125 a million tokens in, $1 out (genai-prices, flex); $0.25 in, $2 out at the normal tier" in flex
     assert "$0.25 a million tokens in, $2 out (genai-prices); $0.125 in, $1 out by --service-tier flex" in normal
+
+
+def gaps(bodies: list[dict[str, Any]]) -> list[int]:
+    """How many requests after the one before of its pair each came, but the first two of each pair."""
+    last: dict[str, list[int]] = {}
+    for number, body in enumerate(bodies):
+        last.setdefault(body["messages"][-1]["content"], []).append(number)
+    return [after - before for places in last.values() for before, after in pairwise(places[1:])]
+
+
+def test_asks_a_pair_again_soon_so_that_an_endpoint_still_has_it_cached(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 300)
+    judged = ("judge", data, "-b", "1200", *RUN, "--scheduler", "uniform")
+    with serving(often_full) as wire:
+        closely = robin(*judged, "--base-url", wire.url, cwd=tmp_path)
+    with serving(often_full) as other:
+        run = ("--run", "limited", "--max-cost", "50", *PRICES)  # which may end it early: then all are to be as far
+        evenly = robin(*judged, "--base-url", other.url, *run, cwd=tmp_path)
+    assert closely.returncode == evenly.returncode == 0, closely.stderr + evenly.stderr
+    assert max(gaps(wire.bodies)) < 150
+    assert min(gaps(other.bodies)) > 250
+    assert set(read_run(tmp_path / "r").fold.arms.counts.tolist()) == {4}
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [({}, 120.0), ({"service_tier": "flex"}, 900.0), ({"service_tier": "flex", "timeout": 30.0}, 30.0)],
+)
+def test_gives_a_request_at_flex_fifteen_minutes_unless_told_otherwise(given: dict[str, Any], seconds: float) -> None:
+    settings = Settings(model=("m",), **given)
+    assert endpoint_at("http://localhost/v1", "m", "none", settings).timeout_s == seconds

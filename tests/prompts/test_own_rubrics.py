@@ -190,9 +190,20 @@ def test_compares_with_a_reference_answer() -> None:
         prompts.check_references([Pair("a", "q", "r", reference="x"), Pair("b", "q", "r")])
 
 
+def test_the_rubric_comes_first_in_the_same_words_where_a_cache_is_to_find_it() -> None:
+    pair = Pair("p", "Alpha", "one")
+    usual, first = (load_prompts(["helpfulness"], template=name) for name in (None, "rubric-first"))
+    asked, early = (each.messages(pair, "helpfulness")[1]["content"] for each in (usual, first))
+    rubric = usual.rubrics["helpfulness"].text
+    assert sorted(asked.splitlines()) == sorted(early.splitlines())
+    assert asked.index(rubric) > asked.index("Alpha")
+    assert early.index(rubric) < early.index("Alpha")
+
+
 def test_names_the_ready_templates() -> None:
     with pytest.raises(
-        InputError, match=r'ready ones, by name, are absolute-judge, with-reference; did you mean "with-reference"'
+        InputError,
+        match=r'ready ones, by name, are absolute-judge, rubric-first, with-reference; did you mean "with-reference"',
     ):
         load_prompts(["correctness"], template="with-refrence")
 
