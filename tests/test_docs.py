@@ -46,13 +46,15 @@ while args:
         kept += [arg, ",".join(str(max(200, int(each) // 20)) for each in args.pop(0).split(","))]
     elif asks and arg == "--budget":
         kept += [arg, str(min(int(args[0]), 300 + int(args.pop(0)) // 100))]
+    elif asks and arg == "--budget-usd":
+        kept += [arg, str(0.02 + float(args.pop(0)) / 1000)]
     else:
         kept.append(arg)
 if asks:
     kept += ["--base-url", os.environ["JUDGE_URL"]]
     for model in {models!r}[: max(1, models)] * (kept[0] != "resume"):
         kept += ["--model", model]
-    if "--max-cost" in kept:
+    if {{"--max-cost", "--budget-usd"}} & set(kept):
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
 if kept[:1] == ["simulate"]:
     kept += ["--runs", "2"]
