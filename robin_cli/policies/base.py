@@ -51,6 +51,7 @@ class Setup:
         to_target: the run stops once the largest error of all is small enough, as estimated or bounded.
         systems: what is to be compared; None where nothing is.
         by_money: the run ends by its money, and ``budget`` is about how many calls that pays for.
+        rounds: in which calls go out, all of one before its first answer; None where each is chosen by all answers so far.
     """
 
     arms: int
@@ -65,6 +66,7 @@ class Setup:
     to_target: bool = False
     systems: Systems | None = None
     by_money: bool = False
+    rounds: int | None = None
 
 
 class Choice(NamedTuple):

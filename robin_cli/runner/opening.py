@@ -203,6 +203,7 @@ def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: in
         task=task,
         to_target=settings.target_error is not None,
         systems=systems,
+        rounds=settings.rounds if settings.in_rounds else None,
     )
 
 

@@ -109,6 +109,7 @@ class Rounds:
         calls: that the budget has; where it is of money, about so many.
         is_judged: whether a call, by arm and draw, is on disk already.
         rounds: in which the whole budget goes out; 0 to see through what is under way, and begin nothing.
+        warm_up: ratings of each arm that make one round at least.
         samples: ratings wanted of one request.
         notify: is told, a line each, how it goes.
     """
@@ -126,6 +127,7 @@ class Rounds:
         calls: int,
         is_judged: Callable[[int, int], bool],
         rounds: int,
+        warm_up: int,
         samples: int,
         notify: Callable[[str], None],
     ) -> None:
@@ -143,6 +145,7 @@ class Rounds:
         self._calls = calls
         self._is_judged = is_judged
         self._rounds = rounds
+        self._warm_up = warm_up
         self._samples = samples
         self._waiting: dict[int, dict[int, Ticket]] = {}  # calls not answered yet, by submission and line
         self._reserved: dict[tuple[int, int], float] = {}
@@ -222,7 +225,7 @@ class Rounds:
         """Choose a round and write its requests; nothing if nothing is left to ask."""
         if not self._rounds:
             return ()
-        ends = round_ends(self._calls, len(self._scheduler.arms), self._rounds)
+        ends = round_ends(self._calls, len(self._scheduler.arms), self._rounds, warm_up=self._warm_up)
         number = self._next_round(ends)
         is_last = number == len(ends)
         chosen = self._chosen(self._scheduler.budget.total if is_last else ends[number - 1])

@@ -161,6 +161,8 @@ class Session:
         if settings.target_error is not None:
             self.target = Target(self.space, settings.target_error, self.level_counts)
         stop_rule = None if self.target is None else reached(self.target.is_reached)
+        may_end_early = stop_rule is not None or self.verdicts is not None
+        first = 1 if policy.evenly and may_end_early else policy.warm_up  # which goes out at once
         self.scheduler = HeapScheduler(
             self.arms,
             policy,
@@ -170,7 +172,7 @@ class Session:
             verdicts=self.verdicts,
             round_depth=None
             if in_rounds is None
-            else first_depth(manifest.budget, len(self.space), max(1, in_rounds.rounds)),
+            else first_depth(manifest.budget, len(self.space), max(1, in_rounds.rounds), warm_up=first),
             costs=self.costs,
             closely=in_rounds is None and settings.samples_per_request == 1 and not settings.may_end_early,
         )
@@ -210,6 +212,7 @@ class Session:
                 calls=manifest.budget,
                 is_judged=judged_calls(store, self.space) if judges.ledger.batches else lambda *_: False,
                 rounds=judges.rounds,
+                warm_up=first,
                 samples=settings.samples_per_request,
                 notify=notify,
             )

@@ -1,21 +1,27 @@
-"""How a budget goes out in rounds: how far each goes before its answers are looked at."""
+"""How a budget goes out in rounds: how far each goes before its answers are looked at.
+
+A first round is even, for nothing is known; it has two parts of the budget, and each round after it one. Nothing else is
+tuned: sizes that grow from round to round, as theory would have them, were no better (docs/money.md, benchmarks/rounds.py).
+"""
 
 from __future__ import annotations
 
 
-def round_ends(budget: int, arms: int, rounds: int) -> tuple[int, ...]:
+def round_ends(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> tuple[int, ...]:
     """Calls that are spent at the end of each round, rising; the last is ``budget``.
 
     Args:
         budget: calls in all, at least 1.
-        arms: K.
+        arms: K, at least 1.
         rounds: at least 1.
+        warm_up: ratings that the policy wants of every arm before it looks at any; they make one round, however many they are.
     """
-    shares = [(2**number - 1) / (2**rounds - 1) for number in range(1, rounds + 1)]
-    ends = [max(min(arms, budget), round(budget * share)) for share in shares]
-    return tuple(sorted(set(ends)))
+    depth = max(warm_up, round(2 * budget / (rounds + 1) / arms), 1)
+    first = budget if rounds == 1 else min(budget, arms * depth)
+    steps = max(1, rounds - 1)
+    return tuple(sorted({first, *(first + round((budget - first) * step / steps) for step in range(1, steps + 1))}))
 
 
-def first_depth(budget: int, arms: int, rounds: int) -> int:
+def first_depth(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> int:
     """Calls of each arm in the first round, rounded up; at least 1."""
-    return max(1, -(-round_ends(budget, arms, rounds)[0] // max(1, arms)))
+    return max(1, -(-round_ends(budget, arms, rounds, warm_up=warm_up)[0] // arms))

@@ -119,7 +119,7 @@ class HeapScheduler:
         closely: have the calls of an arm in its warm-up follow each other closely, where that makes no difference to how many
             it gets; else the arm with the fewest comes first.
         round_depth: calls of each arm in the first round, where calls go out in rounds and all of one are chosen before any
-            answer comes; None where each is chosen by all answers so far.
+            answer comes; a round begins when nothing is under way. None where each is chosen by all answers so far.
         costs: what calls cost, as learned when a pooled policy was fitted last; None where each counts as one.
     """
 
@@ -162,7 +162,9 @@ class HeapScheduler:
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
         self._costs = costs
-        self._refit_at = next_refit(self._rated, len(arms)) if policy.refits or costs is not None else NEVER
+        self._learns = policy.refits or costs is not None
+        self._refit_at = next_refit(self._rated, len(arms)) if self._learns and not self._in_rounds else NEVER
+        self._rated_before = -1  # ratings there were when the last round was begun
         self._build()
 
     def ask(self, at_most: int = 1) -> Ticket | Idle:
@@ -173,6 +175,8 @@ class HeapScheduler:
             the run is over.
         """
         arms, budget = self.arms, self.budget
+        if self._in_rounds and not budget.reserved:
+            self._begin_round()
         arm = self._next() if budget.available and not self._is_enough() else None
         if arm is None and self._has_news and not budget.reserved and budget.available:
             self._look()  # what was given up since may leave more to be asked of the others
@@ -253,6 +257,14 @@ class HeapScheduler:
             self.tell(Ticket(ticket.arm, ticket.draw + calls, rest), Unanswered.WITHDRAWN)
         return ticket._replace(calls=min(calls, ticket.calls))
 
+    def _begin_round(self) -> None:
+        """Decide and fit by all answers so far: what is chosen next then owes nothing to the order in which they came."""
+        if self._has_news:
+            self._look()
+        if self._learns and self._rated >= max(len(self.arms), self._rated_before + 1):
+            self._rated_before = self._rated
+            self._refit()
+
     def _next(self) -> int | None:
         """The arm to ask, None if all must wait; says in ``warming_up`` what its call is for."""
         queue, under_way = self._queue, self.budget.reserved
@@ -318,7 +330,7 @@ class HeapScheduler:
             return
         verdicts.add(arm, () if isinstance(outcome, Unanswered) else [each for each in outcome if each is not None])
         self._has_news = True
-        if self.budget.spent >= self._looks_at or verdicts.all_decided:
+        if not self._in_rounds and (self.budget.spent >= self._looks_at or verdicts.all_decided):
             self._look()
 
     def _look(self) -> None:
@@ -431,7 +443,7 @@ class HeapScheduler:
             raise exited(self._policy, error) from error
         if self._costs is not None:
             self._costs.learn(arms.counts)
-        self._refit_at = next_refit(self._rated, len(arms))
+        self._refit_at = NEVER if self._in_rounds else next_refit(self._rated, len(arms))
         self._build()
 
     def _build(self) -> None:

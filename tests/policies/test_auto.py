@@ -55,6 +55,12 @@ def test_is_two_priors_where_the_run_is_to_stop_at_an_error() -> None:
     assert isinstance(make_policy("auto", replace(setup(10**6, mode="theory"), to_target=True)), RobinHood)
 
 
+def test_is_two_priors_where_calls_go_out_in_rounds() -> None:
+    choice = chosen("auto", replace(setup(5000), rounds=4))
+    assert choice is not None
+    assert choice == ("two-priors", "calls go out in rounds, where it does better than robin-hood")
+
+
 def test_is_robin_hood_in_theory_mode_and_refuses_what_that_refuses() -> None:
     assert isinstance(make_policy("auto", setup(10**6, mode="theory")), RobinHood)
     with pytest.raises(InputError, match="theory mode needs"):

@@ -1,0 +1,118 @@
+"""A budget that goes out in rounds: how large they are, and what is asked in each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.registry import make_policy
+from robin_cli.scheduling.rounds import first_depth, round_ends
+from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
+
+SCALE = Scale(0, 4)
+
+
+@given(st.integers(1, 10**7), st.integers(1, 10**5), st.integers(1, 100), st.sampled_from([1, 2, 20, 2**40]))
+def test_spends_the_whole_budget_in_no_more_rounds_than_asked_for(
+    budget: int, arms: int, rounds: int, warm_up: int
+) -> None:
+    ends = round_ends(budget, arms, rounds, warm_up=warm_up)
+
+    assert ends[-1] == budget
+    assert 1 <= len(ends) <= rounds
+    assert all(np.diff(ends) > 0)
+    depth = first_depth(budget, arms, rounds, warm_up=warm_up)
+    if budget >= arms:
+        assert depth >= min(warm_up, budget // arms)
+        assert ends[0] in {arms * depth, budget}
+    else:
+        assert ends == (budget,)
+
+
+@pytest.mark.parametrize(
+    ("calls", "rounds", "a_pair"),
+    [
+        (50, 4, (20, 30, 40, 50)),
+        (20, 4, (8, 12, 16, 20)),
+        (10, 4, (4, 6, 8, 10)),
+        (100, 6, (29, 43.2, 57.4, 71.6, 85.8, 100)),
+        (30, 2, (20, 30)),
+        (30, 1, (30,)),
+        (1, 4, (1,)),
+    ],
+)
+def test_gives_a_first_round_twice_what_each_further_one_has(
+    calls: int, rounds: int, a_pair: tuple[float, ...]
+) -> None:
+    assert round_ends(100 * calls, 100, rounds) == tuple(round(100 * each) for each in a_pair)
+
+
+def test_makes_one_round_of_what_a_policy_wants_before_it_looks_at_any_answer() -> None:
+    assert round_ends(5_000, 100, 6, warm_up=20) == (2_000, 2_600, 3_200, 3_800, 4_400, 5_000)
+    assert round_ends(5_000, 100, 6, warm_up=2**40) == (5_000,)
+
+
+def in_rounds(policy: Policy, arms: int, budget: int, rounds: int) -> HeapScheduler:
+    return HeapScheduler(Arms(arms), policy, budget=budget, round_depth=first_depth(budget, arms, rounds))
+
+
+def chosen(scheduler: HeapScheduler, end: int) -> list[Ticket]:
+    found = []
+    while scheduler.budget.spent + scheduler.budget.reserved < end:
+        ticket = scheduler.ask()
+        if not isinstance(ticket, Ticket):
+            break
+        found.append(ticket)
+    return found
+
+
+def calls_of(tickets: list[Ticket], arms: int) -> IntArray:
+    return np.bincount([ticket.arm for ticket in tickets], minlength=arms)
+
+
+@pytest.mark.parametrize("name", ["two-priors", "dirichlet", "robin-hood"])
+def test_asks_the_same_whatever_the_order_in_which_the_answers_of_a_round_come(name: str) -> None:
+    arms, budget, rounds = 30, 30 * 40, 4
+    policy = make_policy(name, Setup(arms, budget, SCALE))
+    asked = []
+    for order in (1, -1):
+        scheduler = in_rounds(policy, arms, budget, rounds)
+        ratings = np.random.default_rng(4).integers(0, 5, (arms, budget)) * (np.arange(arms) % 3 > 0)[:, None]
+        mine = []
+        for end in round_ends(budget, arms, rounds):
+            tickets = chosen(scheduler, end)
+            mine.append(calls_of(tickets, arms).tolist())
+            for ticket in tickets[::order]:
+                scheduler.tell(ticket, (float(ratings[ticket.arm, ticket.draw]),))
+        asked.append(mine)
+
+    assert asked[0] == asked[1]
+    assert sum(map(sum, asked[0])) == budget
+
+
+def test_fills_a_round_to_one_level() -> None:
+    arms, budget = 20, 20 * 30
+    policy = make_policy("dirichlet", Setup(arms, budget, SCALE))
+    scheduler = in_rounds(policy, arms, budget, 3)
+    rng = np.random.default_rng(5)
+    first, second, _ = round_ends(budget, arms, 3)
+    for ticket in chosen(scheduler, first):
+        scheduler.tell(ticket, (float(rng.choice([0, 4]) if ticket.arm % 2 else 2),))
+
+    made = calls_of(chosen(scheduler, second), arms)
+
+    stats = scheduler.arms
+    level = [
+        policy.priority(float(stats.n[arm]), float(made[arm]) + more, stats.total[arm], stats.total_sq[arm], arm)
+        for more in (-1.0, 0.0)
+        for arm in range(arms)
+    ]
+    before, after = np.array(level).reshape(2, arms)
+    assert before[made > 0].min() >= after.max(), "no call would have done more for another arm"
+    assert made[::2].sum() == 0, "those that never varied wait"
+    assert made.sum() == second - first
