@@ -29,6 +29,7 @@ POOL = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.par
 ONE, OTHER = "gpt-4.1-nano", "llama-3-1-8b"
 CALLS = (5, 10, 20, 50)
 ATTRIBUTES = ("helpfulness", "complexity")
+KINDS = ("first dear", "second dear", "lengths")
 DEAR = 20.0
 OTHERWISE: dict[str, tuple[str, str, Callable[[FloatArray, FloatArray], float]]] = {
     "mean-error": ("two-priors", "mean-error", lambda sd, c: sd.sum() * (sd * c).sum()),
@@ -92,7 +93,7 @@ def main(runs: int, pairs: int) -> None:
     """Print the ratios."""
     print(f"{pairs} pairs, {runs} runs; mean squared error by the dollar over that by calls, ± one standard error")
     for attribute in ATTRIBUTES:
-        for kind in ("first dear", "second dear", "lengths"):
+        for kind in KINDS:
             for calls in CALLS:
                 found = np.array([one(attribute, kind, pairs, calls, run) for run in range(runs)])
                 told = []

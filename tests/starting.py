@@ -29,7 +29,16 @@ from typing import Any
 
 COMMAND = [sys.executable, "-m", "robin_cli"]
 # Read when they are needed, not while modules load. pytest and bash set the last ones.
-READ_AT_WORK = {"COLUMNS", "NO_COLOR", "TERM", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "OTHER_KEY", "JUDGE_URL"}
+READ_AT_WORK = {
+    "COLUMNS",
+    "NO_COLOR",
+    "TERM",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "OTHER_KEY",
+    "JUDGE_URL",
+    "BATCHES_URL",
+}
 READ_AT_WORK |= {"XDG_CONFIG_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
 READ_AT_WORK |= {
     "KMP_DUPLICATE_LIB_OK",

@@ -24,6 +24,7 @@ from nbclient import NotebookClient
 
 from robin_cli.analysis.scores import COLUMNS
 from robin_cli.api import Run
+from tests.batch_server import batch_server
 from tests.conftest import DEMO, REPLAY_MODEL, ROOT, environment, replaying
 from tests.starting import Robin
 
@@ -51,7 +52,9 @@ while args:
     else:
         kept.append(arg)
 if asks:
-    kept += ["--base-url", os.environ["JUDGE_URL"]]
+    # what was sent to the batch service is read there
+    batches = "--batch" in kept or (kept[0] == "resume" and os.path.isdir(kept[1] + "/batches"))
+    kept += ["--base-url", os.environ["BATCHES_URL" if batches else "JUDGE_URL"]]
     for model in {models!r}[: max(1, models)] * (kept[0] != "resume"):
         kept += ["--model", model]
     if {{"--max-cost", "--budget-usd"}} & set(kept):
@@ -95,6 +98,28 @@ esac
 """
 
 
+# What stands in for vLLM: it answers a file of requests by the judges that there are, one after another.
+VLLM = """#!{python}
+import json, os, sys, urllib.request
+
+asked, answered = sys.argv[sys.argv.index("-i") + 1], sys.argv[sys.argv.index("-o") + 1]
+with open(asked, encoding="utf-8") as lines, open(answered, "w", encoding="utf-8") as out:
+    for line in map(json.loads, lines):
+        url, body = os.environ["JUDGE_URL"] + "/chat/completions", json.dumps(line["body"]).encode()
+        request = urllib.request.Request(url, body, {{"Content-Type": "application/json"}})
+        with urllib.request.urlopen(request) as got:
+            response = {{"status_code": 200, "request_id": "vllm-batch-1", "body": json.load(got)}}
+        print(json.dumps({{"id": "vllm-1", "custom_id": line["custom_id"], "response": response, "error": None}}), file=out)
+"""
+
+
+@pytest.fixture(scope="module")
+def batches_url(judges_url: str) -> Iterator[str]:
+    """The same judges behind a batch service."""
+    with batch_server(upstream=judges_url) as server:
+        yield server.url
+
+
 @pytest.fixture(scope="module")
 def judges_url() -> Iterator[str]:
     """Both judges of the paper."""
@@ -103,12 +128,12 @@ def judges_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, judges_url: str) -> tuple[Path, dict[str, str]]:
+def desk(tmp_path: Path, judges_url: str, batches_url: str) -> tuple[Path, dict[str, str]]:
     """A folder with the demo's pairs and tools' logs, and an environment in which the docs' commands mean what they say."""
     programs = tmp_path / "bin"
     programs.mkdir()
     robin = f"#!{sys.executable}\n{ROBIN}{STARTED}"
-    for name, program in {"robin": robin, "make": MAKE, "pip": PIP, "python3": PYTHON}.items():
+    for name, program in {"robin": robin, "make": MAKE, "pip": PIP, "python3": PYTHON, "vllm": VLLM}.items():
         asked = MODELS if name == "robin" else " ".join(MODELS)
         write_program(programs / name, program.format(python=sys.executable, root=ROOT, models=asked))
     folder = tmp_path / "desk"
@@ -120,7 +145,7 @@ def desk(tmp_path: Path, judges_url: str) -> tuple[Path, dict[str, str]]:
         shutil.copytree(logs / kind, folder / place)
     for model in ("wren-small", "wren-large"):
         shutil.copytree(logs / "helm" / model, folder / f"benchmark_output/runs/v1/facts:model=wren_{model}")
-    return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", JUDGE_URL=judges_url)
+    return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", JUDGE_URL=judges_url, BATCHES_URL=batches_url)
 
 
 def write_program(path: Path, text: str) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 import robin_cli
 from robin_cli.model.errors import InputError
-from tests.conftest import replaying, robin, write_pairs
+from tests.conftest import DEMO, REPLAY_MODEL, replaying, robin, write_pairs
+from tests.views.test_live import on_a_terminal
 
 PAIRS = 12
 DEAR, CHEAP = "replay:dear", "replay:cheap"
@@ -169,6 +170,31 @@ def test_refuses_money_where_nothing_has_a_price(tmp_path: Path, prices: dict[st
             quiet=True,
             **prices,
         )
+
+
+def test_says_how_far_it_is_in_dollars_while_it_works(tmp_path: Path) -> None:
+    """Of the smaller of the two limits, and never of calls that have no end."""
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
+        for more in ((), ("--max-cost", "0.01")):
+            run = tmp_path / f"r{len(more)}"
+            price: tuple[str, ...] = ("--price-in", "1", "--price-out", "4", "--budget-usd", "0.02", *more)
+            command: list[str | Path] = [
+                "judge",
+                data,
+                "-a",
+                "helpfulness",
+                "--run",
+                run,
+                "--base-url",
+                url,
+                "--model",
+                REPLAY_MODEL,
+            ]
+            code, shown = on_a_terminal(*command, *price, "-o", tmp_path / "s.csv", cwd=tmp_path)
+            assert code == (4 if more else 0)
+            assert f"% of ${'0.01' if more else '0.02'}" in shown
+            assert "4,611" not in shown
 
 
 def test_gives_no_money_to_a_run_of_calls(tmp_path: Path, two_judges: str) -> None:

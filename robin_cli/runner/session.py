@@ -146,7 +146,7 @@ class Session:
         in_rounds = judges if isinstance(judges, InRounds) else None
         spent_usd = spent_before(fold, prices).cost_usd or 0.0
         self.money = money_of(manifest, settings, spent_usd, in_rounds=in_rounds is not None)
-        self.expected_calls = manifest.budget
+        self.by_money, self.expected_calls = by_money, manifest.budget
         self.costs = None
         if by_money:
             self.costs = begun(costs_of(manifest.own_settings, self.space, store.pairs, self._prompts, prices), fold)

@@ -215,7 +215,7 @@ class ByWidth:
 def calls_left(session: Session) -> int:
     """Calls that the budget has left; where it is of money about how many, as calls cost so far."""
     money = session.money
-    if not money.is_budget or money.limit is None:
+    if not session.by_money or money.limit is None:
         return session.budget.left
     left = max(0.0, money.limit - money.spent)
     return round(session.budget.spent * left / money.spent) if money.spent else session.expected_calls
@@ -224,7 +224,7 @@ def calls_left(session: Session) -> int:
 def _share(session: Session) -> tuple[float, float, str]:
     """What is spent of the budget, the budget, and that in words."""
     money = session.money
-    if money.is_budget and money.limit is not None:
+    if session.by_money and money.limit is not None:
         return money.spent, money.limit, dollars(money.limit)
     total = session.budget.total
     return session.budget.spent, total, number_of(total, "call")

@@ -103,7 +103,7 @@ def progress_line(session: Session, pace: Pace) -> str:
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
     parts = [
         number_of(budget.spent, "call")
-        if session.money.is_budget
+        if session.by_money
         else f"{budget.spent:,} of {number_of(budget.total, 'call')}",
         f"{rate:,.1f}/s",
         pace.left(calls_left(session), rate),

@@ -72,6 +72,24 @@ def test_asks_the_cheap_judge_of_a_pair_more_often_by_the_root_of_its_price() ->
     assert cheap / dear == pytest.approx(math.sqrt(20.0), rel=0.02)
 
 
+def test_has_the_error_at_equal_dollars_that_the_theory_says() -> None:
+    rng = np.random.default_rng(11)
+    variances, each = rng.uniform(0.2, 2.0, 40), np.tile([1.0, 20.0], 20)
+    dollars, sd = 20_000.0, np.sqrt(variances)
+
+    errors = {}
+    for by_money in (True, False):
+        costs = costs_of(each.tolist(), judges=2) if by_money else None
+        arms = played(Robin(variances, "mean-error"), costs, dollars, each, np.ones((40, 1)))
+        errors[by_money] = (variances / arms.counts).sum()
+
+    by_the_dollar = (sd * np.sqrt(each)).sum() ** 2
+    assert errors[True] == pytest.approx(by_the_dollar / dollars, rel=0.01)
+    theory = by_the_dollar / (sd.sum() * (sd * each).sum())
+    assert errors[True] / errors[False] == pytest.approx(theory, rel=0.01)
+    assert theory == pytest.approx((1 + math.sqrt(20)) ** 2 / 42, rel=0.02)  # that of two judges that vary alike
+
+
 @pytest.mark.parametrize("name", ["two-priors", "robin-hood", "dirichlet"])
 def test_asks_by_the_priority_over_the_cost_call_by_call(name: str) -> None:
     rng = np.random.default_rng(7)

@@ -141,6 +141,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
         stats=SimpleNamespace(unparsed={"missing": 4_321}, failed={"http_503": 12}, ratings=1, in_flight=256),
         budget=SimpleNamespace(spent=1_234_567, total=9_876_543, left=1),
         money=MoneyBudget(2_000.0),
+        by_money=False,
         total=Spending(123_456_789, 98_765_432, 1_234.56, complete=False, cached_tokens=41, prompt_tokens_told=100),
         scheduler=SimpleNamespace(warming_up=False),
         target=SimpleNamespace(error=0.125, guaranteed=True),
