@@ -56,7 +56,9 @@ def costs_of(
         InputError: no call costs anything.
     """
     of_tokens = [
-        (0.0, 0.0) if price is None else (price.cost(_PRICED, 0) / _PRICED, price.cost(0, _PRICED) / _PRICED)
+        (0.0, 0.0)
+        if price is None
+        else (price.cost(_PRICED, 0, tier=price.tier) / _PRICED, price.cost(0, _PRICED, tier=price.tier) / _PRICED)
         for price in prices
     ]
     if not any(map(any, of_tokens)):

@@ -155,6 +155,7 @@ class HeapScheduler:
         self._most_pending = most_pending if round_depth is None else most_pending_in_a_round
         self._fairness = Fairness(judge) if judge is not None and judge.any() else None
         self._windows = None
+        self._is_shared_out = False  # whether all arms of all windows have their whole share
         # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
         if closely and budget is not None and round_depth is None and self._turn is None and not policy.refits:
             self._windows = _Windows.of(len(arms), judge, self._warm_up.whole_share)
@@ -284,12 +285,28 @@ class HeapScheduler:
         warming_up = is_warm_up(self._queue.key[arm])
         if under_way and not warming_up and self.budget.available <= self._warm_up.owed:
             return None
+        if under_way and warming_up and not self._has_its_turn(arm):
+            return None
         self.warming_up = warming_up
         return arm
 
     def _is_level(self, under_way: int) -> bool:
         """Whether no arm that waits for its answers has more of its share to come: the others would take it."""
         return self._windows is None or not under_way or self._warm_up.owed <= 0
+
+    def _has_its_turn(self, arm: int) -> bool:
+        """Whether no arm that waits for its answers is behind its whole share, where ``arm`` has its own.
+
+        What cannot be shared out evenly would else go to the arms of early windows, and so would what belongs to the last.
+        """
+        if self._windows is None or self._is_shared_out:
+            return True
+        share, arms = self._windows.share, self.arms
+        if arms.n[arm] + arms.pending[arm] < share:
+            return True
+        made = arms.counts + np.frombuffer(arms.pending, dtype=np.int64)
+        self._is_shared_out = bool((made >= share)[~arms.retired_mask].all())
+        return self._is_shared_out
 
     def _owed_to(self, arm: int) -> int:
         arms = self.arms
