@@ -5,8 +5,8 @@ its recorded ratings. Every run starts anew with draws of its own.
 
 What is asked is what :class:`~robin_cli.scheduling.scheduler.HeapScheduler` asks at one call at a time, where nobody waits for
 answers and every answer holds a rating: whole rounds as long as the warm-up lasts, then the smallest key, with refits at the
-same numbers of ratings, and decisions looked at after the same numbers of calls. A contract test holds the two equal, call by
-call, for every policy.
+same numbers of ratings, and decisions looked at after the same numbers of calls. Or what it asks in rounds, where all answers
+of one come before the next is chosen. Contract tests hold the two equal, call by call, for every policy.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from robin_cli.model.refits import next_refit
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy
 from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys
+from robin_cli.scheduling.rounds import round_ends
 from robin_cli.scheduling.verdicts import next_look
 
 _DRAWS_AT_A_TIME = 4096
@@ -100,6 +101,7 @@ def simulate(
     *,
     worlds: int = 1,
     task: Task | None = None,
+    rounds: int | None = None,
 ) -> list[Snapshot]:
     """Run ``policy`` for the largest of ``budgets``, ``runs`` times at once, one call after another.
 
@@ -107,10 +109,16 @@ def simulate(
         worlds: ``ratings`` holds so many sets of K pairs, one after another, and run r is made on set r mod ``worlds``; then a
             policy that knows variances knows those of all sets, shape (worlds · K,).
         task: what is to be decided of each set; a run ends when it is.
+        rounds: in which calls go out; each of ``budgets`` is then that of a run of its own. None: one call at a time.
 
     Returns:
         A snapshot at each of ``budgets``, in rising order.
     """
+    if rounds is not None:
+        return [
+            _State(ratings, policy, runs, rng, worlds, task).in_rounds(budget, rounds)
+            for budget in sorted(set(budgets))
+        ]
     state = _State(ratings, policy, runs, rng, worlds, task)
     snapshots = []
     for budget in sorted(set(budgets)):
@@ -141,6 +149,7 @@ class _State:
         self.n = np.zeros(runs * self._width)
         self.total = np.zeros(runs * self._width)
         self.total_sq = np.zeros(runs * self._width)
+        self.pending = np.zeros(runs * self._width)
         self._budget = 0
         self._first = np.arange(runs) * self._width
         self._key: FloatArray | None = None
@@ -185,6 +194,40 @@ class _State:
                 if self._is_over():
                     break
 
+    def in_rounds(self, budget: int, rounds: int) -> Snapshot:
+        """All of ``budget`` in rounds, the first of them even."""
+        may_end_early = self._court is not None
+        first = 1 if self._policy.evenly and may_end_early else self._policy.warm_up
+        ends = round_ends(budget, self._pairs, rounds, warm_up=first)
+        even = self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs))
+        self._refit_at = self._looks_at = NEVER  # but when a round begins
+        for end in ends:
+            self._begin_round()
+            if self._is_over():
+                break
+            if self._budget < even:
+                self.ask_evenly(end)
+                continue
+            self._build()
+            for _ in range(end - self._budget):
+                self._step(None)
+            self._budget = end
+            self._answer()
+        return self.snapshot(budget)
+
+    def _begin_round(self) -> None:
+        if self._court is not None and self._budget:
+            self._court.look(self._sums())
+        if self._policy.refits and self._budget >= self._pairs:
+            self._policy = self._policy.fitted(*self._sums())
+
+    def _answer(self) -> None:
+        """Add a rating for each call under way, those of a pair one after another."""
+        while len(at := np.flatnonzero(self.pending)):
+            self.pending[at] -= 1.0
+            run, pair = np.divmod(at, self._width)
+            self._add(run, pair, self._ratings.draw(self._first_row[run] + pair, self._rng))
+
     def snapshot(self, budget: int) -> Snapshot:
         """All runs as they stand, which is with ``budget`` calls, or with fewer where everything was decided before."""
         shape = (self._runs, self._width)
@@ -200,7 +243,8 @@ class _State:
             verdict = self._court.verdict(self._sums(), truth)
         return Snapshot(budget, n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1), verdict)
 
-    def _step(self, luck: FloatArray) -> None:
+    def _step(self, luck: FloatArray | None) -> None:
+        """Make the next call of each run; ``luck`` is how it is answered, None where it is not yet."""
         assert self._key is not None  # noqa: S101  # _build came first
         block = self._least.argmin(axis=1)
         rows = np.arange(self._runs)
@@ -208,13 +252,17 @@ class _State:
         place = in_block.argmin(axis=1)
         pair = block * _BLOCK + place
         row = self._first_row + pair
-        rating = self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)]
-        at = self._add(rows, pair, rating)
+        if luck is None:
+            at = self._first + pair
+            self.pending[at] += 1.0 if self._court is None else ~self._court.done
+        else:
+            rating = self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)]
+            at = self._add(rows, pair, rating)
         if self._contests is not None:
             self._place_contests(self._contests[self._contest_of[pair]])
             return
-        n, total, total_sq = self.n[at], self.total[at], self.total_sq[at]
-        in_block[rows, place] = adaptive_key(self._policy, n, np.zeros(self._runs), total, total_sq, row)
+        n, pending, total, total_sq = self.n[at], self.pending[at], self.total[at], self.total_sq[at]
+        in_block[rows, place] = adaptive_key(self._policy, n, pending, total, total_sq, row)
         self._key[rows, block] = in_block
         self._least[rows, block] = in_block.min(axis=1)
 
@@ -239,8 +287,9 @@ class _State:
         there, arms = members >= 0, np.where(members >= 0, members, 0)
         run = np.arange(self._runs)[:, None, None]
         at = self._first[:, None, None] + arms
-        n, total, total_sq = (np.where(there, each[at], 0.0) for each in (self.n, self.total, self.total_sq))
-        keys = contest_keys(self._policy, n, np.zeros(n.shape), total, total_sq, self._first_row[:, None, None] + arms)
+        columns = (self.n, self.pending, self.total, self.total_sq)
+        n, pending, total, total_sq = (np.where(there, each[at], 0.0) for each in columns)
+        keys = contest_keys(self._policy, n, pending, total, total_sq, self._first_row[:, None, None] + arms)
         if self._court is not None:
             keys = np.where(self._court.settled[run, arms], NEVER, keys)
         runs, arms = np.broadcast_to(run, arms.shape)[there], arms[there]

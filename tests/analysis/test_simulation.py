@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from robin_cli.model.task import Task
 from robin_cli.policies.base import OBJECTIVES, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import POLICIES, chosen, policy_named
+from robin_cli.scheduling.rounds import first_depth, round_ends
 from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
@@ -156,3 +158,103 @@ def test_lays_ratings_out_whatever_their_number() -> None:
     assert ratings.variances.tolist() == pytest.approx([each.var() for each in recorded])
     drawn = ratings.draw(np.repeat(np.arange(3), 500), np.random.default_rng(0)).reshape(3, 500)
     assert [set(each) for each in drawn.tolist()] == [set(each.tolist()) for each in recorded]
+
+
+def played_in_rounds(scheduler: HeapScheduler, budget: int, rounds: int, warm_up: int) -> Iterator[list[Ticket]]:
+    """The calls of each round, as a run chooses them; who takes them has them answered."""
+    for end in round_ends(budget, len(scheduler.arms), rounds, warm_up=warm_up):
+        tickets = []
+        while scheduler.budget.spent + scheduler.budget.reserved < end:
+            ticket = scheduler.ask()
+            if not isinstance(ticket, Ticket):
+                break
+            tickets.append(ticket)
+        yield tickets
+        assert not scheduler.budget.reserved
+
+
+@dataclass(frozen=True, slots=True)
+class Noted(Ratings):
+    """Ratings that remember whose were drawn."""
+
+    drawn: list[tuple[int, float]] = field(default_factory=list)
+
+    def draw(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
+        found = Ratings.draw(self, pairs, rng)
+        self.drawn.extend(zip(pairs.ravel().tolist(), found.ravel().tolist(), strict=True))
+        return found
+
+
+def check_asks_the_same_in_rounds(
+    ratings: Ratings, policy: Policy, policies: list[Policy], budget: int, rounds: int, arms: int, task: Task | None
+) -> list[int]:
+    """Whether runs ask as often of each arm in each round as is simulated; the calls of each run."""
+    drawing = Noted(ratings.values, ratings.sizes)
+    (seen,) = simulate(
+        drawing, policy, [budget], WORLDS, np.random.default_rng(3), worlds=WORLDS, task=task, rounds=rounds
+    )
+    first = 1 if policy.evenly and task is not None else policy.warm_up
+    spent = []
+    for run, own in enumerate(policies):
+        answers: dict[int, list[float]] = {}
+        for row, rating in drawing.drawn:
+            if row // arms == run:
+                answers.setdefault(row % arms, []).append(rating)
+        verdicts = None if task is None else RunVerdicts(task, LevelCounts(task.space))
+        depth = first_depth(budget, arms, rounds, warm_up=first)
+        scheduler = HeapScheduler(Arms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth)
+        for tickets in played_in_rounds(scheduler, budget, rounds, first):
+            for ticket in tickets:
+                scheduler.tell(ticket, (answers[ticket.arm].pop(0),))
+        assert scheduler.arms.counts.tolist() == seen.n[run].tolist()
+        assert scheduler.arms.totals.tolist() == pytest.approx(
+            np.nan_to_num(seen.estimates[run])
+            * seen.n[run]  # an answer too many, or too few, would be of another round
+        )
+        spent.append(scheduler.budget.spent)
+    return spent
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 6])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("several_scales", [False, True])
+@pytest.mark.parametrize("name", [name for name in POLICIES if not policy_named(name).whole])
+def test_asks_the_same_arms_in_the_rounds_of_a_simulation_as_in_those_of_a_run(
+    name: str, *, several_scales: bool, objective: str, rounds: int
+) -> None:
+    ratings = recorded(np.random.default_rng(1), several_scales=several_scales)
+    for budget in (2 * PAIRS + 5, 25 * PAIRS + 7):
+        whole, *parts = (
+            made(name, objective, budget, variances, None, several_scales=several_scales)
+            for variances in (ratings.variances, *ratings.variances.reshape(WORLDS, PAIRS))
+        )
+        spent = check_asks_the_same_in_rounds(ratings, whole, parts, budget, rounds, PAIRS, None)
+        assert spent == [budget] * WORLDS
+
+
+@pytest.mark.parametrize("judges", [1, 2])
+@pytest.mark.parametrize("name", ["uniform", "two-priors", "auto"])
+@pytest.mark.parametrize("kind", TASKS)
+def test_asks_the_same_arms_in_the_rounds_of_a_simulation_where_something_is_to_be_decided(
+    kind: str, name: str, judges: int
+) -> None:
+    text, group = TASKS[kind]
+    scales = (SHORT, LONG)
+    space = ArmSpace(
+        [f"p{number}" for number in range(FEW)], ("a", "b"), [f"j{each}" for each in range(judges)], scales
+    )
+    task = Task(decision_of(text, ("a", "b"), scales, margin=0.8, error_rate=0.4), space, group)
+    rng = np.random.default_rng(5)
+    rows = []
+    for arm in range(len(space) * WORLDS):
+        scale = space.scale_of(arm % len(space))
+        rows.append(rng.choice(rng.integers(scale.low, scale.high + 1, rng.choice([1, 2])), rng.integers(3, 12)))
+    budget = 25 * len(space)
+    setup = Setup(len(space), budget, SHORT, delta=0.9, task=task, rounds=5)
+    choice = chosen(name, setup)
+    policy = policy_by_scale(name if choice is None else choice.name, setup, None, space.by_scale())
+
+    spent = check_asks_the_same_in_rounds(Ratings.of(rows), policy, [policy] * WORLDS, budget, 5, len(space), task)
+
+    if name == "auto":
+        assert max(spent) < budget, "all is decided before the budget is spent"
