@@ -128,6 +128,7 @@ ONLY = {
         "views/summary.py",
         "views/report/rows.py",
         "views/plan/calls.py",
+        "views/plan/facts.py",
     },
     "xlsxwriter": {"views/workbook.py"},
     "yaml": {"prompts/rubric_files.py"},

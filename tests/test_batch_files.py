@@ -147,6 +147,7 @@ def test_counts_answers_that_come_late_too(tmp_path: Path) -> None:
     robin("resume", "run", cwd=tmp_path)
     status = json.loads(robin("status", "run", "--json", cwd=tmp_path).stdout)
     assert status["spent"] == len(asked) + len(more)
+    assert not pd.read_parquet(tmp_path / "run" / "judgments").duplicated(["pair_id", "draw"]).any()
 
 
 def test_gives_up_what_the_engine_refuses(tmp_path: Path) -> None:
