@@ -136,17 +136,18 @@ def test_takes_outputs_in_in_whatever_state_they_are(state: str, tmp_path: Path)
 
 
 def test_counts_answers_that_come_late_too(tmp_path: Path) -> None:
-    done = robin(*judging(tmp_path), cwd=tmp_path)
+    done, files = robin(*judging(tmp_path), cwd=tmp_path), []
+    for _ in range(2):  # the engine had not ended: of the last pairs there is nothing
+        asked, place = requests(done.stdout.splitlines()[0])
+        files.append((place, answered(asked)))
+        place.write_text("\n".join(files[-1][1][:2]), encoding="utf-8")
+        done = robin("resume", "run", cwd=tmp_path)
     asked, place = requests(done.stdout.splitlines()[0])
-    lines = answered(asked)
-    place.write_text("\n".join(lines[:6]), encoding="utf-8")
-    second = robin("resume", "run", cwd=tmp_path)
-    more, elsewhere = requests(second.stdout.splitlines()[0])
-    place.write_text("\n".join(lines), encoding="utf-8")  # the engine had not ended
-    elsewhere.write_text("\n".join(answered(more)), encoding="utf-8")
+    for place_of_all, lines in [*files, (place, answered(asked))]:
+        place_of_all.write_text("\n".join(lines), encoding="utf-8")
     robin("resume", "run", cwd=tmp_path)
     status = json.loads(robin("status", "run", "--json", cwd=tmp_path).stdout)
-    assert status["spent"] == len(asked) + len(more)
+    assert status["spent"] == min(BUDGET, sum(len(lines) for _, lines in files) + len(asked))
     assert not pd.read_parquet(tmp_path / "run" / "judgments").duplicated(["pair_id", "draw"]).any()
 
 
