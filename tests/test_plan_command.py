@@ -316,3 +316,54 @@ def test_takes_every_flag_of_judge(tmp_path: Path) -> None:
         }
 
     assert flags("judge") <= flags("plan")
+
+
+OPENAI = ("--base-url", "https://api.openai.com/v1", "--model", "gpt-5-mini")
+
+
+def test_compares_the_ways_to_make_the_same_calls(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 50)
+    command = plan(data, 1000, *OPENAI, "--rpm", "500")
+
+    shown = robin(*command, cwd=tmp_path)
+    facts = json.loads(robin(*command, "--json", cwd=tmp_path).stdout)
+    batched = json.loads(robin(*command, "--batch", "--rounds", "6", "--json", cwd=tmp_path).stdout)
+
+    assert shown.returncode == 0, shown.stderr
+    assert "--batch, 4 rounds" in shown.stdout
+    assert "≤ 96 h" in shown.stdout
+    alone, flex, batch = facts["ways"]
+    assert [each["way"] for each in facts["ways"]] == ["one call at a time", "flex", "batch"]
+    assert [each["is_planned"] for each in facts["ways"]] == [True, False, False]
+    assert flex["cost_usd_at_most"] == batch["cost_usd_at_most"] == pytest.approx(alone["cost_usd_at_most"] / 2)
+    assert [each["seconds"] for each in facts["ways"]] == [120, None, 4 * 24 * 3600]
+    assert alone["worst_error"] == facts["forecast"][1]["worst_error"] == flex["worst_error"]
+    assert batch["worst_error"] == pytest.approx(alone["worst_error"], rel=0.2)
+    assert batch["worst_error"] != alone["worst_error"]
+    assert [each["is_planned"] for each in batched["ways"]] == [False, False, True]
+    assert batched["ways"][2]["worst_error"] == batched["forecast"][1]["worst_error"]
+    assert (batched["ways"][2]["rounds"], batched["forecast"][1]["seconds"]) == (6, None)
+    assert batched["forecast"][1]["cost_usd_at_most"] == batch["cost_usd_at_most"]
+
+
+def test_says_that_a_large_budget_in_rounds_is_by_another_scheduler(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+
+    shown = robin(*plan(data, 1000, *OPENAI), cwd=tmp_path)
+    batched = robin(*plan(data, 1000, *OPENAI, "--batch"), cwd=tmp_path)
+    evenly = robin(*plan(data, 1000, *OPENAI, "--batch", "--scheduler", "uniform"), cwd=tmp_path)
+
+    assert "by the answers of the rounds before, by two-priors" in " ".join(shown.stdout.split())
+    assert "--scheduler auto: calls go out in rounds, where it does better than robin-hood." in batched.stdout
+    assert "--batch, 1 round" in evenly.stdout
+
+
+def test_compares_no_ways_where_there_is_one(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    local = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+
+    unpriced = json.loads(robin(*plan(data, 100, *local, "--json"), cwd=tmp_path).stdout)
+    given = robin(*plan(data, 100, *local, "--price-in", "1", "--price-out", "1"), cwd=tmp_path)
+
+    assert unpriced["ways"] == []
+    assert "Where the endpoint has them: they are taken to cost half." in given.stdout

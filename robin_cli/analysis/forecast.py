@@ -84,6 +84,7 @@ def forecast(
     rng: np.random.Generator,
     *,
     steps: int = _STEPS_AT_MOST,
+    rounds: int | None = None,
 ) -> Mapping[int, Expected]:
     """Simulate runs of every budget on arms like ``known``.
 
@@ -94,6 +95,7 @@ def forecast(
         known: by attribute.
         budgets: calls in all, rising, each at least the number of arms.
         steps: about so many calls a run are simulated, if that leaves enough arms.
+        rounds: in which the calls go out; None: one call at a time.
 
     Returns:
         By budget, rising; left out are budgets that the policy refuses, and those that would take too long to simulate.
@@ -118,9 +120,8 @@ def forecast(
         parts = {budget: round(budget * simulated / arms) for budget in group}
         if not policy.evenly:  # which takes whole rounds at once
             parts = {budget: part for budget, part in parts.items() if part <= _STEPS_AT_MOST or budget == budgets[0]}
-        reached = {
-            each.budget: each for each in simulate(ratings, policy, list(parts.values()), RUNS, rng, worlds=RUNS)
-        }
+        simulated_runs = simulate(ratings, policy, list(parts.values()), RUNS, rng, worlds=RUNS, rounds=rounds)
+        reached = {each.budget: each for each in simulated_runs}
         for budget, part in parts.items():
             snapshot = reached[part]
             expected[budget] = Expected(
@@ -188,6 +189,7 @@ def budget_for(
     least: int,
     measure: Measure = "worst",
     cheap: bool = False,
+    rounds: int | None = None,
 ) -> Found:
     """The budget with which the error comes to ``error``, searched from ``least`` up to :func:`most_calls`.
 
@@ -195,6 +197,7 @@ def budget_for(
 
     Args:
         cheap: the policy takes whole rounds at once, so more arms can be simulated.
+        rounds: see :func:`forecast`.
     """
     arms = sum(len(each.counts) for each in known)
     most = max(least, most_calls(arms))
@@ -206,7 +209,7 @@ def budget_for(
         budgets = np.unique(np.geomspace(start, end, points).round().astype(np.int64)).tolist()
         for budget in [budget for budget in expected if start <= budget <= end]:
             del expected[budget]
-        expected.update(forecast(known, policy_at, budgets, rng, steps=steps))
+        expected.update(forecast(known, policy_at, budgets, rng, steps=steps, rounds=rounds))
         if not expected:  # a scheduler that needs more to begin with
             return Found(*[Needed(end, "more than")] * 3)
         rising = dict(sorted(expected.items()))

@@ -128,6 +128,14 @@ def simulate(
     return snapshots
 
 
+def round_ends_of(
+    policy: Policy, budget: int, arms: int, rounds: int, *, may_end_early: bool = False
+) -> tuple[int, ...]:
+    """Calls spent at the end of each round, as a run by ``policy`` has them: an even spread is one, unless it may end early."""
+    first = 1 if policy.evenly and may_end_early else policy.warm_up
+    return round_ends(budget, arms, rounds, warm_up=first)
+
+
 class _State:
     """Sums of every run, flat: run r's pair i is at r · width + i, the width padded to whole blocks.
 
@@ -196,9 +204,7 @@ class _State:
 
     def in_rounds(self, budget: int, rounds: int) -> Snapshot:
         """All of ``budget`` in rounds, the first of them even."""
-        may_end_early = self._court is not None
-        first = 1 if self._policy.evenly and may_end_early else self._policy.warm_up
-        ends = round_ends(budget, self._pairs, rounds, warm_up=first)
+        ends = round_ends_of(self._policy, budget, self._pairs, rounds, may_end_early=self._court is not None)
         even = self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs))
         self._refit_at = self._looks_at = NEVER  # but when a round begins
         for end in ends:

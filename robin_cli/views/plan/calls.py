@@ -130,7 +130,7 @@ def calls_of(
             requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
             shared = len(answers) / max(1, requests)
             tokens = (tokens[0] * shared / max(1.0, min(shared, a_request)), tokens[1])
-        cost = _dollars(prices, tokens[0], tokens[1] or 0.0)
+        cost = _dollars(prices, tokens[0], tokens[1] or 0.0, config.tier)
         if pilot is not None:
             spent = spent_before(pilot.fold, prices)
             tokens_spent = spent.prompt_tokens, spent.completion_tokens
@@ -140,7 +140,7 @@ def calls_of(
             pace = already.seconds / max(1, len(answers) - 1)
             seconds = max(filter(None, (seconds, pace)), default=None)
         source = f"as in {number_of(len(answers), 'answer')} of {run.path} ({', '.join(run.manifest.judges)})"
-    least, most = (_dollars(prices, tokens[0], longest) for longest in (0.0, float(config.max_tokens)))
+    least, most = (_dollars(prices, tokens[0], longest, config.tier) for longest in (0.0, float(config.max_tokens)))
     reserve = _reserve(config, dataset, prompts, prices)
     return Calls(already, tokens[0], tokens[1], cost, least, most, _in_words(config, prices), reserve, seconds, source)
 
@@ -168,10 +168,28 @@ def _prices(config: Settings) -> list[Price | None]:
     return [prices_at(judge, config)[0] for judge in judges]
 
 
-def _dollars(prices: Sequence[Price | None], prompt: float, completion: float) -> float | None:
-    """A call's cost, if the judges get equal shares of the calls; None unless each has a price."""
+def at_tier(calls: Calls, config: Settings, tier: str | None) -> Calls | None:
+    """The same calls paid at another service tier than ``config`` asks for; None where no price is known there.
+
+    What was measured of answers is taken to change as the list does.
+    """
+    prices = _prices(config)
+    if not all(price is not None and price.knows(tier) for price in prices):
+        return None
+    least, most = (_dollars(prices, calls.prompt, longest, tier) for longest in (0.0, float(config.max_tokens)))
+    cost, now, there = (
+        calls.cost,
+        *(_dollars(prices, calls.prompt, calls.completion or 0.0, at) for at in (config.tier, tier)),
+    )
+    if cost is not None and now and there is not None:
+        cost *= there / now
+    return replace(calls, cost=cost, least=least, most=most)
+
+
+def _dollars(prices: Sequence[Price | None], prompt: float, completion: float, tier: str | None) -> float | None:
+    """A call's cost at a tier, if the judges get equal shares of the calls; None unless each has a price."""
     tokens = round(1e6 * prompt), round(1e6 * completion)
-    costs = [price.cost(*tokens, tier=price.tier) / 1e6 for price in prices if price is not None]
+    costs = [price.cost(*tokens, tier=tier) / 1e6 for price in prices if price is not None]
     return sum(costs) / len(costs) if costs and len(costs) == len(prices) else None
 
 

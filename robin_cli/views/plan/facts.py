@@ -40,6 +40,7 @@ from robin_cli.views.plan.decisions import (
     outlooks_of,
 )
 from robin_cli.views.plan.prospect import SEED, Prospect
+from robin_cli.views.plan.ways import ways_of
 
 _MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 _SHOWN_FROM = 0.5
@@ -209,6 +210,7 @@ def _outlook(prospect: Prospect, calls: Calls, least: int) -> dict[str, Any]:
         "decide": None,
         "forecast": rows,
         "calls_for": [_needed(share, prospect, expected) for share in _TARGETS],
+        "ways": ways_of(prospect, calls, config.budget or least, expected[config.scheduler]),
     }
 
 
@@ -227,6 +229,7 @@ def _decisions(prospect: Prospect, calls: Calls, least: int, pilot: RunData | No
         "decide": decided_of(prospect, least, outlooks, pilot),
         "forecast": rows,
         "calls_for": decision_calls_for(prospect, outlooks),
+        "ways": [],
     }
 
 
@@ -254,7 +257,7 @@ def taken(config: Settings, calls: Calls, spent: int) -> dict[str, Any]:
         "cost_usd_at_least": low,
         "cost_usd_at_most": high,
         "within_max_cost": within,
-        "seconds": calls.time(spent),
+        "seconds": None if config.in_rounds else calls.time(spent),
     }
 
 
@@ -303,6 +306,7 @@ def _target(prospect: Prospect, for_error: float | None, least: int) -> dict[str
             least=least,
             measure=measure,
             cheap=policy_named(name).evenly,
+            rounds=prospect.rounds,
         )
     chosen, evenly = found[prospect.config.scheduler], found[BASELINE]
     return {

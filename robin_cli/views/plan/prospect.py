@@ -48,6 +48,11 @@ class Prospect:
         """Whether the scheduler begins with variances of an earlier run."""
         return self.known[0].variances is not None
 
+    @property
+    def rounds(self) -> int | None:
+        """In which the calls go out; None where they are made one at a time."""
+        return self.config.rounds if self.config.in_rounds else None
+
     def setup(self, budget: int) -> Setup:
         """What a policy is told of a run with ``budget``."""
         config = self.config
@@ -61,6 +66,7 @@ class Prospect:
             by_money=config.budget_usd is not None,
             task=self.task,
             to_target=config.target_error is not None,
+            rounds=self.rounds,
         )
 
     def scheduler_at(self, budget: int) -> str:
@@ -100,7 +106,13 @@ class Prospect:
     def expected(self, name: str, budgets: Sequence[int]) -> Mapping[int, Expected]:
         """What the scheduler ``name`` reaches with each of ``budgets``; the same for the same prospect."""
         rng = np.random.default_rng(SEED)
-        return forecast(self.known, lambda b, variances, groups: self.policy(name, b, variances, groups), budgets, rng)
+        return forecast(
+            self.known,
+            lambda b, variances, groups: self.policy(name, b, variances, groups),
+            budgets,
+            rng,
+            rounds=self.rounds,
+        )
 
     def decisions(self, name: str, budgets: Sequence[int], least: int) -> Outlook:
         """What the scheduler ``name`` decides with each of ``budgets``, and when it ends; the same for the same prospect.

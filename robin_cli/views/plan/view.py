@@ -24,6 +24,8 @@ def print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     console = Console()
     console.print(Text(plain("\n".join(_head(plan)))))
     console.print(_table(plan))
+    if plan["ways"]:
+        console.print(_ways(plan))
     console.print(Text(plain("\n".join(_tail(plan)))))
 
 
@@ -94,6 +96,54 @@ def _table(plan: dict[str, Any]) -> Table:
         mark = "bold" if row["budget"] == plan["budget"] else "dim" if row["within_max_cost"] is False else ""
         table.add_row(*(text(row) for _, text in chosen), style=mark)
     return table
+
+
+def _ways(plan: dict[str, Any]) -> Table:
+    """The same calls one at a time, by flex and by batches; the one planned stands out."""
+    columns: dict[str, Any] = {
+        number_of(plan["budget"], "call"): _way,
+        "money": money,
+        "time": _hours,
+        "largest error": lambda row: _error(plan, row["worst_error"], row["worst_error_sem"]),
+        "average": lambda row: _error(plan, row["mean_error"], None),
+    }
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, text in columns.items():
+        table.add_column(name, justify="left" if text is _way else "right", no_wrap=True)
+    for row in plan["ways"]:
+        table.add_row(*(text(row) for text in columns.values()), style="bold" if row["is_planned"] else "")
+    return table
+
+
+def _way(row: dict[str, Any]) -> str:
+    if row["rounds"] is not None:
+        return f"--batch, {number_of(row['rounds'], 'round')}"
+    return f"--service-tier {row['way']}" if row["way"] == "flex" else str(row["way"])
+
+
+def _hours(row: dict[str, Any]) -> str:
+    if row["seconds"] is None:
+        return "slower" if row["way"] == "flex" else "–"
+    return f"≤ {row['seconds'] / 3600:.0f} h" if row["seconds_are"] == "at most" else duration(row["seconds"])
+
+
+def _of_ways(plan: dict[str, Any]) -> list[str]:
+    """What is taken for granted of the ways."""
+    lines = []
+    for row in plan["ways"]:
+        if row["way"] == "flex":
+            lines.append(
+                "--service-tier flex: slower than the normal tier, by how much nobody says; a request may take 15 minutes, and "
+                "wait where there is no room."
+            )
+        if row["rounds"] is not None:
+            other = f", by {row['scheduler']}" * (row["scheduler"] != plan["ways"][0]["scheduler"])
+            lines.append(
+                f"--batch: each round may take 24 hours, and all of it is chosen by the answers of the rounds before{other}."
+            )
+    if lines and "--price-in" in (plan["price"] or ""):
+        lines.append("Where the endpoint has them: they are taken to cost half.")
+    return lines
 
 
 def _errors(plan: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -223,6 +273,7 @@ def _further(plan: dict[str, Any]) -> list[str]:
         )
     if plan["budget_usd"] is not None:
         return lines
+    lines += _of_ways(plan)
     if plan["pilot"] is None:
         lines.append(
             "--pilot 3 asks your judge three times a pair, and plans by its answers, their cost and their pace."
