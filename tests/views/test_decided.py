@@ -220,6 +220,7 @@ def session_of(run: RunData) -> Any:
         stats=SimpleNamespace(unparsed={}, failed={}, ratings=1, in_flight=2),
         budget=SimpleNamespace(spent=3, total=4, left=1),
         money=SimpleNamespace(limit=None),
+        by_money=False,
         total=Spending(1, 1, None, complete=True),
         scheduler=SimpleNamespace(warming_up=False),
         target=None,
