@@ -189,6 +189,14 @@ def _wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) ->
     pytest.fail(f"the server did not get ready: {log.read_text(errors='replace')[-500:]}")
 
 
+def reopen(run: Path, state: str) -> None:
+    """Have the first batch be as it was before it was put down as over."""
+    file = run / "batches" / "00001.json"
+    was = json.loads(file.read_text(encoding="utf-8"))
+    assert was["state"] == "done"
+    file.write_text(json.dumps({**was, "state": state, "answered": None}), encoding="utf-8")
+
+
 def write_pairs(path: Path, count: int) -> Path:
     """``count`` short pairs as JSON lines, without human ratings."""
     rows = [{"id": f"p{k}", "prompt": f"Name {k} colours.", "response": f"Blue, and {k} more."} for k in range(count)]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from robin_cli import judge, open_run
-from tests.conftest import robin, write_pairs
+from tests.conftest import reopen, robin, write_pairs
 
 PAIRS = 6
 BUDGET = 40
@@ -133,6 +133,17 @@ def test_takes_outputs_in_in_whatever_state_they_are(state: str, tmp_path: Path)
             break
     kept = check_books(tmp_path)
     assert kept["rating"].notna().all()
+
+
+def test_goes_on_after_a_kill_just_before_a_file_is_put_down_as_answered(tmp_path: Path) -> None:
+    done = robin(*judging(tmp_path, "--rounds", "1"), cwd=tmp_path)
+    asked, place = requests(done.stdout.splitlines()[0])
+    place.write_text("\n".join(answered(asked)), encoding="utf-8")
+    assert robin("resume", "run", cwd=tmp_path).returncode == 0
+    reopen(tmp_path / "run", "written")
+    again = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (0, ""), again.stderr
+    check_books(tmp_path)
 
 
 def test_counts_answers_that_come_late_too(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from tests.batch_server import BatchServer, Fate, batch_server
-from tests.conftest import environment, robin, wait_until, write_pairs
+from tests.conftest import environment, reopen, robin, wait_until, write_pairs
 from tests.starting import Robin
 
 PAIRS = 12
@@ -123,6 +123,19 @@ def test_picks_the_same_batch_up_after_a_kill(moment: str, keeps_metadata: bool,
         check_books(server, tmp_path)
         assert len(server.billed) == BUDGET
         assert len(server.batches) == 4
+
+
+def test_goes_on_after_a_kill_just_before_a_batch_is_put_down_as_over(server: BatchServer, tmp_path: Path) -> None:
+    server.fail("DELETE", "/files/[^/]+", "hold")
+    with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+        wait_until(server.held.is_set, process)
+        process.send_signal(signal.SIGKILL)
+    server.release()
+    reopen(tmp_path / "run", "submitted")
+    done = robin(*resuming(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    check_books(server, tmp_path)
+    assert len(server.billed) == BUDGET
 
 
 def wait_until_quiet(server: BatchServer) -> None:

@@ -325,8 +325,8 @@ class Rounds:
         """Make judgments of the lines in ``files``; what of ``submissions`` is not in them brought nothing, and they are over.
 
         Args:
-            in_any_state: nobody knows whether the files are all there is. Where none of their lines is waited for,
-                ``submissions`` stay open; and an answer to a call of an earlier one is taken as far as the budget has room.
+            in_any_state: nobody knows whether the files are all there is. Where none of their lines is of ``submissions``,
+                these stay open; and an answer to a call of an earlier one is taken as far as the budget has room.
 
         Returns:
             Whether they are over.
@@ -359,12 +359,12 @@ class Rounds:
                 tally.foreign += 1
                 continue
             number, row = place
-            waiting = self._waiting[number] if number in tally.numbers else {}
+            is_of_these = number in tally.numbers
+            waiting = self._waiting[number] if is_of_these else {}
+            tally.seen += is_of_these  # also what a session that was killed had taken in
             if row in waiting and line.outcome is None:  # nothing was done of it
-                tally.seen += 1
                 continue
             ticket = waiting.pop(row, None)
-            tally.seen += ticket is not None
             if ticket is None and late:
                 ticket = self._late(number, row) if isinstance(line.outcome, Completion) else None
                 if ticket is not None and ticket.calls <= room:
@@ -466,6 +466,7 @@ class Rounds:
             self.stats.failed[UNANSWERED] += 1
             self._settle(ticket, Unanswered.WITHDRAWN)
         answered = submission.requests - len(left)
+        self._brought += answered  # a session that was killed may have kept them
         self.ledger.set(submission.now("done", answered=answered))
         self.ledger.tidy(submission, keep_answers=not tally.is_understood)
         of = f"batch {submission.batch_id}" if submission.batch_id else f"file {submission.number}"
@@ -497,7 +498,7 @@ class _Tally:
     """What came of one reading: of the submissions of these ``numbers``.
 
     Attributes:
-        seen: lines that were waited for. ``answered``: those with a completion, and ``failed`` those whose failure may pass.
+        seen: lines of these submissions. ``answered``: those with a completion, and ``failed`` those whose failure may pass.
         surplus, foreign: lines of calls that were answered before, or too late for the budget, and of no call of this run.
         learnt: parameters that the endpoint refuses, and that are sent no more.
     """
