@@ -120,6 +120,7 @@ class BatchServer:
         key: the only one taken, where there is one.
         cap: requests that may be enqueued at a time. ``cap_at``: "validation", or "creation" (a 429).
         keeps_metadata: batches tell what they were created with.
+        ids: of what is made, by its kind and number.
         page: batches in a page of the list, at most.
         skew_s: how far its clock is from this machine's.
         serves: False: it has chat/completions alone.
@@ -133,6 +134,7 @@ class BatchServer:
     most_requests: int = 50_000
     most_bytes: int = 200_000_000
     keeps_metadata: bool = True
+    ids: str = "{}-{}"
     page: int = 100
     skew_s: float = 0.0
     serves: bool = True
@@ -280,7 +282,7 @@ class BatchServer:
 
     def _id(self, kind: str) -> str:
         self._made += 1
-        return f"{kind}-{self._made:04}"
+        return self.ids.format(kind, f"{self._made:04}")
 
     def _now(self) -> float:
         return time.time() + self.skew_s

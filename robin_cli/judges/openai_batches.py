@@ -28,6 +28,7 @@ from robin_cli.judges.replies import Stop, classify, code_and_message, is_broke,
 from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
+from robin_cli.model.records import SERVICE_ID
 
 PATIENCE_S = 12 * 3600.0
 """How long what may pass is tried again: a night without network must not end a run."""
@@ -40,7 +41,6 @@ AT_ONCE_S = 30.0
 
 MOST_DOWNLOADED = 4 * 2**30
 _MOST_HOLD_S = 600.0
-_MOST_ID = 2000
 _MOST_ERRORS = 20
 _MOST_PAGES = 1000
 _PAGE = 100
@@ -335,7 +335,7 @@ def _quoted(name: str) -> str:
 
 def _id(value: object) -> str | None:
     """An id that a service gave; None for nothing, and for what can be none."""
-    return value if isinstance(value, str) and 0 < len(value) <= _MOST_ID and value.isprintable() else None
+    return value if isinstance(value, str) and re.fullmatch(SERVICE_ID, value) else None
 
 
 def _refusals(errors: object) -> list[tuple[str, str]]:

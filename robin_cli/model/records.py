@@ -63,6 +63,9 @@ NORMAL_TIERS = frozenset({"default", "standard", "on_demand", "auto"})
 BATCH = "batch"
 """The service tier of answers that came by a batch service."""
 
+SERVICE_ID = r"^(?!.*(^|/)\.{1,2}(/|$))[!-~]{1,2000}$"
+"""An id that a batch service gave, of a file or a batch; some have slashes. It is part of addresses, so it leads nowhere up."""
+
 COMPARE = "compare"
 """The objective of a run that compares systems."""
 

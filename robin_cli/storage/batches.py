@@ -22,6 +22,7 @@ from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import read_at_most, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.records import SERVICE_ID
 from robin_cli.storage.layout import BATCHES
 
 State = Literal["written", "uploaded", "creating", "submitted", "answered", "done", "withdrawn"]
@@ -33,8 +34,7 @@ _LONGEST = 2**20
 _MOST_DRAWS = 2**31
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
-ServiceId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.:=+-]{1,1024}$")]
-"""An id that a service gave: it becomes a part of addresses, so it is no path."""
+ServiceId = Annotated[str, msgspec.Meta(pattern=SERVICE_ID)]
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
