@@ -340,6 +340,34 @@ def test_leaves_a_batch_running_when_it_is_stopped(server: BatchServer, tmp_path
     assert len(server.billed) == BUDGET
 
 
+@pytest.mark.parametrize("where", ["no network", "a service that does not answer"])
+def test_stops_at_once_also_where_nothing_answers(where: str, server: BatchServer, tmp_path: Path) -> None:
+    server.fates.append(Fate(polls=10**6))
+    with Robin(
+        judging(server, tmp_path), env=environment(), cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: server.asked("GET", "/batches/.+") > 0, process)
+        if where == "no network":
+            with server.away():
+                assert process.stderr is not None
+                while "trying again" not in process.stderr.readline():
+                    pass
+                process.send_signal(signal.SIGINT)
+                said = process.communicate(timeout=60)[1]
+        else:
+            server.fail("GET", "/batches/.+", "hold")
+            wait_until(server.held.is_set, process)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[1]
+            server.release()
+    assert process.returncode == 130
+    assert "left at the service" in said
+    for batch in server.batches.values():
+        batch.fate = Fate()
+    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    check_books(server, tmp_path)
+
+
 @pytest.mark.parametrize("answer", ["c", "", "f"])
 def test_asks_on_a_terminal_whether_to_cancel(answer: str, server: BatchServer, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()

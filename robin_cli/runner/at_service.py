@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from robin_cli.judges.batches import MOST_REQUESTS, Batch, BatchRefused, BatchService, Unknown
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.records import BATCH, number_of
-from robin_cli.runner.engine import Left
+from robin_cli.runner.engine import Left, end_all
 from robin_cli.runner.rounds import Carrier, Rounds
 from robin_cli.storage.batches import Submission
 
@@ -30,7 +31,12 @@ _LONGEST_PAUSE_S = 300.0
 _TOO_LONG_S = 26 * 3600.0
 """Batches are to be over after 24 hours."""
 
+_TO_BE_MADE_S = 10.0
+"""How long a session that is to end waits for a batch that is being made: then it is known, and can be cancelled."""
+
 _VALIDATING = "validating"
+
+Told = TypeVar("Told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +154,7 @@ class AtService(Carrier):
         self._over(submission)
         self._refusals = 0
         if (file := submission.file_id) is not None and is_there:
-            await at.service.delete(file)
+            await self._told(at.service.delete(file))
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,7 +166,7 @@ class AtService(Carrier):
                 raise _Stopped
             if submission.state == "written":
                 submission = submission.now(
-                    "uploaded", file_id=await service.upload(rounds.ledger.requests(submission))
+                    "uploaded", file_id=await self._told(service.upload(rounds.ledger.requests(submission)))
                 )
                 rounds.ledger.set(submission)
             try:
@@ -199,9 +205,9 @@ class AtService(Carrier):
             rounds.ledger.set(submission.now("creating"))
             assert submission.file_id is not None  # noqa: S101  # it is uploaded
             with suppress(Unknown):
-                return await service.create(submission.file_id, metadata)
+                return await self._told(service.create(submission.file_id, metadata), within_s=_TO_BE_MADE_S)
         for look in range(_LOOKS_FOR_IT):
-            if (batch := await service.find(metadata, submission.file_id)) is not None:
+            if (batch := await self._told(service.find(metadata, submission.file_id))) is not None:
                 return batch
             await self._pause(FIRST_LOOK_S * 2**look)
         rounds.ledger.set(submission.now("uploaded"))
@@ -212,7 +218,7 @@ class AtService(Carrier):
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
         wait_s = FIRST_LOOK_S
         while True:
-            batch = self._seen[submission.number] = await service.get(submission.batch_id)
+            batch = self._seen[submission.number] = await self._told(service.get(submission.batch_id))
             if batch.status != _VALIDATING:
                 return batch
             await self._pause(wait_s)
@@ -247,7 +253,7 @@ class AtService(Carrier):
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
         wait_s, waited_s = FIRST_LOOK_S, 0.0
         while True:
-            batch = self._seen[submission.number] = await service.get(submission.batch_id)
+            batch = self._seen[submission.number] = await self._told(service.get(submission.batch_id))
             if batch.is_over:
                 return batch
             waited_s += wait_s
@@ -259,6 +265,24 @@ class AtService(Carrier):
                 )
             await self._pause(wait_s)
             wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
+
+    async def _told(self, asking: Coroutine[Any, Any, Told], *, within_s: float = 0.0) -> Told:
+        """What a service says; raises _Stopped where the session is to end first, for that may be hours.
+
+        Args:
+            within_s: wait so long for it all the same.
+        """
+        task, ends = asyncio.create_task(asking), asyncio.create_task(self._ends.wait())
+        try:
+            await asyncio.wait({task, ends}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and within_s:
+                await asyncio.wait({task}, timeout=within_s)
+            if task.done():
+                return task.result()
+        finally:
+            ends.cancel()
+            await end_all([task])
+        raise _Stopped
 
     async def _pause(self, seconds: float, *, or_when: asyncio.Event | None = None) -> None:
         """Wait so long, or until ``or_when``; raises _Stopped where the session is to end."""
@@ -279,7 +303,7 @@ class AtService(Carrier):
         """The submission once its files lie here: whatever its status is, what is in them was done, and is billed."""
         for file_id, path in zip((batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True):
             if file_id is not None:
-                await service.download(file_id, path)
+                await self._told(service.download(file_id, path))
         submission = submission.now("answered")
         rounds.ledger.set(submission)
         if batch.status != "completed":
@@ -290,6 +314,8 @@ class AtService(Carrier):
         """Leave what is under way to the service, or cancel it and take in what was done of it."""
         at_work = {each.batch_id: each for each in rounds.ledger.open if each.state == "submitted" and each.batch_id}
         named = ", ".join(map(str, at_work))
+        if any(each.state == "creating" for each in rounds.ledger.open):
+            self._notify("whether the service made the batch that was asked for last is not known: robin resume looks")
         if not at_work:
             return
         left = Left.RUNNING if rounds.stop.offer is None else await rounds.stop.offer(len(at_work))
