@@ -89,6 +89,10 @@ def test_goes_on_at_another_tier_than_before(tmp_path: Path) -> None:
             "at the service tier flex",
         ),
         (("--price-cached", "1", "--model", "m"), "give --price-in and --price-out too"),
+        (
+            ("--service-tier", "flex", "--extra-body", '{"service_tier": "flex"}', "--model", "m"),
+            "leave one of the two out",
+        ),
         (("--service-tier", "flex", "--judge", "length"), "--service-tier: is for endpoints"),
     ],
 )
