@@ -17,10 +17,20 @@ from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.judges.redaction import Redactor
-from robin_cli.judges.replies import Completion, Problem, Stop, Unsupported, classify, read_completion, too_long
+from robin_cli.judges.replies import (
+    Completion,
+    Problem,
+    Stop,
+    Unsupported,
+    classify,
+    is_overload,
+    read_completion,
+    too_long,
+)
 from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question, Reply
+from robin_cli.model.records import NO_ROOM
 from robin_cli.parsing.expectation import TOP_LOGPROBS
 from robin_cli.parsing.structured import STRUCTURES
 
@@ -97,6 +107,8 @@ class OpenAIJudge(Judge):
                 return Failure("bad_request", self._redact(detail), latency_s, adapted=adapted)
             case Failure():
                 failure = replace(outcome, detail=self._redact(outcome.detail), latency_s=latency_s)
+                if self._sheds(failure, body):
+                    failure = replace(failure, reason=NO_ROOM, throttled=False, overloaded=False)
                 return self._without_room(failure, body) if failure.lacks_room else failure
             case Stop(detail, unkeyed):
                 said = unkeyed if unkeyed and self._endpoint.api_key == "none" else detail
@@ -117,6 +129,10 @@ class OpenAIJudge(Judge):
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+    def _sheds(self, failure: Failure, body: Mapping[str, Any]) -> bool:
+        """Whether a busy endpoint means its tier alone: Google's flex is the first to go, with a 503."""
+        return body.get(_TIER) == "flex" and is_overload(failure)
 
     def _without_room(self, failure: Failure, body: Mapping[str, Any]) -> Failure:
         """What is said and done where the tier that ``body`` asks for has no room."""

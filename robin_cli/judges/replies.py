@@ -68,6 +68,7 @@ _BROKE = _words(r"insufficient_quota|billing_hard_limit|credit balance|insuffici
 _KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
 _BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
 _NO_ROOM = _words(r"resource.?unavailable|capacity.?exceeded")  # of OpenAI's flex, with 429, and of Groq's, with 498
+_OVERLOADED = _words(r"overloaded|high demand|capacity|try again later")
 _TIER = _words(r"service.?tier|\bflex\b")
 _NO_TIER = _words(
     r"not (available|supported|allowed|enabled)|(does|do) not support|unsupported|invalid|unknown|unrecognized|must be"
@@ -263,6 +264,11 @@ def duration_s(text: str) -> float | None:
     if not text or _DURATION.sub("", text):
         return None
     return sum(float(amount) * _SECONDS[unit] for amount, unit in _DURATION.findall(text))
+
+
+def is_overload(failure: Failure) -> bool:
+    """Whether a 503 says that there are too many requests of everybody's, rather than that nothing is there."""
+    return failure.overloaded and failure.detail.startswith("503") and _OVERLOADED.search(failure.detail) is not None
 
 
 def clean_text(value: object) -> str:

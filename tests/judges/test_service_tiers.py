@@ -68,6 +68,27 @@ def test_waits_for_room_beyond_all_retries_with_growing_pauses_and_says_so_once(
     assert "--tier-fallback" in said
 
 
+def test_waits_for_room_at_google_s_flex_which_says_503_for_it() -> None:
+    def busy(number: int, body: dict[str, Any]) -> wire.Answer:
+        full = error(503, "The model is overloaded. Please try again later.")
+        return full if number < 20 else completion(service_tier=body["service_tier"])
+
+    with serving(busy) as server:
+        talk = ask(server.url, service_tier="flex", max_retries=2)
+    assert usage(talk.outcomes[0]).service_tier == "flex"
+    assert "no room at the service tier flex" in talk.notices[0]
+
+
+@pytest.mark.parametrize("tier", [None, "flex"])
+def test_takes_a_503_that_says_nothing_of_load_for_an_endpoint_that_is_away(tier: str | None) -> None:
+    with serving(lambda *_: error(503, "no healthy upstream")) as server:
+        talk = ask(server.url, service_tier=tier, max_retries=2)
+    (failure,) = talk.outcomes
+    assert isinstance(failure, Failure)
+    assert failure.reason == "http_503"
+    assert len(server.bodies) == 3
+
+
 def test_sends_no_fewer_requests_at_a_time_because_a_tier_has_no_room() -> None:
     clock = wire.Clock(lambda now, sleep: Limiter(None, ceiling=64, clock=now, sleep=sleep))
     before = clock.limiter.limit
