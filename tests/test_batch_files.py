@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from robin_cli import judge, open_run
+from tests.batch_server import batch_server
 from tests.conftest import reopen, robin, write_pairs
 
 PAIRS = 6
@@ -146,6 +147,25 @@ def test_goes_on_after_a_kill_just_before_a_file_is_put_down_as_answered(tmp_pat
     check_books(tmp_path)
 
 
+@pytest.mark.parametrize("way", ["--batch", "--no-batch"])
+def test_goes_on_in_another_way_once_the_files_are_answered(way: str, tmp_path: Path) -> None:
+    with batch_server() as server:
+        first = robin(*judging(tmp_path), cwd=tmp_path)
+        elsewhere = ["resume", "run", way, "--base-url", server.url, "-o", "s.csv"]
+        waits = robin(*elsewhere, cwd=tmp_path)
+        assert (waits.returncode, waits.stdout) == (0, first.stdout), waits.stderr
+        asked, place = requests(first.stdout.splitlines()[0])
+        place.write_text("\n".join(answered(asked)), encoding="utf-8")
+        done = robin(*elsewhere, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        check_books(tmp_path)
+        assert len(server.billed) + len(server.calls) == BUDGET - len(asked)
+        assert bool(server.billed) == (way == "--batch")
+        more = robin("resume", "run", "--batch-files", "files", "--budget", "60", cwd=tmp_path)
+        assert more.returncode == 0, more.stderr
+        assert more.stdout.startswith("vllm run-batch")
+
+
 def test_counts_answers_that_come_late_too(tmp_path: Path) -> None:
     done, files = robin(*judging(tmp_path), cwd=tmp_path), []
     for _ in range(2):  # the engine had not ended: of the last pairs there is nothing
@@ -206,3 +226,7 @@ def test_refuses_settings_that_do_not_go_with_files(tmp_path: Path) -> None:
     tier = robin(*judging(tmp_path, "--service-tier", "flex"), cwd=tmp_path)
     assert tier.returncode == 2
     assert "--service-tier" in tier.stderr
+    command = ["gpt-4.1-nano" if each == "org/m" else each for each in judging(tmp_path, "--max-cost", "1")]
+    unpriced = robin(*command, cwd=tmp_path)
+    assert unpriced.returncode == 2
+    assert "--price-in" in unpriced.stderr

@@ -309,6 +309,35 @@ def test_goes_on_one_call_at_a_time_once_the_batch_is_read(server: BatchServer, 
     assert server.calls
 
 
+def test_says_that_a_batch_is_at_one_address(server: BatchServer, tmp_path: Path) -> None:
+    with server.pause(), Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+        wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
+        process.send_signal(signal.SIGKILL)
+    both = ("--base-url", server.url, "--base-url", "http://127.0.0.1:9/v1")
+    refused = robin(*resuming(tmp_path, "--no-batch", *both), cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "m has 2 addresses" in refused.stderr
+
+
+def test_ends_where_answers_cannot_be_kept_short_and_the_budget_is_of_money(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> str | tuple[int, dict[str, Any]]:
+        if not any(each.startswith("max_") for each in body):
+            return "Feedback: fine.\nRating: 3"
+        error = {
+            "message": "Unsupported parameter: 'max_tokens'",
+            "code": "unsupported_parameter",
+            "param": "max_tokens",
+        }
+        return 400, {"error": error}
+
+    with batch_server(answer=answer) as server:
+        command = judging(server, tmp_path, "--price-in", "1", "--price-out", "10", "--max-tokens", "40")
+        at = command.index("--budget")
+        done = robin(*command[:at], "--budget-usd", "0.2", *command[at + 2 :], cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "no limit of money holds" in done.stderr
+
+
 def test_does_not_look_for_a_batch_at_another_address(server: BatchServer, tmp_path: Path) -> None:
     server.fail("GET", "/batches/[^/]+", "hold")
     with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:

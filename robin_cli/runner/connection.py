@@ -57,6 +57,13 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
     """
     api_keys(settings)
     _check_rounds(settings)
+    if settings.batch_files is not None and settings.max_cost is not None:
+        for judge in judges_of(settings):
+            if judge.price_in is None:
+                raise InputError(
+                    f"--max-cost: for {judge.name}, an engine of one's own, no price is assumed, so it could not be held; give "
+                    "--price-in and --price-out, or leave it out"
+                )
     if function is None:
         check_known(settings.judge)
     for judge in judges_of(settings):
@@ -113,6 +120,7 @@ def rounds_of(
     settings: Settings, run_id: str, keys: Mapping[str, str], notify: Callable[[str], None]
 ) -> tuple[list[RoundJudge], Carrier, list[Price | None]]:
     """Each judge that ``settings`` name, to be asked in rounds, what takes its requests away, and its price there."""
+    _check_rounds(settings)
     judges = judges_of(settings)
     asked, services, prices = [], {}, []
     for judge in judges:
@@ -120,7 +128,7 @@ def rounds_of(
         price = price if settings.sends or judge.price_in is not None else None  # an engine of one's own is no provider
         endpoint = replace(
             endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
-            bounded=settings.max_cost is not None,
+            bounded=settings.money_limit is not None,
             logprobs=settings.scoring == "logprobs",
         )
         asked.append(
@@ -137,7 +145,7 @@ def rounds_of(
 def as_submitted(settings: Settings, ledger: Ledger) -> Settings:
     """``settings`` for seeing through what is under way: at a service, or in files."""
     folder = ledger.open[0].folder
-    return replace(settings, batch=not folder, batch_files=folder or None)
+    return replace(settings, batch=not folder, batch_files=folder or None, service_tier=None, tier_fallback=False)
 
 
 def _endpoints(

@@ -345,7 +345,7 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
             "(NAME@https://…). For other judges start a new run"
         )
     moved = {name: model for name, model in zip(order, given.get("model", ()), strict=False) if model != name}
-    settings = {"budget_usd": manifest.budget_usd, **own, **before, **given}
+    settings = {"budget_usd": manifest.budget_usd, **own, **before, **_without_the_other_way(given)}
     settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
     for name in ("api_key_env", "price_in", "price_out", "price_cached"):
         values = given.get(name, ())
@@ -359,6 +359,18 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     found = Settings(**settings, source=Source(str(run), "run", named_in(given), in_python=in_python))
     check_target(found, manifest.scales)
     return found
+
+
+def _without_the_other_way(given: Mapping[str, Any]) -> dict[str, Any]:
+    """``given``, and what it rules out of how the last session asked: by a batch service, by files, or one call at a time."""
+    ruled_out: dict[str, Any] = {}
+    if given.get("batch") is not None:
+        ruled_out["batch_files"] = None
+    if given.get("batch_files") is not None:
+        ruled_out["batch"] = False
+    if given.get("batch") or given.get("batch_files") is not None:
+        ruled_out |= {"service_tier": None, "tier_fallback": False}
+    return {**ruled_out, **given}
 
 
 def _check_ends_at_error(own: Mapping[str, Any]) -> None:

@@ -160,7 +160,8 @@ class Rounds:
         open_ = self.ledger.open
         if not open_:
             return Under()
-        return Under(max(each.round for each in open_), max(1, self._rounds), self._carrier.said(open_))
+        number = max(each.round for each in open_)
+        return Under(number, max(number, self._rounds), self._carrier.said(open_))
 
     async def run(self) -> None:
         """Work until the budget is spent, nothing is left to ask, answers are long in coming, or the run is asked to stop.

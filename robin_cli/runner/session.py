@@ -354,7 +354,8 @@ async def work(
     for line in store.notes:
         note(line)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
-    if ledger.open and not settings.in_rounds:
+    is_elsewhere = bool(ledger.open) and (not settings.in_rounds or bool(ledger.open[0].folder) == settings.batch)
+    if is_elsewhere:  # what was asked in another way is seen through first
         before = await _session(store, as_submitted(settings, ledger), ledger, note, around, function, finish_only=True)
         if before.interrupted or before.to_run:
             return before

@@ -102,7 +102,7 @@ class Ledger:
     @property
     def open(self) -> list[Submission]:
         """Those that may still be answered, in their order."""
-        return [batch for batch in self.batches.values() if batch.is_open]
+        return [batch for batch in list(self.batches.values()) if batch.is_open]  # displays look from a thread
 
     def custom_id(self, number: int, line: int) -> str:
         """The id of a request, at most 64 characters."""

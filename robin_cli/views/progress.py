@@ -60,8 +60,7 @@ def _rounds_shown(session: Session, messages: Messages) -> Iterator[None]:
         of_round = (
             "" if under is None or not under.round else f"round {under.round} of {under.rounds} · {under.said} · "
         )
-        spent = f"{session.budget.spent:,} of {number_of(session.budget.total, 'call')}"
-        return f"{of_round}{spent} · {duration(time.monotonic() - began)}"
+        return f"{of_round}{calls_spent(session)} · {duration(time.monotonic() - began)}"
 
     if not messages.console.is_terminal:
         with lines_now_and_then(line, messages.note, _ROUNDS_LINE_EVERY_S):
@@ -96,15 +95,19 @@ def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]
         yield tell
 
 
+def calls_spent(session: Session) -> str:
+    """Calls that are spent, in words, and of how many where the budget is one of calls."""
+    spent, total = session.budget.spent, session.budget.total
+    return number_of(spent, "call") if session.by_money else f"{spent:,} of {number_of(total, 'call')}"
+
+
 def progress_line(session: Session, pace: Pace) -> str:
     """Where the run stands, in one line: spent, rate, time left, in flight, phase, money, worst error, decided, failed."""
-    budget, stats, total = session.budget, session.stats, session.total
+    stats, total = session.stats, session.total
     unparsed, failed = stats.unparsed.copy(), stats.failed.copy()  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
     parts = [
-        number_of(budget.spent, "call")
-        if session.by_money
-        else f"{budget.spent:,} of {number_of(budget.total, 'call')}",
+        calls_spent(session),
         f"{rate:,.1f}/s",
         pace.left(calls_left(session), rate),
         f"{stats.in_flight} in flight",
