@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.dispatch.limiter import UNTIL_ONE_ENDS, Line, Permit
-from robin_cli.dispatch.retrying import Retrying
+from robin_cli.dispatch.retrying import NO_ROOM_S, Retrying
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 
@@ -95,6 +95,7 @@ class Failover(Dispatched):
     ) -> None:
         self.judges = [judge for _, judge in judges]
         self._endpoints = [_Endpoint(name, judge, CircuitBreaker(clock)) for name, judge in judges]
+        self._clock = clock
         self._notify = notify
         self.line = Line(self.take, sleep)
         for endpoint in self._endpoints:
@@ -119,6 +120,7 @@ class Failover(Dispatched):
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask an endpoint, and another where that fails; EndpointError where none can be used."""
+        began = self._clock()
         while True:
             permit = permit or await self.acquire()
             endpoint = next(each for each in self._endpoints if each.judge.limiter is permit.limiter)
@@ -133,9 +135,11 @@ class Failover(Dispatched):
                     if endpoint.breaker.succeeded():
                         self._notify(f"{endpoint.name}: answers again")
                     return outcome
-                if not self._others(endpoint):
+                # Where no tier has room, the call waits for the first that has, as it would at one address.
+                waits = outcome.lacks_room and self._clock() - began < NO_ROOM_S
+                if not self._others(endpoint) and not waits:
                     return outcome
-                self._failed(endpoint, outcome.detail, for_good=False)
+                self._failed(endpoint, outcome.detail, for_good=outcome.lacks_room)  # tried long enough there
             permit = None
 
     def _failed(self, endpoint: _Endpoint, why: str, *, for_good: bool) -> None:

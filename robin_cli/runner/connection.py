@@ -11,7 +11,7 @@ from typing import Any
 from robin_cli.dispatch.failover import Failover
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Caps, Limiter
-from robin_cli.dispatch.retrying import PATIENCE_S, Retrying
+from robin_cli.dispatch.retrying import NO_ROOM_S, PATIENCE_S, Retrying
 from robin_cli.judges.functions import Checked, Function
 from robin_cli.judges.judge import Judge, Notices, Options
 from robin_cli.judges.metering import Meter, Price, prices_of
@@ -29,6 +29,9 @@ from robin_cli.settings.table import Settings
 from robin_cli.storage.batches import Ledger
 
 AUTO_CEILING = 256
+
+_NO_ROOM_HERE_S = 30.0
+"""How long a call waits for room at one of several addresses before it goes to another."""
 
 
 def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
@@ -166,9 +169,10 @@ def _endpoints(
         )
         # Where there are others, a call that fails goes to them rather than waiting here.
         max_retries = min(1, settings.max_retries) if several else settings.max_retries
+        no_room_s = _NO_ROOM_HERE_S if several else NO_ROOM_S
         meter = Meter(price, tier=settings.tier, falls_back=settings.tier_fallback)
         asked = OpenAIJudge(endpoint, meter=meter, notify=notify)
-        reached.append((base_url, _retrying(asked, settings, calls, max_retries, Notices(base_url, notify))))
+        reached.append((base_url, _retrying(asked, settings, calls, max_retries, Notices(base_url, notify), no_room_s)))
     if not several:
         return reached[0][1]
     return Failover(reached, clock=time.monotonic, notify=notify)
@@ -190,13 +194,24 @@ def _elsewhere(
 
 
 def _retrying(
-    judge: Judge, settings: Settings, calls: tuple[int | None, int], max_retries: int, notices: Notices
+    judge: Judge,
+    settings: Settings,
+    calls: tuple[int | None, int],
+    max_retries: int,
+    notices: Notices,
+    no_room_s: float = NO_ROOM_S,
 ) -> Retrying:
     workers, ceiling = calls
     limiter = Limiter(workers, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
     # A call that timed out may be made again, however long that took.
     patience_s = max(PATIENCE_S, 2 * settings.longest_request_s)
-    return Retrying(Limited(judge, limiter, notices), max_retries=max_retries, notices=notices, patience_s=patience_s)
+    return Retrying(
+        Limited(judge, limiter, notices),
+        max_retries=max_retries,
+        notices=notices,
+        patience_s=patience_s,
+        no_room_s=no_room_s,
+    )
 
 
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:
