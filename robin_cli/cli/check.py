@@ -61,7 +61,10 @@ def check(
     for judge, url in ((each, url) for each in judges for url in each.base_urls):
         found, price = asyncio.run(_look(settings, judge, url, keys[judge.api_key_env]))
         if isinstance(found, Failure):
-            raise EndpointError(f"{url}: the judgment of {judge.name} failed: {' '.join(found.detail.split())}")
+            further = "; --tier-fallback asks at the normal tier" if found.lacks_room else ""
+            raise EndpointError(
+                f"{url}: the judgment of {judge.name} failed: {' '.join(found.detail.split())}{further}"
+            )
         if json:
             print_json(url, found, price)
         else:
@@ -96,7 +99,9 @@ async def _look(
 
     notices = Notices(base_url, notify)
     judge = OpenAIJudge(
-        endpoint_at(base_url, asked.name, key, settings), meter=Meter(price, tier=settings.tier), notify=notify
+        endpoint_at(base_url, asked.name, key, settings),
+        meter=Meter(price, tier=settings.tier, falls_back=settings.tier_fallback),
+        notify=notify,
     )
     limited = Limited(judge, Limiter(1, ceiling=1, clock=time.monotonic), notices)
     patient = Retrying(limited, max_retries=2, notices=notices, no_room_s=60.0)

@@ -141,7 +141,7 @@ class OpenAIJudge(Judge):
             return replace(failure, reason="rate_limited", throttled=True, overloaded=True)
         if not self._endpoint.tier_fallback or tier != self._endpoint.service_tier:
             self._notices.once(
-                f"no room at the service tier {tier} ({failure.detail}): waiting for it, for a day at most; --tier-fallback "
+                f"no room at the service tier {tier} ({failure.detail}): waiting for it; --tier-fallback "
                 "asks at the normal tier meanwhile",
                 key=failure.reason,
             )

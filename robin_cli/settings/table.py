@@ -228,7 +228,7 @@ class Settings:
     service_tier: str | None = _ask("Service tier to ask for: flex is slow, at half the price.",
         scope=SESSION, metavar="TIER", example='"flex"', of_question=True, check=_TIER)
     tier_fallback: bool = _ask("Where that tier has no room, ask at the normal one.",
-        default=False, scope=SESSION, example="true")
+        default=False, scope=SESSION, example="true", of_question=True)
     scoring: Literal["text", "logprobs"] = _ask(
         "What an answer counts as: its text, or logprobs, the mean over the rating's tokens.",
         "text", metavar="text|logprobs")
