@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from robin_cli.model.errors import LimitReached, RobinError, StorageError
+from robin_cli.model.errors import LimitReached, RobinError, RunError, StorageError
 from robin_cli.model.records import number_of
 from robin_cli.runner.engine import GRACE_S, Left, Stop
 from robin_cli.runner.session import Outcome, Session, check_rated, work
@@ -53,7 +53,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
             )
         )
     except RobinError as error:
-        if store.has_answers and not isinstance(error, StorageError):  # which says itself what is where
+        if store.has_answers and not isinstance(error, StorageError | RunError):  # which say themselves what is where
             more = " --max-cost MORE" if isinstance(error, LimitReached) else ""
             if count_answers(store.path)[0]:
                 lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
@@ -94,10 +94,13 @@ _LEFT = {"c": Left.CANCELLED, "f": Left.FORGOTTEN}
 async def _left(batches: int, stop: Stop, messages: Messages) -> Left:
     """What the user, asked on the terminal, wants to become of ``batches``; stopped once more, they go on."""
     messages.pause()
-    what, it = ("the batch", "it") if batches == 1 else (f"the {batches} batches", "them")
+    what, it = ("The batch", "it") if batches == 1 else (f"The {batches} batches", "them")
     print(
-        f"robin: {what} will go on at the service, and be billed. Enter leaves {it} running; c cancels {it} (what is done by "
-        f"now is billed, and kept); f forgets {it} (only where the service lost {it}: asks the same again) [Enter/c/f] ",
+        f"\nrobin: {what} will go on at the service without robin, and be billed. What is to become of {it}?\n"
+        f"  Enter  leave {it} running: robin resume takes {it} up\n"
+        f"  c      cancel {it}: what is done by now is billed, and kept\n"
+        f"  f      forget {it}, only where the service lost {it}: the calls are made, and paid, again\n"
+        "[Enter/c/f] ",
         end="",
         file=sys.stderr,
         flush=True,
@@ -107,6 +110,9 @@ async def _left(batches: int, stop: Stop, messages: Messages) -> Left:
 
     def read() -> None:
         line = sys.stdin.readline()
+        while line.strip().lower()[:1] not in {"", *_LEFT}:
+            print("[Enter/c/f] ", end="", file=sys.stderr, flush=True)
+            line = sys.stdin.readline()
         with suppress(RuntimeError):  # nobody waited for it
             loop.call_soon_threadsafe(heard, line)
 
@@ -168,6 +174,8 @@ def _conclude(store: RunStore, outcome: Outcome, settings: Settings, messages: M
         raise typer.Exit(INTERRUPTED)
     if outcome.to_run:
         print(*outcome.to_run, sep="\n")
+        if not outcome.stats.ratings and not outcome.stats.calls:
+            messages.note("no answers are there yet")
         messages.note(f"once these commands have run, in any order and at any place: {_again(store, settings)}")
         return
     check_rated(outcome, store.path)

@@ -70,7 +70,7 @@ class Price:
         each_in, each_out = self.given
         each_cached = each_in if self.cached is None else self.cached
         whole = ((prompt - cached) * each_in + cached * each_cached + completion * each_out) / _MILLION
-        return whole * _half_or_twice(self.tier, tier)
+        return whole * half_or_twice(self.tier, tier)
 
     def __str__(self) -> str:
         source = "genai-prices" if self.given is None else "--price-in, --price-out"
@@ -103,7 +103,7 @@ class Price:
         return _share_and_context(*self.listed, tier_of(tier))
 
 
-def _half_or_twice(given_for: str | None, tier: str | None) -> float:
+def half_or_twice(given_for: str | None, tier: str | None) -> float:
     """What ``tier`` costs for a dollar at the tier that a price was given for."""
     halves = {"flex", BATCH}
     return _HALF ** ((tier in halves and given_for is None) - (given_for in halves and tier is None))

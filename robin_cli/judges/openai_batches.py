@@ -33,6 +33,9 @@ from robin_cli.model.records import SERVICE_ID
 PATIENCE_S = 12 * 3600.0
 """How long what may pass is tried again: a night without network must not end a run."""
 
+FIRST_S = 120.0
+"""The same as long as nothing ever came from there: it may be the wrong address."""
+
 SHORTLY_S = 300.0
 """How long a file or a batch that was made may be unknown there, and a creation be one request too many."""
 
@@ -90,6 +93,7 @@ class OpenAIBatches:
         self._redactor = Redactor(endpoint.api_key)
         self._notices = Notices(endpoint.base_url, notify)
         self._sleep = sleep
+        self._was_there = False  # whether anything ever came from it
         log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
         self._transport = Transport(endpoint, log)
 
@@ -208,7 +212,8 @@ class OpenAIBatches:
         """Try until it is no longer a :class:`_MayPass`; EndpointError where it stays one."""
 
         def stop(state: RetryCallState) -> bool:
-            most = min(patience_s, _failure_of(state).patience_s)
+            first_s = PATIENCE_S if self._was_there else FIRST_S
+            most = min(patience_s, first_s, _failure_of(state).patience_s)
             return max(state.idle_for, state.seconds_since_start or 0.0) >= most
 
         def notice(state: RetryCallState) -> None:
@@ -228,6 +233,10 @@ class OpenAIBatches:
         except _MayPass as error:
             if error.status == 429:
                 raise _Refused(error.detail, is_full=True) from None
+            if not self._was_there:
+                self._give_up(
+                    f"{error.detail}; nothing ever came from there: is the service running, and --base-url right?"
+                )
             self._give_up(f"{error.detail}; nothing else came of trying again: robin resume goes on from here")
         return made
 
@@ -251,6 +260,7 @@ class OpenAIBatches:
             raise _MayPass(within if error.timed_out else f"no connection ({error})", sent=error.sent) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
+        self._was_there = True
         if 200 <= response.status < 300:
             return response
         body: Body = b""
@@ -264,7 +274,7 @@ class OpenAIBatches:
     def _problem(self, status: int, body: Body, headers: Mapping[str, str], *, made: bool, of: str) -> Exception:
         with suppress(TooLong):
             code, message = code_and_message(read_json(body, self._endpoint.max_reply_bytes))
-            told = self._redact(f"{status}: {message or 'no more is said'}")
+            told = self._redact(f"{status}: {message}" if message else str(status))
             if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
                 return _Refused(told, is_full=True)
             if status == 404 and made:
@@ -298,7 +308,7 @@ class OpenAIBatches:
             output_file=_id(content.get("output_file_id")),
             error_file=_id(content.get("error_file_id")),
             input_file=_id(content.get("input_file_id")),
-            errors=tuple(self._redact(message or code) for code, message in said if message or code),
+            errors=tuple(self._redact(": ".join(filter(None, each))) for each in said if any(each)),
             metadata=_texts(content.get("metadata")),
             created_at=_seconds(content.get("created_at")),
             expires_at=_seconds(content.get("expires_at")),

@@ -37,7 +37,7 @@ WORDS = {
     "resource_unavailable": "without room at their service tier",
     "malformed": "answered with no completion",
     "judge_error": "failed in the judge",
-    "unanswered": "in batches that brought nothing for them",
+    "unanswered": "without an answer from their batch",
     "batch_error": "failed within the batch service",
     "context_length": "too long for the model",
     "bad_request": "refused as they are",

@@ -78,6 +78,20 @@ class AtService(Carrier):
         self._refusals = 0
         self._ends = asyncio.Event()  # something went wrong: what is under way goes on without this session
 
+    def check(self, submissions: Sequence[Submission]) -> None:
+        for each in submissions:
+            if each.folder:
+                raise RunError(
+                    f"requests of this run lie in {each.folder} to be answered; robin resume with --batch-files {each.folder} "
+                    "takes in what came of them"
+                )
+            at = self._services.get(each.judge)
+            if at is not None and each.url != at.url and each.state not in {"written", "answered"}:
+                raise RunError(
+                    f"batch {each.batch_id or each.number} was sent to {each.url}, and {each.judge} is at {at.url} now; robin "
+                    f"resume with --base-url {each.url} takes in what came of it"
+                )
+
     def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
         return Submission(number, judge, of_round, requests, url=self._services[judge].url)
 
@@ -123,19 +137,9 @@ class AtService(Carrier):
 
     async def _see_through(self, submission: Submission, rounds: Rounds) -> None:
         at = self._services[submission.judge]
-        if submission.folder:
-            raise RunError(
-                f"requests of this run lie in {submission.folder} to be answered; robin resume with --batch-files "
-                f"{submission.folder} takes in what came of them"
-            )
         if submission.state == "written":  # it was nowhere yet
             submission = submission.now("written", url=at.url)
         is_there = submission.url == at.url
-        if not is_there and submission.state != "answered":
-            raise RunError(
-                f"batch {submission.batch_id or submission.number} was sent to {submission.url}, and {submission.judge} is at "
-                f"{at.url} now; robin resume with --base-url {submission.url} takes in what came of it"
-            )
         if submission.state in {"written", "uploaded", "creating"}:
             async with self._sending[submission.judge]:
                 taken = await self._submitted(submission, at.service, rounds)

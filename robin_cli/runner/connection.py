@@ -12,9 +12,10 @@ from robin_cli.dispatch.failover import Failover
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Caps, Limiter
 from robin_cli.dispatch.retrying import NO_ROOM_S, PATIENCE_S, Retrying
+from robin_cli.files.local import check_whole_file
 from robin_cli.judges.functions import Checked, Function
 from robin_cli.judges.judge import Judge, Notices, Options
-from robin_cli.judges.metering import Meter, Price, prices_of
+from robin_cli.judges.metering import Meter, Price, half_or_twice, prices_of
 from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.registry import check_known, judge_named, judge_of
@@ -86,10 +87,23 @@ def _check_rounds(settings: Settings) -> None:
         raise InputError(f"{flag}: the judge {settings.judge} is at no address; it is asked one call at a time")
     if settings.service_tier is not None:
         raise InputError(f"{flag}: not with --service-tier, which is for calls one at a time; leave one of the two out")
+    if settings.batch_files is not None:
+        _check_folder(Path(settings.batch_files))
     if several := next((each for each in judges_of(settings) if len(each.base_urls) > 1), None):
         raise InputError(
             f"{flag}: {several.name} has {len(several.base_urls)} addresses; give the one that is to have the batches"
         )
+
+
+def _check_folder(folder: Path) -> None:
+    """Make the folder for files, before anything else is made; InputError where that cannot be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_whole_file(folder / "robin.jsonl")
+    except OSError as error:
+        raise InputError(
+            f"--batch-files {folder}: no files can be written there ({error.strerror}); name another folder"
+        ) from error
 
 
 def endpoints_of(
@@ -148,7 +162,18 @@ def rounds_of(
 def as_submitted(settings: Settings, ledger: Ledger) -> Settings:
     """``settings`` for seeing through what is under way: at a service, or in files."""
     folder = ledger.open[0].folder
-    return replace(settings, batch=not folder, batch_files=folder or None, service_tier=None, tier_fallback=False)
+    asked = replace(settings, batch=not folder, batch_files=folder or None, service_tier=None, tier_fallback=False)
+    return with_prices_of(asked, settings.tier)
+
+
+def with_prices_of(settings: Settings, given_for: str | None) -> Settings:
+    """``settings``, whose prices were given for the service tier ``given_for``, with such for the tier that they ask for."""
+    times = half_or_twice(given_for, settings.tier)
+    price_in, price_out, cached = (
+        tuple(times * each for each in given)
+        for given in (settings.price_in, settings.price_out, settings.price_cached)
+    )
+    return replace(settings, price_in=price_in, price_out=price_out, price_cached=cached)
 
 
 def _endpoints(

@@ -27,6 +27,13 @@ class InFiles(Carrier):
         self._folder = folder
         self._written: set[int] = set()  # by this session: nobody can have answered them
 
+    def check(self, submissions: Sequence[Submission]) -> None:
+        if elsewhere := [each for each in submissions if not each.folder]:
+            raise RunError(
+                f"batch {elsewhere[0].batch_id or elsewhere[0].number} of this run is at {elsewhere[0].url}; robin resume with "
+                "--batch takes in what came of it"
+            )
+
     def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
         self._written.add(number)
         return Submission(number, judge, of_round, requests, folder=str(self._folder.absolute()))
@@ -38,11 +45,6 @@ class InFiles(Carrier):
         """Take in what lies there by now; False where there is nothing of ``submissions``."""
         if all(each.number in self._written for each in submissions):
             return False
-        if elsewhere := [each for each in submissions if not each.folder]:
-            raise RunError(
-                f"batch {elsewhere[0].batch_id or elsewhere[0].number} of this run is at {elsewhere[0].url}; robin resume with "
-                "--batch takes in what came of it"
-            )
         answers = [
             path for folder in {each.folder for each in submissions} for path in _others(Path(folder), rounds.ledger)
         ]

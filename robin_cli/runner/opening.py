@@ -32,6 +32,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
+from robin_cli.runner.connection import with_prices_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.scheduling.eligibility import ratings_a_request
@@ -358,7 +359,8 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
             settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
     found = Settings(**settings, source=Source(str(run), "run", named_in(given), in_python=in_python))
     check_target(found, manifest.scales)
-    return found
+    # Prices that were given before were for the tier of then; those given now are for that of now.
+    return found if given.get("price_in") else with_prices_of(found, Settings(**{**own, **before}).tier)
 
 
 def _without_the_other_way(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,10 @@ class Carrier(ABC):
     """Requests of one submission."""
 
     @abstractmethod
+    def check(self, submissions: Sequence[Submission]) -> None:
+        """RunError where what is under way is somewhere else, and this would not find it."""
+
+    @abstractmethod
     def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
         """A new submission, to be written."""
 
@@ -235,7 +239,7 @@ class Rounds:
         open_ = self.ledger.open
         if open_:
             calls = sum(map(len, self._waiting.values()))
-            again = ", again" if is_last and self._was_begun(number) else ""
+            again = ", again" if self._was_begun(number) else ""
             self.notify(f"round {number} of {len(ends)}{again}: {number_of(calls, 'request')} to go out")
         return open_
 
@@ -471,7 +475,7 @@ class Rounds:
         self.ledger.set(submission.now("done", answered=answered))
         self.ledger.tidy(submission, keep_answers=not tally.is_understood)
         of = f"batch {submission.batch_id}" if submission.batch_id else f"file {submission.number}"
-        lost = f"; {number_of(len(left), 'request')} brought nothing, and cost nothing: asked again" if left else ""
+        lost = f"; the other {len(left):,} brought nothing, and cost nothing" if left else ""
         self.notify(f"{of}: {answered:,} of {number_of(submission.requests, 'request')} answered{lost}{tally.said}")
 
 
@@ -520,8 +524,6 @@ class _Tally:
     @property
     def said(self) -> str:
         """What else was in the files, in words, to go on with."""
-        surplus = (
-            f"; {number_of(self.surplus, 'line')} answered before, or too late for the budget" if self.surplus else ""
-        )
-        foreign = f"; {number_of(self.foreign, 'line')} not of this run, or broken" if self.foreign else ""
+        surplus = f"; {number_of(self.surplus, 'line')} twice or too late, not counted" if self.surplus else ""
+        foreign = f"; {number_of(self.foreign, 'line')} of no request of this run, not counted" if self.foreign else ""
         return surplus + foreign

@@ -20,7 +20,7 @@ from robin_cli.analysis.worst_error import Aim, Target
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
-from robin_cli.model.errors import EndpointError, RunError, StorageError
+from robin_cli.model.errors import EndpointError, RobinError, RunError, StorageError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
@@ -341,7 +341,7 @@ async def work(
     Args:
         notify: is told, a line each, what a user should know while it goes on.
         function: the judge, where it is one that Python handed over.
-        cautious: say beforehand what does not fit the budget; a pilot's is small on purpose.
+        cautious: say beforehand what does not fit the budget; a pilot's is small on purpose, and goes out in one round.
 
     Raises:
         InputError: as :func:`api_keys`.
@@ -359,7 +359,7 @@ async def work(
         before = await _session(store, as_submitted(settings, ledger), ledger, note, around, function, finish_only=True)
         if before.interrupted or before.to_run:
             return before
-    return await _session(store, settings, ledger, note, around, function, cautious=cautious)
+    return await _session(store, settings, ledger, note, around, function, cautious=cautious, one_round=not cautious)
 
 
 async def _session(
@@ -372,13 +372,14 @@ async def _session(
     *,
     cautious: bool = False,
     finish_only: bool = False,
+    one_round: bool = False,
 ) -> Outcome:
     """As :func:`work`; ``finish_only``: see through what is under way, and begin nothing."""
     stop, keys = Stop(), api_keys(settings)
     asked: Sequence[Dispatched] | InRounds
     if settings.in_rounds:
         by_rounds, carrier, prices = rounds_of(settings, store.manifest.run_id, keys, note)
-        asked = InRounds(by_rounds, carrier, ledger, 0 if finish_only else settings.rounds)
+        asked = InRounds(by_rounds, carrier, ledger, 0 if finish_only else 1 if one_round else settings.rounds)
         closing: Sequence[Closing] = [carrier, *(each.judge for each in by_rounds)]
     else:
         asked, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
@@ -398,6 +399,12 @@ async def _session(
         started = (store.manifest, session.space, store.variances, samples, keyed)
         for caution in cautions(*started, to_target=to_target, task=store.task, systems=store.systems):
             note(caution)
+    if isinstance(asked, InRounds):
+        try:
+            asked.carrier.check(ledger.open)
+        except RobinError:
+            await _close(closing, note)
+            raise
     if settings.sends:
         remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
     store.set_manifest(store.manifest.with_session(**recorded(settings, Scope.SESSION)))

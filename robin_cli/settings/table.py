@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import BATCH, tier_of
 from robin_cli.settings.setting import Check, Scope, setting, table_of
 from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Source, host_of
@@ -115,7 +115,15 @@ _PRICES = (
 )
 _A_MINUTE = _above_0(None, "a number a minute, above 0")
 _CONCURRENCY = (_is_concurrency, "a number, at most 10,000 and at least 1, or auto")
-_TIER = (lambda value: value.isascii() and value.isidentifier() and len(value) <= 32, "a name such as flex")
+_TIERS = ("flex", "default", "auto", "priority", "scale", "standard", "standard_only", "on_demand", "performance")
+
+
+def _is_tier(value: str) -> bool:
+    is_name = value.isascii() and value.isidentifier() and len(value) <= 32
+    return is_name and (value in _TIERS or not did_you_mean(value, _TIERS))
+
+
+_TIER = (_is_tier, "a service tier such as flex; as its provider spells it")
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _NOT_OURS = (
     lambda value: not _TAKEN & value.keys(),

@@ -132,7 +132,10 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
         "cached_share": spent.cached_share,
         "service_tier": _tier_asked(manifest, last),
         "answers_at_tier": spent.at_tier,
-        "answers_at_normal_tier": spent.at_normal_tier,
+        # An endpoint that does not tell the tier was asked at the normal one, where no other is recorded.
+        "answers_at_normal_tier": max(spent.at_normal_tier, arms.spent - spent.at_tier)
+        if spent.at_tier
+        else spent.at_normal_tier,
         "cost_usd": spent.exact_usd,
         "cost_usd_at_least": spent.cost_usd,
         "max_cost_usd": last.get("max_cost"),
@@ -316,9 +319,13 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
-    """The service tier that the last session asked for; None for the normal one."""
-    own = manifest.settings.get("extra_body", {}).get("service_tier", last.get("service_tier"))
-    return BATCH if last.get("batch") else tier_of(str(own) if own is not None else None)
+    """The service tier that the last session with one asked for; None for the normal one."""
+    own = manifest.settings.get("extra_body", {}).get("service_tier")
+    for session in (last, *reversed(manifest.sessions)):
+        asked = BATCH if session.get("batch") else own or session.get("service_tier")
+        if (tier := tier_of(None if asked is None else str(asked))) is not None:
+            return tier
+    return None
 
 
 def _tier_line(facts: dict[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from robin_cli.model.records import number_of
+from robin_cli.model.records import BATCH, number_of
 
 WORST = "worst error, likely"
 """The name of the likely worst error wherever it is shown."""
@@ -74,7 +74,9 @@ def tokens_text(prompt: int, completion: int, cached_share: float | None, unit: 
 
 def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:
     """How many answers came at which service tier, in words; empty where only the normal one was asked for, and came."""
-    if asked is None and not at_tier:
+    if not at_tier and (asked is None or not at_normal_tier):
         return ""
+    if asked == BATCH and not at_normal_tier:
+        return f"{number_of(at_tier, 'answer')} by batch"
     named = asked or "another tier"
     return f"{number_of(at_tier, 'answer')} at {named}, {at_normal_tier:,} at the normal tier"

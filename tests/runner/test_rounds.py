@@ -89,6 +89,8 @@ class Chaos(Carrier):
         self._rng, self._folder, self._chaos, self._power = rng, folder, chaos, power
         self.given: Counter[str] = Counter()
 
+    def check(self, _submissions: Sequence[Submission]) -> None: ...
+
     def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
         self.may_go_out()
         return Submission(number, judge, of_round, requests, url="http://localhost:1/v1")
