@@ -11,6 +11,7 @@ of one come before the next is chosen. Contract tests hold the two equal, call b
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy
+from robin_cli.scheduling.eligibility import ASKED_FOR_EACH_KNOWN
 from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys
 from robin_cli.scheduling.rounds import round_ends
 from robin_cli.scheduling.verdicts import next_look
@@ -158,6 +160,7 @@ class _State:
         self.total = np.zeros(runs * self._width)
         self.total_sq = np.zeros(runs * self._width)
         self.pending = np.zeros(runs * self._width)
+        self._room = np.zeros(runs)  # calls that each run may still make in this round
         self._budget = 0
         self._first = np.arange(runs) * self._width
         self._key: FloatArray | None = None
@@ -207,19 +210,28 @@ class _State:
         ends = round_ends_of(self._policy, budget, self._pairs, rounds, may_end_early=self._court is not None)
         even = self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs))
         self._refit_at = self._looks_at = NEVER  # but when a round begins
-        for end in ends:
+        for end in itertools.chain(ends, itertools.repeat(budget)):  # again, for what could not be asked at once
             self._begin_round()
             if self._is_over():
                 break
-            if self._budget < even:
+            if self._budget < min(even, budget):
                 self.ask_evenly(end)
-                continue
-            self._build()
-            for _ in range(end - self._budget):
-                self._step(None)
-            self._budget = end
-            self._answer()
+            elif not self._ask_a_round(end):
+                break
         return self.snapshot(budget)
+
+    def _ask_a_round(self, end: int) -> bool:
+        """Ask until ``end`` calls of each run are spent, or no arm of it may be asked any more; whether any was."""
+        self._room = end - self._sums()[0].sum(axis=1)
+        if self._court is not None:
+            self._room[self._court.done] = 0.0
+        self._build()
+        while self._room.any():
+            self._step(None)
+        asked = bool(self.pending.any())
+        self._budget = end
+        self._answer()
+        return asked
 
     def _begin_round(self) -> None:
         if self._court is not None and self._budget:
@@ -250,7 +262,7 @@ class _State:
         return Snapshot(budget, n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1), verdict)
 
     def _step(self, luck: FloatArray | None) -> None:
-        """Make the next call of each run; ``luck`` is how it is answered, None where it is not yet."""
+        """Make the next call of each run; ``luck`` is how it is answered, None where it is not yet, and only in some runs."""
         assert self._key is not None  # noqa: S101  # _build came first
         block = self._least.argmin(axis=1)
         rows = np.arange(self._runs)
@@ -260,7 +272,9 @@ class _State:
         row = self._first_row + pair
         if luck is None:
             at = self._first + pair
-            self.pending[at] += 1.0 if self._court is None else ~self._court.done
+            self._room[in_block[rows, place] == NEVER] = 0.0
+            self.pending[at] += self._room > 0
+            self._room = np.maximum(self._room - 1.0, 0.0)
         else:
             rating = self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)]
             at = self._add(rows, pair, rating)
@@ -268,7 +282,8 @@ class _State:
             self._place_contests(self._contests[self._contest_of[pair]])
             return
         n, pending, total, total_sq = self.n[at], self.pending[at], self.total[at], self.total_sq[at]
-        in_block[rows, place] = adaptive_key(self._policy, n, pending, total, total_sq, row)
+        keys = adaptive_key(self._policy, n, pending, total, total_sq, row)
+        in_block[rows, place] = np.where(pending < ASKED_FOR_EACH_KNOWN * n, keys, NEVER)
         self._key[rows, block] = in_block
         self._least[rows, block] = in_block.min(axis=1)
 
@@ -296,6 +311,7 @@ class _State:
         columns = (self.n, self.pending, self.total, self.total_sq)
         n, pending, total, total_sq = (np.where(there, each[at], 0.0) for each in columns)
         keys = contest_keys(self._policy, n, pending, total, total_sq, self._first_row[:, None, None] + arms)
+        keys = np.where(pending < ASKED_FOR_EACH_KNOWN * n, keys, NEVER)
         if self._court is not None:
             keys = np.where(self._court.settled[run, arms], NEVER, keys)
         runs, arms = np.broadcast_to(run, arms.shape)[there], arms[there]

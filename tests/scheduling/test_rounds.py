@@ -116,3 +116,17 @@ def test_fills_a_round_to_one_level() -> None:
     assert before[made > 0].min() >= after.max(), "no call would have done more for another arm"
     assert made[::2].sum() == 0, "those that never varied wait"
     assert made.sum() == second - first
+
+
+def test_triples_the_ratings_of_an_arm_at_most_in_a_round() -> None:
+    arms, budget = 10, 1_000
+    scheduler = HeapScheduler(
+        Arms(arms), make_policy("dirichlet", Setup(arms, budget, SCALE)), budget=budget, round_depth=4
+    )
+    for ticket in chosen(scheduler, 40):
+        scheduler.tell(ticket, (float(ticket.draw % 2 * 4 if ticket.arm == 3 else 2),))
+
+    made = calls_of(chosen(scheduler, 70), arms)
+
+    assert made[3] == 8
+    assert made.sum() == 30
