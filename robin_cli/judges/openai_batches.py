@@ -249,7 +249,10 @@ class OpenAIBatches:
             _malformed(str(error))
         finally:
             response.done()
-        return content if isinstance(content, dict) else _malformed("no JSON object")
+        if not isinstance(content, dict):
+            _malformed("no JSON object")
+        self._was_there = True
+        return content
 
     async def _good(self, request: Awaitable[Response], *, made: bool = False, of: str = "") -> Response:
         """A good answer. ``made``: it is about what was made, so it may only be not known yet; ``of``: the file used."""
@@ -260,7 +263,7 @@ class OpenAIBatches:
             raise _MayPass(within if error.timed_out else f"no connection ({error})", sent=error.sent) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
-        self._was_there = True
+        self._was_there = self._was_there or response.status >= 300  # a page of whatever else is there is a 200, too
         if 200 <= response.status < 300:
             return response
         body: Body = b""

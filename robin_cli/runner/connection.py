@@ -38,6 +38,12 @@ _NO_ROOM_HERE_S = 30.0
 def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
     """The price of ``judge`` at each of its addresses; InputError if money is limited and one has none."""
     flag = "--max-cost" if settings.budget_usd is None else "--budget-usd"
+    if not settings.sends and judge.price_in is None:  # an engine of one's own is no provider
+        if settings.money_limit is not None:
+            raise InputError(
+                f"{flag}: no price is known of an engine of your own; give --price-in and --price-out, or leave {flag} out"
+            )
+        return [None for _ in judge.base_urls]
     return prices_of(
         judge.name,
         judge.base_urls,
@@ -142,7 +148,6 @@ def rounds_of(
     asked, services, prices = [], {}, []
     for judge in judges:
         (url,), (price,) = judge.base_urls, prices_at(judge, settings)
-        price = price if settings.sends or judge.price_in is not None else None  # an engine of one's own is no provider
         endpoint = replace(
             endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
             bounded=settings.money_limit is not None,

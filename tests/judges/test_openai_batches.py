@@ -291,7 +291,7 @@ def test_a_batch_refused_at_validation_says_why_without_the_key(
     said = {"data": [{"code": "x", "message": f"key {KEY}\x1b[2J\nis wrong", "line": None}, {"code": "y"}, 7, {}]}
     server.faults.append(Fault("GET", BATCH, 200, body={"id": "b", "status": "failed", "errors": said}))
     batch = talk(lambda service: service.get("b"))
-    assert batch.errors == ("key [key] [2J is wrong", "y")
+    assert batch.errors == ("x: key [key] [2J is wrong", "y")
 
 
 def test_a_file_or_batch_that_the_service_will_not_have_is_refused(
@@ -387,7 +387,7 @@ def test_an_address_that_never_answered_is_not_tried_for_long(server: BatchServe
     batch = talk(made(asked))
     with server.away(), pytest.raises(EndpointError, match=r"Connection refused.*nothing ever came from there"):
         talk(lambda service: service.get(batch.id))
-    assert sum(talk.slept) >= openai_batches.PATIENCE_S
+    assert sum(talk.slept) >= openai_batches.FIRST_S
 
 
 def test_a_batch_under_way_is_cancelled_and_one_that_is_over_is_left(
