@@ -344,11 +344,14 @@ class Rounds:
                 await self._keep([(call.ticket, judgments) for call, judgments in read if judgments])
             if in_any_state and not tally.seen:
                 return False
-            if tally.answered:  # then it is not the service that is away: it is something about these
-                await self._keep([(call.ticket, self._desk.judgments(call.ticket, why)) for call, why in tally.failed])
-            else:
-                for call, _ in tally.failed:
+            against = []
+            for call, why in tally.failed:
+                # Where others were answered, and none of this pair's, it is something about it, and not the service.
+                if tally.arms and call.ticket.arm not in tally.arms:
+                    against.append((call.ticket, self._desk.judgments(call.ticket, why)))
+                else:
                     self._leave(call)
+            await self._keep(against)
             for submission in submissions:
                 self._close(submission, tally)
             return True
@@ -410,7 +413,7 @@ class Rounds:
             self._leave(call)
             return []
         if isinstance(read, Reply):
-            tally.answered += 1
+            tally.arms.add(ticket.arm)
             self._brought += 1
             return self._judgments(ticket, read)
         if isinstance(outcome, Unsupported) and read.adapted:
@@ -503,14 +506,15 @@ class _Tally:
     """What came of one reading: of the submissions of these ``numbers``.
 
     Attributes:
-        seen: lines of these submissions. ``answered``: those with a completion, and ``failed`` those whose failure may pass.
+        seen: lines of these submissions. ``failed``: those whose failure may pass.
+        arms: with a completion.
         surplus, foreign: lines of calls that were answered before, or too late for the budget, and of no call of this run.
         learnt: parameters that the endpoint refuses, and that are sent no more.
     """
 
     numbers: set[int]
     seen: int = 0
-    answered: int = 0
+    arms: set[int] = field(default_factory=set)
     surplus: int = 0
     foreign: int = 0
     failed: list[tuple[_Call, Failure]] = field(default_factory=list)
