@@ -68,9 +68,9 @@ class Fate:
 class Fault:
     """What happens to the next ``times`` requests of a method whose path fits.
 
-    ``how``: a status, with ``body`` and ``headers``; or before it is worked on: "drop" (the connection is closed), "hold"
-    (until :meth:`BatchServer.release`); or after it: "lose" (closed without an answer), "hold after", "html", "half",
-    "nothing" (an empty object).
+    ``how``: a status, with ``body`` and ``headers``; or before it is worked on: "drop" (the connection is closed), "late"
+    (closed, and worked on when such a request is sent again), "hold" (until :meth:`BatchServer.release`); or after it: "lose"
+    (closed without an answer), "hold after", "html", "half", "nothing" (an empty object).
     """
 
     method: str
@@ -149,6 +149,7 @@ class BatchServer:
     _released: threading.Event = field(default_factory=threading.Event)
     _running: threading.Event = field(default_factory=threading.Event)
     _made: int = 0
+    _late: asyncio.Task[None] | None = None
     _loop: asyncio.AbstractEventLoop | None = None
     _runner: web.AppRunner | None = None
 
@@ -256,6 +257,11 @@ class BatchServer:
         if how == "drop":
             request.transport.close()
             return web.Response()
+        if how == "late":
+            await request.read()
+            request.transport.close()
+            self._late = asyncio.create_task(self._when_sent_again(request, handler))
+            return web.Response()
         if how == "hold":
             await self._hold()
         response = await handler(request)
@@ -275,6 +281,13 @@ class BatchServer:
             await half.write(response.body[: len(response.body) // 2])
             request.transport.close()
         return response
+
+    async def _when_sent_again(self, request: web.Request, handler: Callable[[web.Request], Awaitable[Any]]) -> None:
+        path = re.escape(request.path.removeprefix("/v1"))
+        before = self.asked(request.method, path)
+        while self.asked(request.method, path) == before:  # noqa: ASYNC110  # nothing else tells of it
+            await asyncio.sleep(0.01)
+        await handler(request)
 
     async def _hold(self) -> None:
         self.held.set()

@@ -189,12 +189,15 @@ def _wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) ->
     pytest.fail(f"the server did not get ready: {log.read_text(errors='replace')[-500:]}")
 
 
-def reopen(run: Path, state: str) -> None:
-    """Have the first batch be as it was before it was put down as over."""
+def reopen(run: Path, state: str, was_in: str = "done") -> None:
+    """Have the first batch of a run be as it was before it was put down as ``was_in``."""
     file = run / "batches" / "00001.json"
     was = json.loads(file.read_text(encoding="utf-8"))
-    assert was["state"] == "done"
-    file.write_text(json.dumps({**was, "state": state, "answered": None}), encoding="utf-8")
+    assert was["state"] == was_in
+    file.write_text(
+        json.dumps({**was, "state": state, "answered": None} | ({"batch_id": None} if state == "creating" else {})),
+        encoding="utf-8",
+    )
 
 
 def write_pairs(path: Path, count: int) -> Path:

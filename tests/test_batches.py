@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pty
@@ -283,6 +284,17 @@ def test_gives_up_pairs_that_the_model_cannot_take(tmp_path: Path) -> None:
         assert len(judgments(tmp_path).query("status == 'ok'")) == BUDGET
 
 
+def test_gives_no_pair_up_some_of_whose_calls_fail(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> str | tuple[int, dict[str, Any]]:
+        return (500, {"error": {"message": "oops"}}) if body["seed"] % 4 == 0 else "Feedback: fine.\nRating: 3"
+
+    with batch_server(answer=answer) as server:
+        done = robin(*judging(server, tmp_path, "--rounds", "1", "--seed", "1", budget=480), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "given up" not in done.stderr
+        check_books(server, tmp_path, 480)
+
+
 def test_spends_no_more_money_than_it_may(server: BatchServer, tmp_path: Path) -> None:
     prices = ("--price-in", "1", "--price-out", "1000", "--max-tokens", "20")
     done = robin(*judging(server, tmp_path, *prices, "--max-cost", "1"), cwd=tmp_path)
@@ -307,6 +319,42 @@ def test_goes_on_one_call_at_a_time_once_the_batch_is_read(server: BatchServer, 
     assert len(kept) == BUDGET == len(server.billed) + len(server.calls)
     assert server.billed
     assert server.calls
+
+
+def test_leaves_a_batch_that_is_made_late_nothing_to_do(server: BatchServer, tmp_path: Path) -> None:
+    server.fail("POST", "/batches", "late")
+    done = robin(*judging(server, tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(server.batches) == 4
+    check_books(server, tmp_path)
+
+
+def test_takes_up_the_batch_at_work_and_not_one_that_was_refused(server: BatchServer, tmp_path: Path) -> None:
+    with server.pause(), Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+        wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
+        process.send_signal(signal.SIGKILL)
+    (batch,) = server.batches.values()
+    full = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached"}]
+    refused = dataclasses.replace(batch, id="batch-refused", status="failed", errors=full, billed=[])
+    server.batches[refused.id] = refused  # which this service lists first
+    reopen(tmp_path / "run", "creating", "submitted")
+    done = robin(*resuming(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    check_books(server, tmp_path)
+    assert len(server.batches) == 4 + 1
+
+
+def test_chooses_calls_anew_whose_requests_are_gone_before_they_were_sent(server: BatchServer, tmp_path: Path) -> None:
+    server.fail("POST", "/files", "hold")
+    with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
+        wait_until(server.held.is_set, process)
+        process.send_signal(signal.SIGKILL)
+    server.release()
+    (tmp_path / "run" / "batches" / "00001.jsonl").unlink()
+    done = robin(*resuming(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "00001.jsonl: is gone" in done.stderr
+    check_books(server, tmp_path)
 
 
 def test_says_that_a_batch_is_at_one_address(server: BatchServer, tmp_path: Path) -> None:

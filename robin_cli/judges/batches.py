@@ -101,7 +101,10 @@ class BatchService(Protocol):
         ...
 
     async def find(self, metadata: Mapping[str, str], input_file: str | None) -> Batch | None:
-        """Find the newest batch that has all of ``metadata``, or was made of ``input_file`` where a service drops metadata."""
+        """Find the newest batch that has all of ``metadata``, or was made of ``input_file`` where a service drops metadata.
+
+        One that was refused at validation only where there is no other: it may have been asked for again since.
+        """
         ...
 
     async def download(self, file_id: str, to: Path) -> None:

@@ -141,15 +141,18 @@ class OpenAIBatches:
 
     async def find(self, metadata: Mapping[str, str], input_file: str | None) -> Batch | None:
         after: str | None = ""
+        refused: Batch | None = None  # one that there was no room for may have had the same metadata
         for _ in range(_MOST_PAGES):
             batches, after = await self._page(after)
             for batch in batches:
                 named = bool(metadata) and metadata.items() <= batch.metadata.items()
                 if named or (input_file is not None and batch.input_file == input_file):
-                    return batch
+                    if batch.status != "failed":
+                        return batch
+                    refused = refused or batch
             if after is None:
                 break
-        return None
+        return refused
 
     async def download(self, file_id: str, to: Path) -> None:
         async def attempt() -> None:

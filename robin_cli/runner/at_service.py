@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from robin_cli.judges.batches import MOST_REQUESTS, Batch, BatchRefused, BatchService, Unknown
 from robin_cli.judges.replies import Completion, Problem
-from robin_cli.model.errors import EndpointError, RunError
+from robin_cli.model.errors import EndpointError, RunError, StorageError
 from robin_cli.model.records import BATCH, number_of
 from robin_cli.runner.engine import Left, end_all
 from robin_cli.runner.rounds import Carrier, Rounds
@@ -169,9 +169,12 @@ class AtService(Carrier):
             if self._ends.is_set():
                 raise _Stopped
             if submission.state == "written":
-                submission = submission.now(
-                    "uploaded", file_id=await self._told(service.upload(rounds.ledger.requests(submission)))
-                )
+                requests = rounds.ledger.requests(submission)
+                if not requests.exists():
+                    self._notify(f"{requests}: is gone; nothing of it was asked, and its calls are chosen anew")
+                    rounds.withdraw(submission)
+                    return None
+                submission = submission.now("uploaded", file_id=await self._told(service.upload(requests)))
                 rounds.ledger.set(submission)
             try:
                 batch = await self._created(submission, service, rounds)
@@ -183,7 +186,7 @@ class AtService(Carrier):
                     if batch.status != "failed" or not batch.is_full:
                         break
                     raise BatchRefused(_why(batch), is_full=True)
-                submission = submission.now("uploaded")
+                submission = await self._unmade(submission, service, rounds)
                 tries += 1
                 if tries >= _TRIES:
                     raise EndpointError(
@@ -214,8 +217,15 @@ class AtService(Carrier):
             if (batch := await self._told(service.find(metadata, submission.file_id))) is not None:
                 return batch
             await self._pause(FIRST_LOOK_S * 2**look)
-        rounds.ledger.set(submission.now("uploaded"))
         return None
+
+    async def _unmade(self, submission: Submission, service: BatchService, rounds: Rounds) -> Submission:
+        """The submission before its upload, once no batch can come of the file that is there: one made late finds none."""
+        assert submission.file_id is not None  # noqa: S101  # a batch was asked for of it
+        await self._told(service.delete(submission.file_id))
+        submission = submission.now("written", file_id=None)
+        rounds.ledger.set(submission)
+        return submission
 
     async def _validated(self, submission: Submission, service: BatchService) -> Batch:
         """The batch once it is past its validation: whether there is room for the next is not known before."""
@@ -307,7 +317,13 @@ class AtService(Carrier):
         """The submission once its files lie here: whatever its status is, what is in them was done, and is billed."""
         for file_id, path in zip((batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True):
             if file_id is not None:
-                await self._told(service.download(file_id, path))
+                try:
+                    await self._told(service.download(file_id, path))
+                except OSError as error:
+                    raise StorageError(
+                        f"{path}: could not be written ({error.strerror}); the answers are at the service still: make room, "
+                        "then robin resume"
+                    ) from error
         submission = submission.now("answered")
         rounds.ledger.set(submission)
         if batch.status != "completed":
