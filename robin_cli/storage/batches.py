@@ -136,7 +136,8 @@ class Ledger:
                 pq.write_table(pa.table(calls._asdict()), file, compression="zstd")
         except OSError as error:
             raise StorageError(
-                f"{self.requests(batch)}: could not be written ({error.strerror}); nothing of it was sent"
+                f"{self.requests(batch)}: could not be written ({error.strerror}); nothing of it was sent: "
+                "make room, then robin resume"
             ) from error
         self.set(batch)
 
@@ -147,7 +148,9 @@ class Ledger:
             with whole_file(path) as file:
                 file.write(msgspec.json.encode(batch) + b"\n")
         except OSError as error:
-            raise StorageError(f"{path}: could not be written ({error.strerror})") from error
+            raise StorageError(
+                f"{path}: could not be written ({error.strerror}); make room, then robin resume"
+            ) from error
         self.batches[batch.number] = batch
 
     def calls(self, batch: Submission) -> Calls:
