@@ -3,10 +3,15 @@
 A megabyte of Parquet can hold hundreds of gigabytes: pages compress a thousandfold, and one entry of a dictionary may be the
 value of every row. The footer's own sums cannot be trusted, but a page is decompressed into exactly as many bytes as its header
 says, so the headers are read: see parquet.thrift, struct PageHeader, in Thrift's compact protocol.
+
+Where the pages are is read out of the footer here, too (struct FileMetaData): pyarrow's own ``row_group(i).column(j)`` ends the
+process, and not with an exception, where one byte of a column's statistics is wrong.
 """
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
 from operator import add
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +19,7 @@ from robin_cli.datasets.lines import LIMIT_ENV, at_most
 from robin_cli.model.errors import InputError, size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     import pyarrow.parquet as pq
 
@@ -39,6 +44,22 @@ _BY_DICTIONARY = frozenset({2, 8})  # PLAIN_DICTIONARY, RLE_DICTIONARY
 _DELTA_LENGTHS, _DELTA_BYTES = 6, 7
 _SMALL_DICTIONARY = 2**16
 _MANY_ENTRIES = 2**20
+
+
+_PLACE = {4: None, 5: None, 7: None, 9: None, 11: None}
+"""Of ColumnMetaData: codec, num_values, total_compressed_size, data_page_offset, dictionary_page_offset."""
+
+_FOOTER = {4: [{1: [{3: _PLACE}]}]}
+"""What is read of FileMetaData: of the columns (1) of its row groups (4) the meta_data (3)."""
+
+_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_PLAIN = 0
+
+_BYTES = {1: 0, 2: 0, 3: 1, 7: 8}
+"""That values of Thrift's types take which are always of one length: true and false, a byte, a double."""
+
+Places = Sequence[Sequence[dict[int, int]]]
+"""Of each row group and leaf column, where its pages are, by the numbers of _PLACE."""
 
 
 class _Page(NamedTuple):
@@ -104,17 +125,35 @@ class Group(NamedTuple):
 _NOTHING = Group(0, (0,) * len(_BATCH_ROWS))
 
 
-def group_sizes(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> list[Group]:
+def places_of(stream: IO[bytes], source: str) -> Places:
+    """Where the pages of a Parquet file are, by its footer. InputError where that cannot be read."""
+    try:
+        end = stream.seek(-8, io.SEEK_END)
+        length = int.from_bytes(stream.read(4), "little")
+        stream.seek(max(0, end - length))
+        found, _ = _chosen(stream.read(min(length, end)), 0, _FOOTER, 0)
+        return [[column[3] for column in group[1]] for group in found[4]]
+    except (LookupError, TypeError, ValueError, OverflowError, OSError):
+        raise InputError(f"{source}: damaged: its footer cannot be read. Write or download it again.") from None
+
+
+def group_sizes(
+    file: pq.ParquetFile, stream: IO[bytes], places: Places, columns: Collection[str], source: str
+) -> list[Group]:
     """What the named leaf columns take of each row group.
+
+    ``places``: see :func:`places_of`.
 
     Raises:
         InputError: even one row at a time may take more than MOST_BYTES, or a header cannot be read.
     """
-    return [_checked(chunks, group, source) for group, chunks in enumerate(_chunks(file, stream, columns, source))]
+    return [
+        _checked(chunks, group, source) for group, chunks in enumerate(_chunks(file, stream, places, columns, source))
+    ]
 
 
 def with_further(
-    file: pq.ParquetFile, stream: IO[bytes], group: int, needed: Group, further: Mapping[str, int]
+    file: pq.ParquetFile, stream: IO[bytes], places: Places, group: int, needed: Group, further: Mapping[str, int]
 ) -> tuple[Group, list[str]]:
     """What a row group takes with those of the ``further`` leaf columns that can be decoded beside what is needed, and which.
 
@@ -124,7 +163,7 @@ def with_further(
     taken, kept = _NOTHING, []
     for name, at in further.items():
         try:
-            more = taken + _group([_chunk(file, stream, group, at, "")])
+            more = taken + _group([_chunk(file, stream, places, group, at, "")])
         except InputError:
             continue
         if max(more.pages, more.rows[usual]) <= _FURTHER_BYTES and (needed + more).batch_rows:
@@ -133,17 +172,21 @@ def with_further(
     return needed + taken, kept
 
 
-def most_unpacked(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> int:
+def most_unpacked(
+    file: pq.ParquetFile, stream: IO[bytes], places: Places, columns: Collection[str], source: str
+) -> int:
     """The most bytes that the named leaf columns can take, decoded. Raises InputError as :func:`group_sizes`."""
     rows = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-    found = _chunks(file, stream, columns, source)
+    found = _chunks(file, stream, places, columns, source)
     return sum(chunk.taken_by(count) for count, chunks in zip(rows, found, strict=True) for chunk in chunks)
 
 
-def _chunks(file: pq.ParquetFile, stream: IO[bytes], columns: Collection[str], source: str) -> Iterator[list[_Chunk]]:
+def _chunks(
+    file: pq.ParquetFile, stream: IO[bytes], places: Places, columns: Collection[str], source: str
+) -> Iterator[list[_Chunk]]:
     wanted = [at for at in range(len(file.schema)) if file.schema.column(at).path in columns]
     for group in range(file.metadata.num_row_groups):
-        yield [_chunk(file, stream, group, at, source) for at in wanted]
+        yield [_chunk(file, stream, places, group, at, source) for at in wanted]
 
 
 def _group(chunks: Sequence[_Chunk]) -> Group:
@@ -186,14 +229,15 @@ def _most_in_a_window(pages: Sequence[_Page], rows: int) -> int:
     return most
 
 
-def _chunk(file: pq.ParquetFile, stream: IO[bytes], group: int, at: int, source: str) -> _Chunk:
-    column, meta = file.schema.column(at), file.metadata.row_group(group).column(at)
-    start = meta.data_page_offset
-    if meta.has_dictionary_page and 0 < meta.dictionary_page_offset < start:
-        start = meta.dictionary_page_offset
+def _chunk(file: pq.ParquetFile, stream: IO[bytes], places: Places, group: int, at: int, source: str) -> _Chunk:
+    column = file.schema.column(at)
     name, is_text = str(column.path), column.physical_type == "BYTE_ARRAY"
     try:
-        pages = list(_pages(stream, start, start + meta.total_compressed_size, meta.num_values))
+        place = places[group][at]
+        codec, values, size, start = (_number(place, field) for field in (4, 5, 7, 9))
+        if 0 < place.get(11, 0) < start:
+            start = place[11]
+        pages = list(_pages(stream, start, start + size, values))
     except (IndexError, OverflowError, ValueError, OSError):
         raise InputError(
             f'{source}: row group {group + 1}, column "{name[:80]}": damaged: a page has no header that can be read. '
@@ -203,30 +247,34 @@ def _chunk(file: pq.ParquetFile, stream: IO[bytes], group: int, at: int, source:
         if is_text and page.encoding in {_DELTA_LENGTHS, _DELTA_BYTES} and page.values > _MOST_DELTAS:
             raise _too_large(source, group, name, f"a page of {page.values:,} values")
     width = column.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else 12
-    longest = _longest(stream, pages, str(meta.compression)) if is_text else 0
+    longest = _longest(stream, pages, codec) if is_text else 0
     return _Chunk(name, width, longest, pages, repeated=column.max_repetition_level > 0)
 
 
-def _longest(stream: IO[bytes], pages: Sequence[_Page], compression: str) -> int:
+def _longest(stream: IO[bytes], pages: Sequence[_Page], codec: int) -> int:
     """Bytes of the longest text that the pages may repeat: by a dictionary, or as the beginning of the value before."""
     longest = max((page.size for page in pages if page.encoding == _DELTA_BYTES), default=0)
     if any(page.encoding in _BY_DICTIONARY for page in pages if page.kind != _DICTIONARY):
         dictionaries = [page for page in pages if page.kind == _DICTIONARY]
-        longest = max([longest, *(_longest_entry(stream, page, compression) for page in dictionaries)])
+        longest = max([longest, *(_longest_entry(stream, page, codec) for page in dictionaries)])
     return longest
 
 
-def _longest_entry(stream: IO[bytes], page: _Page, compression: str) -> int:
-    if page.size <= _SMALL_DICTIONARY or page.values > _MANY_ENTRIES or page.size > at_most(MOST_BYTES):
+def _longest_entry(stream: IO[bytes], page: _Page, codec: int) -> int:
+    if (
+        codec not in {_PLAIN, *_CODECS}
+        or page.size <= _SMALL_DICTIONARY
+        or page.values > _MANY_ENTRIES
+        or page.size > at_most(MOST_BYTES)
+    ):
         return page.size
     import pyarrow as pa
 
     stream.seek(page.body[0])
     data = stream.read(page.body[1])
     try:
-        if compression != "UNCOMPRESSED":
-            codec = "lz4_raw" if compression == "LZ4" else compression.lower()
-            data = pa.Codec(codec).decompress(data, decompressed_size=page.size, asbytes=True)
+        if codec != _PLAIN:
+            data = pa.Codec(_CODECS[codec]).decompress(data, decompressed_size=page.size, asbytes=True)
         longest = at = 0
         for _ in range(page.values):
             length = int.from_bytes(data[at : at + 4], "little")
@@ -309,6 +357,71 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[object, int]:
     if kind == 12:
         return _struct(data, at, depth + 1)
     raise ValueError("a list in a page's header")
+
+
+def _chosen(data: bytes, at: int, wanted: Mapping[int, Any], depth: int) -> tuple[dict[int, Any], int]:
+    """The ``wanted`` fields of a struct, by number: None for a number, and for structs and lists of them what of these."""
+    found: dict[int, Any] = {}
+    name = 0
+    while kind := data[at] & 15:
+        step = data[at] >> 4
+        at += 1
+        if step:
+            name += step
+        else:
+            name, at = _integer(data, at)
+        if name not in wanted:
+            at = _skipped(data, at, kind, depth)
+        elif (part := wanted[name]) is None and kind in {5, 6}:
+            found[name], at = _integer(data, at)
+        elif isinstance(part, dict) and kind == 12:
+            found[name], at = _chosen(data, at, part, depth + 1)
+        elif isinstance(part, list) and kind == 9:
+            count, kind, at = _list(data, at)
+            if kind != 12:
+                raise ValueError("no list of structs")
+            found[name] = []
+            for _ in range(count):
+                each, at = _chosen(data, at, part[0], depth + 1)
+                found[name].append(each)
+        else:
+            raise ValueError(f"field {name} is of another type")
+    return found, at + 1
+
+
+def _list(data: bytes, at: int) -> tuple[int, int, int]:
+    """How many values a list has, of which type, and where they begin."""
+    count, kind = data[at] >> 4, data[at] & 15
+    if count == 15:
+        count, at = _varint(data, at + 1)
+        return count, kind, at
+    return count, kind, at + 1
+
+
+def _skipped(data: bytes, at: int, kind: int, depth: int) -> int:
+    """Where a value of any type ends. ValueError for what no footer has, also lists whose values take no byte."""
+    if kind in {4, 5, 6}:
+        while data[at] > 127:
+            at += 1
+        return at + 1
+    if kind == 8:
+        length, at = _varint(data, at)
+        return at + length
+    if kind in _BYTES:
+        return at + _BYTES[kind]
+    if depth > 16:
+        raise ValueError("nested too deeply")
+    if kind == 12:
+        while inner := data[at] & 15:
+            at = at + 1 if data[at] >> 4 else _integer(data, at + 1)[1]
+            at = _skipped(data, at, inner, depth + 1)
+        return at + 1
+    count, inner, at = _list(data, at)
+    if kind not in {9, 10} or not _BYTES.get(inner, 1):
+        raise ValueError("a type that no footer has")
+    for _ in range(count):
+        at = _skipped(data, at, inner, depth + 1)
+    return at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

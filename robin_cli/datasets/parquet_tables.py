@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from robin_cli.datasets import lines
 from robin_cli.datasets.columns import DAMAGED
-from robin_cli.datasets.parquet_pages import group_sizes, most_unpacked, with_further
+from robin_cli.datasets.parquet_pages import group_sizes, most_unpacked, places_of, with_further
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def check_table(stream: IO[bytes], source: str, columns: Collection[str]) -> Non
     file, schema = opened_file(stream, source)
     names = [name for name in schema.names if name in columns]
     with readable(source):
-        if most_unpacked(file, stream, _leaves(file, names), source) > _AT_ONCE_BYTES:
+        if most_unpacked(file, stream, places_of(stream, source), _leaves(file, names), source) > _AT_ONCE_BYTES:
             for _ in batches(file, stream, source, names):
                 pass  # they are counted, one at a time
     stream.seek(0)
@@ -88,14 +88,15 @@ def batches(
     packed = beside + stream.seek(0, io.SEEK_END)
     total = 0
     with readable(source):
-        sizes = group_sizes(file, stream, leaves, source)
+        pages = places_of(stream, source)
+        sizes = group_sizes(file, stream, pages, leaves, source)
         places = {file.schema.column(at).path: at for at in range(len(file.schema))} if names else {}
 
         def reading(group: int) -> tuple[int | None, Sequence[str], int]:
             """How many rows at a time, and which columns; together with few others, for what is wanted may change."""
             size, kept = sizes[group], leaves
             if further and (wanted := {name: places[name] for name in names if further.wants(name)}):
-                size, more = with_further(file, stream, group, size, wanted)
+                size, more = with_further(file, stream, pages, group, size, wanted)
                 for name in wanted.keys() - set(more):
                     further.leave_out(name, DAMAGED)
                 kept = [*leaves, *more]
