@@ -70,6 +70,14 @@ def test_counts_what_fell_back_to_the_normal_tier_at_its_price(tmp_path: Path) -
     assert f"{told['answers_at_normal_tier']} at the normal tier" in (tmp_path / "r.html").read_text()
 
 
+def test_counts_no_answers_by_tier_where_the_endpoint_does_not_say_at_which_they_came(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 6)
+    with serving(lambda number, _: completion(f"Rating: {number % 5}")) as wire:
+        done = robin("judge", data, "-b", "6", *RUN, "--base-url", wire.url, "--service-tier", "flex", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "service tier: flex; no answer says at which it came" in done.stderr
+
+
 def test_goes_on_at_another_tier_than_before(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(often_full) as wire:

@@ -74,9 +74,11 @@ def tokens_text(prompt: int, completion: int, cached_share: float | None, unit: 
 
 def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:
     """How many answers came at which service tier, in words; empty where only the normal one was asked for, and came."""
-    if not at_tier and (asked is None or not at_normal_tier):
+    if not at_tier and (asked is None or asked == BATCH):
         return ""
     if asked == BATCH and not at_normal_tier:
         return f"{number_of(at_tier, 'answer')} by batch"
+    if not at_tier and not at_normal_tier:
+        return f"{asked}; no answer says at which it came"
     named = asked or "another tier"
     return f"{number_of(at_tier, 'answer')} at {named}, {at_normal_tier:,} at the normal tier"
