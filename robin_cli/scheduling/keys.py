@@ -28,17 +28,19 @@ def warm_up_key(calls: Number, turn: Number | None = None, arms: int = 1) -> Num
     return _WARM_UP + calls if turn is None else _WARM_UP + (calls * arms + turn)
 
 
-def windowed_key(calls: Number, window: Number, windows: int, share: int) -> Number:
+def windowed_key(calls: Number, unread: Number, window: Number, windows: int, share: int) -> Number:
     """The same where the first round goes over all arms, and each window of arms then gets its ``share`` before the next does.
 
     Calls of one arm follow closely then, and endpoints still have its prompt in their cache. What is beyond the share goes
     over all arms again.
 
     Args:
+        unread: answers of the arm that held no rating. They count for its share: the last windows would else have to do without
+            what the others took to make up for theirs.
         window: in which window the arm is, of as many ``windows`` as there are.
         share: calls of each arm that it gets within its window.
     """
-    window = window + (calls >= share) * (windows - window)
+    window = window + (calls + unread >= share) * (windows - window)
     return _WARM_UP + calls + (calls > 0) * (window * share)
 
 

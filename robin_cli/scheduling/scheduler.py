@@ -32,6 +32,9 @@ from robin_cli.scheduling.verdicts import Verdicts, next_look
 _IN_A_WINDOW = 128
 """As many of an arm's calls as there are at a time, and more: a call of each arm of a window is made before its next."""
 
+_KEPT_BACK = 8
+"""One in so many of an arm's calls is kept back from its window, for where answers held no rating in the end."""
+
 _is_over = budget_spent | nothing_left
 
 
@@ -158,7 +161,8 @@ class HeapScheduler:
         self._is_shared_out = False  # whether all arms of all windows have their whole share
         # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
         if closely and budget is not None and round_depth is None and self._turn is None and not policy.refits:
-            self._windows = _Windows.of(len(arms), judge, self._warm_up.whole_share)
+            share = self._warm_up.whole_share
+            self._windows = _Windows.of(len(arms), judge, share - share // _KEPT_BACK)
         self._stop = stop
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
@@ -302,9 +306,9 @@ class HeapScheduler:
         if self._windows is None or self._is_shared_out:
             return True
         share, arms = self._windows.share, self.arms
-        if arms.n[arm] + arms.pending[arm] < share:
+        if arms.n[arm] + arms.pending[arm] + arms.n_unparsed[arm] < share:
             return True
-        made = arms.counts + np.frombuffer(arms.pending, dtype=np.int64)
+        made = arms.counts + np.frombuffer(arms.pending, dtype=np.int64) + arms.unparsed
         self._is_shared_out = bool((made >= share)[~arms.retired_mask].all())
         return self._is_shared_out
 
@@ -418,8 +422,12 @@ class HeapScheduler:
         """The keys of arms in their warm-up."""
         if self._windows is not None:
             of_arm, windows, share = self._windows
-            window = of_arm.item(arm) if isinstance(arm, int) else of_arm[arm].astype(np.float64)
-            return windowed_key(calls, cast("Number", window), windows, share)
+            columns = self.arms.unparsed, of_arm
+            unread, window = (
+                cast("Number", each.item(arm) if isinstance(arm, int) else each[arm].astype(np.float64))
+                for each in columns
+            )
+            return windowed_key(calls, unread, window, windows, share)
         if self._turn is None:
             return warm_up_key(calls)
         turn = self._turn.item(arm) if isinstance(arm, int) else self._turn[arm]
