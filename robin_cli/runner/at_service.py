@@ -17,6 +17,7 @@ from robin_cli.model.records import BATCH, number_of
 from robin_cli.runner.engine import Left, end_all
 from robin_cli.runner.rounds import Carrier, Rounds
 from robin_cli.storage.batches import Submission
+from robin_cli.storage.manifest import now
 
 FIRST_LOOK_S = 0.25
 LONGEST_LOOK_S = 60.0
@@ -179,7 +180,7 @@ class AtService(Carrier):
             try:
                 batch = await self._created(submission, service, rounds)
                 if batch is not None:
-                    submission = submission.now("submitted", batch_id=batch.id)
+                    submission = submission.now("submitted", batch_id=batch.id, submitted_at=now())
                     rounds.ledger.set(submission)
                     self._seen[submission.number] = batch
                     batch = await self._validated(submission, service)
@@ -351,8 +352,13 @@ class AtService(Carrier):
             return
         stopping = asyncio.create_task(self._end_when(rounds.stop.now))
         try:
-            for batch_id, submission in at_work.items():
-                await self._services[submission.judge].service.cancel(str(batch_id))
+            cancelled = await asyncio.gather(
+                *(self._services[each.judge].service.cancel(str(batch_id)) for batch_id, each in at_work.items()),
+                return_exceptions=True,
+            )
+            for error in cancelled:  # of the others none is left running for it
+                if isinstance(error, BaseException):
+                    raise error
             self._notify(f"cancelling {named}; what was done of it by now is billed, and taken in")
             for submission in at_work.values():
                 await self._see_through(submission, rounds)

@@ -68,6 +68,7 @@ def open_run(
         )
     said_nothing = settings.objective is None
     settings = replace(settings, objective=settings.wanted_objective)
+    check_together(settings)
     prompts = prompts_of(settings)
     dataset = dataset or pairs_of(settings, prompts, notify)
     prompts.check_references(dataset.pairs)
@@ -110,6 +111,18 @@ def open_run(
             "where ratings vary most, whatever a call costs"
         )
     return RunStore.create(path, wanted, dataset.pairs, variances)
+
+
+def check_together(settings: Settings) -> None:
+    """InputError for a setting that says how another is meant, where that is not given: it would do nothing."""
+    if settings.tier_fallback and settings.service_tier is None:
+        raise InputError(
+            "--tier-fallback: says what to do where a --service-tier has no room, and none is given; give one"
+        )
+    if settings.rounds != TABLE["rounds"].default and not settings.in_rounds:
+        raise InputError(
+            "--rounds: says in how many --batch or --batch-files asks; give one of the two, or leave it out"
+        )
 
 
 def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Task | None:

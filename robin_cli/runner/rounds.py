@@ -153,6 +153,7 @@ class Rounds:
         self._samples = samples
         self._waiting: dict[int, dict[int, Ticket]] = {}  # calls not answered yet, by submission and line
         self._reserved: dict[tuple[int, int], float] = {}
+        self._told_of_money = False
         self._late_calls: dict[int, dict[int, Ticket]] = {}
         self._reading = asyncio.Lock()
         self._brought = 0  # answers, refusals for good, and what was learnt of the endpoint, in this round
@@ -267,12 +268,21 @@ class Rounds:
             ticket = self._scheduler.shorten(ticket, judge.most_samples)
             most = self._most_cost(ticket, number)
             if not money.covers(most, number):
+                self._say_once_of_money(most)
                 self._scheduler.tell(ticket, Unanswered.WITHDRAWN)  # no money is set aside for it
                 return self._worth_a_round(chosen, most)
             money.reserve(most, number)
             self._reserved[ticket.arm, ticket.draw] = most
             chosen[number].append(ticket)
         return chosen
+
+    def _say_once_of_money(self, most: float) -> None:
+        if not self._told_of_money:
+            self._told_of_money = True
+            self.notify(
+                f"the most that a request may cost, about ${most:.3g}, is set aside for each, so the money goes out in more "
+                "rounds than --rounds says; with a lower --max-tokens they are fewer"
+            )
 
     def _worth_a_round(self, chosen: Mapping[int, list[Ticket]], most: float) -> Mapping[int, list[Ticket]]:
         """``chosen``, which the money cut short; nothing, and the money is spent, where it is too little to wait hours for.
@@ -288,9 +298,10 @@ class Rounds:
         if money.is_budget:
             money.reached = True
             return {}
+        rest = f"what is left is sure to pay for {len(tickets):,} more, too few for a round" if tickets else ""
         raise LimitReached(
-            f"--max-cost ${money.limit:g} is reached: ${money.spent:.4f} are spent, and the next call may cost up to "
-            f"${most:.4f}"
+            f"--max-cost ${money.limit:g} is reached: ${money.spent:.4f} are spent, and "
+            + (rest or f"the next call may cost up to ${most:.4f}")
         )
 
     def _write(self, judge: RoundJudge, of_round: int, tickets: Sequence[Ticket]) -> None:

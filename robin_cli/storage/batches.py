@@ -49,6 +49,7 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         folder: where its files are for such an engine; "" in the run itself.
         file_id, batch_id: the service's, as far as it gave them.
         answered: how many requests were answered, once that is known.
+        submitted_at: when the service took it, ISO 8601, UTC, by this machine's clock; for people to look at.
     """
 
     number: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
@@ -61,6 +62,7 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file_id: ServiceId | None = None
     batch_id: ServiceId | None = None
     answered: int | None = None
+    submitted_at: str = ""
 
     @property
     def is_open(self) -> bool:

@@ -159,8 +159,13 @@ def _under_way(run: RunData) -> list[dict[str, Any]]:
             file = requests_file(run.path, run.manifest.run_id, each)
             facts: dict[str, Any] = {"batch": each.batch_id, "judge": each.judge, "round": each.round}
             facts |= {"requests": each.requests, "state": each.state, "at": each.folder or each.url}
+            facts["submitted_at"] = each.submitted_at or None
             found.append({**facts, "command": command(file, each.judge) if each.folder else None})
     return found
+
+
+def _since(facts: dict[str, Any]) -> str:
+    return f", since {facts['submitted_at']}" if facts["submitted_at"] else ""
 
 
 def _under_way_lines(facts: dict[str, Any]) -> dict[str, str]:
@@ -170,7 +175,7 @@ def _under_way_lines(facts: dict[str, Any]) -> dict[str, str]:
         + (
             f"to be answered: {each['command']}"
             if each["command"]
-            else f"at {each['at']}: {each['batch'] or each['state']}"
+            else f"at {each['at']}: {each['batch'] or each['state']}{_since(each)}"
         )
         for each in facts["under_way"]
     ]
