@@ -24,7 +24,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy
-from robin_cli.scheduling.eligibility import ASKED_FOR_EACH_KNOWN
+from robin_cli.scheduling.eligibility import ASKED_FOR_EACH_KNOWN, NO_END
 from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys
 from robin_cli.scheduling.rounds import round_ends
 from robin_cli.scheduling.verdicts import next_look
@@ -160,6 +160,7 @@ class _State:
         self.total = np.zeros(runs * self._width)
         self.total_sq = np.zeros(runs * self._width)
         self.pending = np.zeros(runs * self._width)
+        self._asked_for_each_known = NO_END if task is None else ASKED_FOR_EACH_KNOWN
         self._room = np.zeros(runs)  # calls that each run may still make in this round
         self._budget = 0
         self._first = np.arange(runs) * self._width
@@ -283,7 +284,7 @@ class _State:
             return
         n, pending, total, total_sq = self.n[at], self.pending[at], self.total[at], self.total_sq[at]
         keys = adaptive_key(self._policy, n, pending, total, total_sq, row)
-        in_block[rows, place] = np.where(pending < ASKED_FOR_EACH_KNOWN * n, keys, NEVER)
+        in_block[rows, place] = np.where(pending < self._asked_for_each_known * n, keys, NEVER)
         self._key[rows, block] = in_block
         self._least[rows, block] = in_block.min(axis=1)
 
@@ -311,7 +312,7 @@ class _State:
         columns = (self.n, self.pending, self.total, self.total_sq)
         n, pending, total, total_sq = (np.where(there, each[at], 0.0) for each in columns)
         keys = contest_keys(self._policy, n, pending, total, total_sq, self._first_row[:, None, None] + arms)
-        keys = np.where(pending < ASKED_FOR_EACH_KNOWN * n, keys, NEVER)
+        keys = np.where(pending < self._asked_for_each_known * n, keys, NEVER)
         if self._court is not None:
             keys = np.where(self._court.settled[run, arms], NEVER, keys)
         runs, arms = np.broadcast_to(run, arms.shape)[there], arms[there]

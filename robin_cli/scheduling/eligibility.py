@@ -13,8 +13,10 @@ from robin_cli.scheduling.budget import CallBudget
 
 KNOWN_FOR_EACH_PENDING = 4
 
+NO_END = 2**62
+
 ASKED_FOR_EACH_KNOWN = 2
-"""In a round: else one arm, whose few ratings happen to lie where nothing is clear, could take much of it."""
+"""In a round of a run that decides: else an arm whose few ratings happen to lie where nothing is clear takes much of it."""
 
 MostPending = Callable[[int, int, int, int], int]
 """How many calls of an arm may be under way, of its ``n``, its ``streak``, its warm-up and the share of that."""
@@ -40,12 +42,16 @@ def most_pending(n: int, streak: int, warm_up: int, share: int) -> int:
 
 def most_pending_in_a_round(n: int, streak: int, warm_up: int, share: int) -> int:
     """The same where calls go out in rounds: no answer comes before all of a round are chosen, so none is waited for.
-
-    An arm past its warm-up has twice as many as it has ratings: it may triple them in a round.
     An arm with ``streak`` judgments without a rating since its last may have what could retire it, as always.
     """
-    most = share - n if n < warm_up else ASKED_FOR_EACH_KNOWN * n
+    most = share - n if n < warm_up else NO_END
     return min(most, RETIRE_AFTER - streak) if streak else most
+
+
+def most_pending_in_a_deciding_round(n: int, streak: int, warm_up: int, share: int) -> int:
+    """The same where something is to be decided: an arm past its warm-up has its ratings tripled in a round at most."""
+    most = most_pending_in_a_round(n, streak, warm_up, share)
+    return most if n < warm_up else min(most, ASKED_FOR_EACH_KNOWN * n)
 
 
 def most_pending_of_all(arms: Arms, warm_up: int, share: int, of_one: MostPending = most_pending) -> IntArray:

@@ -20,6 +20,7 @@ from robin_cli.scheduling.eligibility import (
     WarmUp,
     most_at_once,
     most_pending,
+    most_pending_in_a_deciding_round,
     most_pending_in_a_round,
     most_pending_of_all,
 )
@@ -155,7 +156,8 @@ class HeapScheduler:
             self._looks_at = next_look(self.budget.spent, len(arms))
         self._warm_up = WarmUp(arms, max(policy.warm_up, round_depth or 0), self.budget)
         self._in_rounds = round_depth is not None
-        self._most_pending = most_pending if round_depth is None else most_pending_in_a_round
+        in_a_round = most_pending_in_a_round if verdicts is None else most_pending_in_a_deciding_round
+        self._most_pending = in_a_round if self._in_rounds else most_pending
         self._fairness = Fairness(judge) if judge is not None and judge.any() else None
         self._windows = None
         self._is_shared_out = False  # whether all arms of all windows have their whole share

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.scheduling.rounds import first_depth, round_ends
@@ -118,15 +123,14 @@ def test_fills_a_round_to_one_level() -> None:
     assert made.sum() == second - first
 
 
-def test_triples_the_ratings_of_an_arm_at_most_in_a_round() -> None:
-    arms, budget = 10, 1_000
-    scheduler = HeapScheduler(
-        Arms(arms), make_policy("dirichlet", Setup(arms, budget, SCALE)), budget=budget, round_depth=4
-    )
+@pytest.mark.parametrize(("decides", "most"), [(True, 8), (False, 30)])
+def test_triples_the_ratings_of_an_arm_at_most_in_a_round_that_decides(most: int, *, decides: bool) -> None:
+    space = ArmSpace([str(number) for number in range(10)], ("a",), ("j",), (SCALE,))
+    task = Task(decision_of("a>=2", ("a",), (SCALE,), margin=0.1, error_rate=0.05), space)
+    verdicts = RunVerdicts(task, LevelCounts(space)) if decides else None
+    policy = make_policy("robin", Setup(10, 1_000, SCALE, variances=np.where(np.arange(10) == 3, 1.0, 1e-6)))
+    scheduler = HeapScheduler(Arms(10), policy, budget=1_000, round_depth=4, verdicts=verdicts)
     for ticket in chosen(scheduler, 40):
-        scheduler.tell(ticket, (float(ticket.draw % 2 * 4 if ticket.arm == 3 else 2),))
+        scheduler.tell(ticket, (2.0,))
 
-    made = calls_of(chosen(scheduler, 70), arms)
-
-    assert made[3] == 8
-    assert made.sum() == 30
+    assert calls_of(chosen(scheduler, 70), 10)[3] == most

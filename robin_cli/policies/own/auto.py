@@ -23,7 +23,7 @@ class Auto(Policy):
         """ROBIN-HOOD from 1.5 times its warm-up on, and in theory mode, which only it has; else two-priors.
 
         Two-priors also for a run in rounds: in four of them, at 50 calls a pair, ROBIN-HOOD's worst error was 1.2 times that of
-        one call at a time, two-priors' 1.01 times (docs/money.md).
+        one call at a time, two-priors' 1.01 times (docs/batches.md).
 
         Two-priors also for a run that stops at an error: ROBIN-HOOD may never ask an arm again whose first ratings agreed, and
         the largest error then stays that arm's. On the paper's 1,016 pairs (gpt-4.1-nano, complexity) it was 0.33 from 50,000
