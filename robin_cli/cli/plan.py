@@ -110,8 +110,8 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
 
     if not settings.sends:
         raise InputError(
-            f"--pilot: its answers are to come now, and --batch-files leaves them to you; make a run of its own with --budget {calls}, "
-            "and plan with --variances RUN"
+            "--pilot: its answers are to come now, and --batch-files leaves them to you; make a run of its own with "
+            f"--budget {calls}, and plan with --variances RUN"
         )
     if settings.budget_usd is not None:
         raise InputError(
