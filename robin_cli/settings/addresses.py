@@ -78,6 +78,8 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
         raise InputError("--price-in and --price-out: give both, or neither to go by genai-prices")
     if settings.price_cached and not settings.price_in:
         raise InputError("--price-cached: give --price-in and --price-out too, or none of them to go by genai-prices")
+    if any(cached > sent for cached, sent in zip(settings.price_cached, settings.price_in, strict=False)):
+        raise InputError("--price-cached: is more than --price-in; what was cached costs no more than what was not")
     variables = _paired("--api-key-env", "variables", settings.api_key_env, count)
     prices = [
         _paired(flag, "prices", given, count) if given else [None] * count

@@ -127,6 +127,7 @@ def plan_of(
         "ratings_vary_as": _vary_as(told_by, pilot, prompts.attributes),
         "tokens_from": calls.source,
         "price": calls.price,
+        "service_tier": config.tier,
         "budget_usd": config.budget_usd,
         "simulated_runs": RUNS,
         "by_text": config.scoring == "text" and (run is None or run.manifest.scoring == "text"),

@@ -53,11 +53,18 @@ def _head(plan: dict[str, Any]) -> list[str]:
         ),
         f"Tokens: about {plan['prompt_tokens']:,} in, {answers}; {plan['tokens_from']}.",
         *_by_money(plan),
-        f"Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
+        f"Price: {plan['price'] or _no_price(plan)}.",
         f"How ratings vary: {plan['ratings_vary_as']}.",
         *([f"The scheduler begins with the variances of {plan['variances_from']}."] if plan["variances_from"] else []),
         sent,
     ]
+
+
+def _no_price(plan: dict[str, Any]) -> str:
+    if plan["service_tier"] is None:
+        return "not known (--price-in, --price-out)"
+    at = plan["service_tier"]
+    return f"none is known by {at}: the model may not be offered so there; if it is, give --price-in and --price-out"
 
 
 def _by_money(plan: dict[str, Any]) -> list[str]:

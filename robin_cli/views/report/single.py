@@ -146,7 +146,11 @@ def _warnings(facts: dict[str, Any]) -> list[str]:
             "scores that they are part of say that much less."
         )
     if facts["state"] != "finished":
-        found.append(f"This run is {facts['state']}: {' are '.join(spent_of_budget(facts))}.")
+        under_way = sum(each["requests"] for each in facts["under_way"])
+        batches = f" {number_of(under_way, 'request')} are under way in batches; robin resume takes them in." * bool(
+            under_way
+        )
+        found.append(f"This run is {facts['state']}: {' are '.join(spent_of_budget(facts))}.{batches}")
     if facts["arms_retired"]:
         reasons = counted(facts["retired_reasons"])
         found.append(f"{facts['arms_retired']:,} of {facts['arms']:,} could not be rated and were given up: {reasons}.")
