@@ -113,10 +113,10 @@ STATES: dict[str, Callable[[list[str]], dict[str, list[str]]]] = {
         "a.jsonl": [*lines[:-1], lines[-1][: len(lines[-1]) // (2 if lines[1:] else 1)]]
     },
     "several files": lambda lines: {"a.jsonl": lines[::2], "b.jsonl": lines[1::2]},
-    "one twice": lambda lines: {"a.jsonl": lines, "b.jsonl": lines},
-    "another order": lambda lines: {"a.jsonl": lines[::-1]},
-    "of another run": lambda lines: {"a.jsonl": [*lines, json.dumps(success("0123456789abcdef-1-0", "Rating: 1"))]},
-    "broken": lambda lines: {"a.jsonl": ["no json", "{}", "[]", *lines]},
+    "twice, in another order, broken, and of another run": lambda lines: {
+        "a.jsonl": ["no json", "{}", "[]", *lines[::-1]],
+        "b.jsonl": [*lines, json.dumps(success("0123456789abcdef-1-0", "Rating: 1"))],
+    },
 }
 
 

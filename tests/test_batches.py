@@ -17,13 +17,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import robin_cli
+from robin_cli.judges import batches as batches_module
+from robin_cli.runner import at_service
 from tests.batch_server import BatchServer, Fate, batch_server
 from tests.conftest import environment, reopen, robin, wait_until, write_pairs
 from tests.starting import Robin
 
 PAIRS = 12
 BUDGET = 120
-SHORT = "{% block user %}{{ instruction }} {{ response }} {{ rubric }} {{ low }} {{ high }}{% endblock %}"
 
 
 @pytest.fixture
@@ -216,7 +218,7 @@ def test_says_why_a_batch_was_refused_and_goes_on_later(server: BatchServer, tmp
 
 @pytest.mark.parametrize("cap_at", ["validation", "creation"])
 def test_sends_smaller_batches_where_few_may_be_enqueued(cap_at: str, tmp_path: Path) -> None:
-    with batch_server(cap=20, cap_at=cap_at) as server:
+    with batch_server(cap=30, cap_at=cap_at) as server:
         done = robin(*judging(server, tmp_path), cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "no room" in done.stderr
@@ -482,12 +484,26 @@ def test_asks_on_a_terminal_whether_to_cancel(answer: str, server: BatchServer, 
     os.close(ours)
 
 
-def test_splits_what_is_too_much_for_one_batch(server: BatchServer, tmp_path: Path) -> None:
-    (tmp_path / "short.jinja").write_text(SHORT, "utf-8")
-    done = robin(*judging(server, tmp_path, "--rounds", "1", "--template", "short.jinja", budget=50_010), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [10, 50_000]
-    check_books(server, tmp_path, 50_010)
+def test_splits_what_is_too_much_for_one_batch(
+    server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert batches_module.MOST_REQUESTS == 50_000  # OpenAI's limit
+    monkeypatch.setattr(at_service, "MOST_REQUESTS", 50)
+    server.most_requests = 50
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    run = robin_cli.judge(
+        robin_cli.load_pairs(data),
+        budget=BUDGET,
+        attribute="helpfulness",
+        base_url=server.url,
+        model="m",
+        batch=True,
+        rounds=1,
+        run=str(tmp_path / "run"),
+    )
+    assert run.status()["spent"] == BUDGET
+    assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [20, 50, 50]
+    check_books(server, tmp_path)
 
 
 def test_does_not_make_a_run_anew_whose_batch_is_under_way(server: BatchServer, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_batch_for_an_unknown_model_is_refused_at_validation(tmp_path: Path, o
 
     batch = talk(ogx, whole)
     assert (batch.status, batch.is_full, batch.output_file) == ("failed", False, None)
-    assert batch.errors[0] == "line 1: Model 'llama/none' does not exist or is not supported"
+    assert batch.errors[0] == "model_not_found: line 1: Model 'llama/none' does not exist or is not supported"
 
 
 def test_a_batch_is_cancelled_once_and_for_all(tmp_path: Path, ogx: str) -> None:

@@ -160,11 +160,14 @@ class HeapScheduler:
         self._most_pending = in_a_round if self._in_rounds else most_pending
         self._fairness = Fairness(judge) if judge is not None and judge.any() else None
         self._windows = None
-        self._is_shared_out = False  # whether all arms of all windows have their whole share
+        self._to_share_out: list[int] = []  # shares that not all arms have yet, rising
         # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
         if closely and budget is not None and round_depth is None and self._turn is None and not policy.refits:
             share = self._warm_up.whole_share
             self._windows = _Windows.of(len(arms), judge, share - share // _KEPT_BACK)
+            self._to_share_out = sorted(
+                {0 if self._windows is None else self._windows.share, self._warm_up.whole_share}
+            )
         self._stop = stop
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
@@ -301,18 +304,20 @@ class HeapScheduler:
         return self._windows is None or not under_way or self._warm_up.owed <= 0
 
     def _has_its_turn(self, arm: int) -> bool:
-        """Whether no arm that waits for its answers is behind its whole share, where ``arm`` has its own.
+        """Whether no arm that waits for its answers is behind a share that ``arm`` has: its window's, or the whole one.
 
         What cannot be shared out evenly would else go to the arms of early windows, and so would what belongs to the last.
         """
-        if self._windows is None or self._is_shared_out:
+        if self._windows is None or not self._to_share_out:
             return True
-        share, arms = self._windows.share, self.arms
+        share, arms = self._to_share_out[0], self.arms
         if arms.n[arm] + arms.pending[arm] + arms.n_unparsed[arm] < share:
             return True
         made = arms.counts + np.frombuffer(arms.pending, dtype=np.int64) + arms.unparsed
-        self._is_shared_out = bool((made >= share)[~arms.retired_mask].all())
-        return self._is_shared_out
+        if not (made >= share)[~arms.retired_mask].all():
+            return False
+        self._to_share_out.pop(0)
+        return self._has_its_turn(arm)
 
     def _owed_to(self, arm: int) -> int:
         arms = self.arms

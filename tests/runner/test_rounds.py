@@ -173,7 +173,7 @@ def session(kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     budget=st.integers(PAIRS, 90),

@@ -258,6 +258,7 @@ def totals(
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 300), st.integers(0, 2500), st.integers(1, 2), st.integers(0, 99), st.booleans())
 @example(129, 1420, 1, 0, False)  # the last window has one arm, and one call is left over
+@example(129, 1420, 1, 1, False)
 def test_gives_every_arm_as_many_calls_whether_they_follow_closely_or_not(
     count: int, budget: int, judges: int, seed: int, endless: bool
 ) -> None:
