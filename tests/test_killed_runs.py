@@ -68,7 +68,7 @@ def kill_and_resume(
     assert set(kept.values()) == {1}, "an answer is there twice"
     assert set(kept) <= set(record.sent), "an answer is there that nobody gave"
     assert len(set(record.sent) - set(kept)) <= kills * concurrency, "more was lost than can have been in flight"
-    assert record.most_open <= concurrency
+    assert record.most_open <= 2 * concurrency  # those of a killed process stay open for a moment
 
 
 @pytest.mark.slow
