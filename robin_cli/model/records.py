@@ -69,6 +69,12 @@ SERVICE_ID = r"^(?!.*(^|/)\.{1,2}(/|$))[!-~]{1,2000}$"
 COMPARE = "compare"
 """The objective of a run that compares systems."""
 
+ORDERS = ("a-first", "b-first")
+"""What stands in the place of attributes where two responses are compared: which of them the judge reads first."""
+
+SYSTEM_COLUMNS = ("system_a", "system_b")
+"""The further columns that say which systems wrote the two responses of a comparison."""
+
 GROUP_COLUMN = "pair_group"
 """The column of pairs.parquet that says which group each pair is of, where the data said it; no human rating is called so."""
 
@@ -90,7 +96,8 @@ class Pair:
     ``human`` holds the human ratings that came with the data, by attribute; an attribute without one is not in it.
     ``reference``: a model answer for the judge to compare with, where the data has one. ``group``: which responses belong
     together, where a column of the data says it; of the pairs of one data set all have one, or none has. ``columns``: what
-    else the data's row holds, by the data's own names; no judge sees it.
+    else the data's row holds, by the data's own names; no judge sees it. ``other``: in a pairwise run, where a pair is a
+    comparison, its B, with which ``response``, its A, is compared.
     """
 
     pair_id: str
@@ -100,6 +107,7 @@ class Pair:
     reference: str | None = None
     group: str | None = None
     columns: Mapping[str, Value] = field(default_factory=lambda: NO_COLUMNS)
+    other: str | None = None
 
 
 def as_text(value: Value) -> str:

@@ -20,6 +20,10 @@ Coordinates = NDArray[np.int32]
 class ArmSpace:
     """The arms of a run: every pair × attribute × judge, pair by pair, and within a pair attribute by attribute.
 
+    Where ``is_pairwise``, each pair is a comparison of two responses, A and B, asked in both orders: the ``attributes`` are
+    ORDERS, and a rating is what the judge says for A, whichever it read first: ``scale.high`` where A is better, ``scale.low``
+    where B is.
+
     ``pair``, ``attribute`` and ``judge`` are coordinate arrays, shape (K,): where each arm stands among ``pair_ids``,
     ``attributes`` and ``judges``. ``scales`` has one an attribute.
     """
@@ -28,6 +32,7 @@ class ArmSpace:
     attributes: Sequence[str]
     judges: Sequence[str]
     scales: Sequence[Scale]
+    is_pairwise: bool = False
 
     def __len__(self) -> int:
         return len(self.pair_ids) * self.arms_per_pair

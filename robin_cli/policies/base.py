@@ -17,6 +17,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
+from robin_cli.model.matches import Matches
 from robin_cli.model.records import Scale
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
@@ -50,6 +51,7 @@ class Setup:
         task: what is to be decided; None where nothing is.
         to_target: the run stops once the largest error of all is small enough, as estimated or bounded.
         systems: what is to be compared; None where nothing is.
+        matches: which responses the comparisons of a pairwise run are of; None for other runs.
         by_money: the run ends by its money, and ``budget`` is about how many calls that pays for.
         rounds: in which calls go out, all of one before its first answer; None where each is chosen by all answers so far.
     """
@@ -65,6 +67,7 @@ class Setup:
     task: Task | None = None
     to_target: bool = False
     systems: Systems | None = None
+    matches: Matches | None = None
     by_money: bool = False
     rounds: int | None = None
 

@@ -1,0 +1,98 @@
+"""The comparisons of a pairwise run: which two responses each is of, of which systems, to which prompt."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from robin_cli.model.arms import IntArray
+from robin_cli.model.groups import numbered
+from robin_cli.model.records import SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.space import ArmSpace
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What the comparisons of a run are of, numbered from 0; each is two arms a judge, one an order.
+
+    Attributes:
+        names: of the systems; none where the data does not say which system wrote what.
+        system: of response A and of B, shape (comparisons, 2); −1 where there are no names.
+        prompt: of each comparison, shape (comparisons,).
+        response: A and B among all different responses of all prompts, shape (comparisons, 2).
+        rank: place of each comparison in a random order, shape (comparisons,).
+        wants_best: the best response of each prompt is looked for, and not the ranking of systems.
+    """
+
+    space: ArmSpace
+    names: Sequence[str]
+    system: IntArray
+    prompt: IntArray
+    response: IntArray
+    rank: IntArray
+    wants_best: bool = False
+
+    def __len__(self) -> int:
+        return len(self.prompt)
+
+    @property
+    def ranks_systems(self) -> bool:
+        """Whether there are three systems or more to be ranked, so that not every comparison need be asked."""
+        return len(self.names) > 2 and not self.wants_best
+
+    @cached_property
+    def opponents(self) -> tuple[IntArray, IntArray]:
+        """Every two systems that are compared, the lower first, shape (couples, 2), and the couple of each comparison."""
+        low, high = np.sort(self.system, axis=1).T
+        couples, which = np.unique(low * (len(self.names) + 1) + high, return_inverse=True)
+        return np.stack(np.divmod(couples, len(self.names) + 1), axis=1), np.asarray(which)
+
+    @cached_property
+    def place(self) -> IntArray:
+        """Place of each comparison among those of the same two systems, in random order, shape (comparisons,)."""
+        couple = self.opponents[1]
+        order = np.lexsort((self.rank, couple))
+        starts = np.searchsorted(couple[order], np.arange(len(self.opponents[0])))
+        place = np.empty(len(self), dtype=np.int64)
+        place[order] = np.arange(len(self)) - starts[couple[order]]
+        return place
+
+    @cached_property
+    def turn(self) -> IntArray:
+        """Place of each arm in the order in which all are asked once, shape (K,).
+
+        In turns over every two systems, comparisons drawn at random, each in both orders and by all judges before the next.
+        """
+        order = np.lexsort((self.rank, self.place))
+        place = np.empty(len(self.space), dtype=np.int64)
+        place[self.space.by_pair(np.arange(len(self.space)))[order].ravel()] = np.arange(len(self.space))
+        return place
+
+
+def matches_of(space: ArmSpace, pairs: Sequence[Pair], seed: int | None, *, wants_best: bool = False) -> Matches:
+    """The comparisons that ``pairs`` are.
+
+    Args:
+        seed: of the run. The random order is that of the SHA-256 of it, the prompts and the responses: no other order of the
+            data, no later session and no other machine changes it.
+    """
+    named = [[pair.columns.get(name) for name in SYSTEM_COLUMNS] for pair in pairs]
+    names: list[str] = []
+    system = np.full((len(pairs), 2), -1, dtype=np.int64)
+    if all(value is not None for each in named for value in each):
+        numbers, names = numbered(as_text(value) for each in named for value in each if value is not None)
+        system = numbers.reshape(-1, 2)
+    prompt, _ = numbered(pair.prompt for pair in pairs)
+    response, _ = numbered((pair.prompt, text) for pair in pairs for text in (pair.response, pair.other))
+    key = [
+        hashlib.sha256("\0".join((str(seed), pair.prompt, pair.response, pair.other or "", *map(str, each))).encode())
+        for pair, each in zip(pairs, named, strict=True)
+    ]
+    digests = [each.digest() for each in key]
+    rank = np.empty(len(pairs), dtype=np.int64)
+    rank[sorted(range(len(pairs)), key=digests.__getitem__)] = np.arange(len(pairs))
+    return Matches(space, names, system, prompt, response.reshape(-1, 2), rank, wants_best)
