@@ -11,7 +11,7 @@ import numpy as np
 
 from robin_cli.model.arms import IntArray
 from robin_cli.model.groups import numbered
-from robin_cli.model.records import SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.records import SYSTEM_COLUMNS, Pair, Value, as_text
 from robin_cli.model.space import ArmSpace
 
 
@@ -77,22 +77,39 @@ def matches_of(space: ArmSpace, pairs: Sequence[Pair], seed: int | None, *, want
     """The comparisons that ``pairs`` are.
 
     Args:
-        seed: of the run. The random order is that of the SHA-256 of it, the prompts and the responses: no other order of the
-            data, no later session and no other machine changes it.
+        seed: of the run, see :func:`matches_by`.
     """
     named = [[pair.columns.get(name) for name in SYSTEM_COLUMNS] for pair in pairs]
+    prompt, _ = numbered(pair.prompt for pair in pairs)
+    text, _ = numbered(text for pair in pairs for text in (pair.response, pair.other))
+    return matches_by(space, prompt, text.reshape(-1, 2), named, seed, wants_best=wants_best)
+
+
+def matches_by(
+    space: ArmSpace,
+    prompt: IntArray,
+    text: IntArray,
+    named: Sequence[Sequence[Value | None]],
+    seed: int | None,
+    *,
+    wants_best: bool = False,
+) -> Matches:
+    """The comparisons of two texts each, to a prompt each.
+
+    Args:
+        prompt: numbers, shape (comparisons,).
+        text: numbers, those of A and B, shape (comparisons, 2); to another prompt the same text is another response.
+        named: whose these are, a row a comparison.
+        seed: of the run. The random order is that of the SHA-256 of it and the ids: no other order of the data, no later
+            session and no other machine changes it.
+    """
     names: list[str] = []
-    system = np.full((len(pairs), 2), -1, dtype=np.int64)
+    system = np.full(text.shape, -1, dtype=np.int64)
     if all(value is not None for each in named for value in each):
         numbers, names = numbered(as_text(value) for each in named for value in each if value is not None)
         system = numbers.reshape(-1, 2)
-    prompt, _ = numbered(pair.prompt for pair in pairs)
-    response, _ = numbered((pair.prompt, text) for pair in pairs for text in (pair.response, pair.other))
-    key = [
-        hashlib.sha256("\0".join((str(seed), pair.prompt, pair.response, pair.other or "", *map(str, each))).encode())
-        for pair, each in zip(pairs, named, strict=True)
-    ]
-    digests = [each.digest() for each in key]
-    rank = np.empty(len(pairs), dtype=np.int64)
-    rank[sorted(range(len(pairs)), key=digests.__getitem__)] = np.arange(len(pairs))
-    return Matches(space, names, system, prompt, response.reshape(-1, 2), rank, wants_best)
+    _, response = np.unique(prompt[:, None] * (text.max(initial=0) + 1) + text, return_inverse=True)
+    key = [hashlib.sha256(f"{seed}\0{pair_id}".encode()).digest() for pair_id in space.pair_ids]
+    rank = np.empty(len(key), dtype=np.int64)
+    rank[sorted(range(len(key)), key=key.__getitem__)] = np.arange(len(key))
+    return Matches(space, names, system, prompt, response.reshape(text.shape), rank, wants_best)

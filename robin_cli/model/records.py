@@ -78,6 +78,8 @@ SYSTEM_COLUMNS = ("system_a", "system_b")
 GROUP_COLUMN = "pair_group"
 """The column of pairs.parquet that says which group each pair is of, where the data said it; no human rating is called so."""
 
+OTHER_COLUMN = "pair_other"
+"""The column of pairs.parquet with the responses that comparisons are with; no human rating is called so."""
 
 SYSTEM_COLUMN = "system"
 """The further column that says which system wrote the response."""

@@ -16,9 +16,9 @@ from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
 from robin_cli.files.local import read_at_most, whole_file
-from robin_cli.model.decision import Decision, decision_of
+from robin_cli.model.decision import BEST, Decision, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
-from robin_cli.model.records import COMPARE, Scale, shared_scale
+from robin_cli.model.records import COMPARE, ORDERS, Scale, shared_scale
 from robin_cli.prompts.rubric_files import MOST_LEVELS, Rubric
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
@@ -27,7 +27,7 @@ from robin_cli.settings.table import TABLE
 from robin_cli.storage.migrations import MIGRATIONS
 
 FORMAT = 2
-"""2: attributes of several scales, or a budget of money. Other runs are written as format 1, which earlier versions read."""
+"""2: attributes of several scales, a budget of money, or comparisons. Others are written as 1, which earlier versions read."""
 
 FILE = "manifest.json"
 
@@ -154,6 +154,16 @@ class Manifest:
         return bool(self.settings.get("objective") == COMPARE)
 
     @property
+    def is_pairwise(self) -> bool:
+        """Whether pairs of responses are compared, and none is rated by itself."""
+        return bool(self.settings.get("pairwise"))
+
+    @property
+    def wants_best(self) -> bool:
+        """Whether the best of each group, or of each prompt, is looked for."""
+        return self.settings.get("decide") == BEST
+
+    @property
     def own_settings(self) -> dict[str, Any]:
         """The settings that make the run what it is, by name; one that is not recorded had its default."""
         of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
@@ -257,6 +267,8 @@ def _manifest(content: dict[str, Any]) -> Manifest:
         **{**content, "attributes": tuple(content["attributes"]), "sessions": tuple(sessions), "scale": scale}
     )
     _ = found.decision  # refuses what cannot be decided
+    if found.is_pairwise and found.attributes != ORDERS:
+        raise ValueError("attributes: not the two orders of a pairwise run")
     return found
 
 

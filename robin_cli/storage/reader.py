@@ -23,7 +23,17 @@ from robin_cli.files.local import reading
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
 from robin_cli.model.groups import name_of, numbered
-from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, Pair, Status, Value, as_text
+from robin_cli.model.matches import Matches, matches_by
+from robin_cli.model.records import (
+    GROUP_COLUMN,
+    OTHER_COLUMN,
+    SYSTEM_COLUMN,
+    SYSTEM_COLUMNS,
+    Pair,
+    Status,
+    Value,
+    as_text,
+)
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
@@ -85,9 +95,9 @@ class StoredPairs(Sequence[Pair]):
             return [self[each] for each in range(*at.indices(len(self)))]
         row = {name: self.table[name][at].as_py() for name in self.table.column_names}
         pair_id, prompt, response = (row.pop(name) for name in _TEXTS)
-        reference, group = row.pop(REFERENCE, None), row.pop(GROUP_COLUMN, None)
+        reference, group, other = (row.pop(name, None) for name in (REFERENCE, GROUP_COLUMN, OTHER_COLUMN))
         human = {name: value for name, value in row.items() if value is not None}
-        return Pair(pair_id, prompt, response, human, reference, group, _StoredColumns(self, at))
+        return Pair(pair_id, prompt, response, human, reference, group, _StoredColumns(self, at), other)
 
 
 class _StoredColumns(Mapping[str, Value]):
@@ -142,8 +152,15 @@ class RunData:
 
     @cached_property
     def task(self) -> Task | None:
-        """What is to be decided of its pairs; None where nothing is."""
+        """What is to be decided of its pairs; None where nothing is, and in a pairwise run."""
+        if self.manifest.is_pairwise:
+            return None
         return task_of(self.manifest.decision, self.space, lambda: self.groups[0])
+
+    @cached_property
+    def matches(self) -> Matches | None:
+        """What its comparisons are of; None where it is no pairwise run. StorageError where they cannot be read."""
+        return read_matches(self.path, self.manifest, self.space) if self.manifest.is_pairwise else None
 
     @cached_property
     def arm(self) -> IntArray:
@@ -229,10 +246,31 @@ def read_systems(path: Path, manifest: Manifest, space: ArmSpace) -> Systems:
     return systems_of(space, system, names, prompt, prompts, manifest.seed)
 
 
+def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:
+    """What the comparisons of the pairwise run at ``path`` are of. StorageError where they cannot be read."""
+    wanted = ("prompt", "response", OTHER_COLUMN)
+    texts = _read_pairs(path / PAIRS, lambda name: name in wanted)
+    if OTHER_COLUMN not in texts.column_names:
+        raise StorageError(f"{path / PAIRS}: has no responses to compare with; restore it from a copy")
+    both = pa.chunked_array([*texts["response"].chunks, *texts[OTHER_COLUMN].chunks])
+    known = read_column_names(path)
+    columns = read_columns(path, [name for name in SYSTEM_COLUMNS if name in known])
+    lacking = [None] * len(texts)
+    systems = [columns[name].to_pylist() if name in columns.column_names else lacking for name in SYSTEM_COLUMNS]
+    return matches_by(
+        space,
+        _numbered(texts["prompt"])[0],
+        _numbered(both)[0].reshape(2, -1).T,
+        list(zip(*systems, strict=True)),
+        manifest.seed,
+        wants_best=manifest.wants_best,
+    )
+
+
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""
-    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales)
-    if len(space) > (_MOST_ARMS if manifest.compares else min(manifest.budget, _MOST_ARMS)):
+    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.is_pairwise)
+    if len(space) > (_MOST_ARMS if manifest.compares or manifest.is_pairwise else min(manifest.budget, _MOST_ARMS)):
         raise StorageError(
             f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
             f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"
@@ -255,7 +293,8 @@ def read_run(path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names)) -> Run
     """
     manifest = read_manifest(path)
     judgments = pa.concat_tables([_EMPTY.select(columns), *read_judgments(path, columns)])
-    table = _read_pairs(path / PAIRS, lambda name: name not in {"prompt", "response", REFERENCE, GROUP_COLUMN})
+    texts = {"prompt", "response", REFERENCE, GROUP_COLUMN, OTHER_COLUMN}
+    table = _read_pairs(path / PAIRS, lambda name: name not in texts)
     human = {name: table[name].fill_null(np.nan).to_numpy() for name in table.column_names if name != "pair_id"}
     return RunData(path, manifest, judgments, table["pair_id"].to_pylist(), human)
 
@@ -500,7 +539,7 @@ def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Pairs with columns of the types that they are written with. ValueError where they are of others."""
     wanted = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        is_text = name in {*_TEXTS, REFERENCE, GROUP_COLUMN}
+        is_text = name in {*_TEXTS, REFERENCE, GROUP_COLUMN, OTHER_COLUMN}
         fits = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         if is_text != fits or (is_text and name != REFERENCE and column.null_count):
             raise ValueError(f'the column "{name}" is not what belongs there')

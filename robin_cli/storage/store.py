@@ -24,7 +24,8 @@ from robin_cli.files.local import is_temporary, others_may_write, reading, remov
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError
 from robin_cli.model.groups import groups_of, numbered
-from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, Judgment, Pair, as_text
+from robin_cli.model.matches import Matches, matches_of
+from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Judgment, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
@@ -52,6 +53,7 @@ from robin_cli.storage.reader import (
     REFERENCE,
     journal_table,
     read_groups,
+    read_matches,
     read_pair_ids,
     read_pairs,
     read_run,
@@ -235,7 +237,9 @@ class RunStore:
 
     @cached_property
     def task(self) -> Task | None:
-        """What is to be decided of the pairs; None where nothing is."""
+        """What is to be decided of the pairs; None where nothing is, and in a pairwise run."""
+        if self.manifest.is_pairwise:
+            return None
 
         def group() -> IntArray:
             return (read_groups(self.path) if self._pairs is None else groups_of(self._pairs))[0]
@@ -252,6 +256,15 @@ class RunStore:
         system, names = numbered(as_text(pair.columns[SYSTEM_COLUMN]) for pair in self._pairs)
         prompt, prompts = numbered(pair.prompt for pair in self._pairs)
         return systems_of(self.space, system, names, prompt, prompts, self.manifest.seed)
+
+    @cached_property
+    def matches(self) -> Matches | None:
+        """What the comparisons of a pairwise run are of; None for another. StorageError where they cannot be read."""
+        if not self.manifest.is_pairwise:
+            return None
+        if self._pairs is None:
+            return read_matches(self.path, self.manifest, self.space)
+        return matches_of(self.space, self._pairs, self.manifest.seed, wants_best=self.manifest.wants_best)
 
     def fold(self) -> Fold:
         """The numbers after all judgments that were synced. StorageError where they cannot be read."""
@@ -396,6 +409,8 @@ def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
         texts[REFERENCE] = attrgetter("reference")
     if any(pair.group is not None for pair in pairs):
         texts[GROUP_COLUMN] = attrgetter("group")
+    if any(pair.other is not None for pair in pairs):
+        texts[OTHER_COLUMN] = attrgetter("other")
     fields = [pa.field(name, pa.large_string()) for name in texts]
     schema = pa.schema([*fields, *(pa.field(name, pa.float64()) for name in attributes)])
     with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
