@@ -6,13 +6,22 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from robin_cli.model.arms import IntArray
+from robin_cli.model.arms import Arms, IntArray
 from robin_cli.model.groups import numbered
 from robin_cli.model.records import SYSTEM_COLUMNS, Pair, Value, as_text
 from robin_cli.model.space import ArmSpace
+
+
+class Compared(NamedTuple):
+    """How many comparisons were asked: in both orders by all judges, only in part, and of how many."""
+
+    whole: int
+    partly: int
+    comparisons: int
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,12 @@ class Matches:
         place[self.space.by_pair(np.arange(len(self.space)))[order].ravel()] = np.arange(len(self.space))
         return place
 
+    def compared(self, arms: Arms) -> Compared:
+        """How far a run came."""
+        rated = self.space.by_pair(arms.counts > 0)
+        whole = rated.all(axis=1)
+        return Compared(int(whole.sum()), int((rated.any(axis=1) & ~whole).sum()), len(self))
+
 
 def matches_of(space: ArmSpace, pairs: Sequence[Pair], seed: int | None, *, wants_best: bool = False) -> Matches:
     """The comparisons that ``pairs`` are.
@@ -104,7 +119,7 @@ def matches_by(
             session and no other machine changes it.
     """
     names: list[str] = []
-    system = np.full(text.shape, -1, dtype=np.int64)
+    system: IntArray = np.full(text.shape, -1, dtype=np.int64)
     if all(value is not None for each in named for value in each):
         numbers, names = numbered(as_text(value) for each in named for value in each if value is not None)
         system = numbers.reshape(-1, 2)

@@ -66,6 +66,9 @@ def load_prompts(
     rubric_files: Sequence[str] = (),
     template: str | None = None,
     answer_format: str = "text",
+    *,
+    pairwise: bool = False,  # noqa: ARG001
+    ties: bool = True,  # noqa: ARG001
 ) -> PromptSet:
     """The prompts of a run.
 

@@ -68,9 +68,18 @@ def costs_of(
     per = Per.ARM if own["objective"] in {"mean-error", COMPARE} else Per.ROOT_OF_JUDGE
     if own["decide"] is not None:
         per = Per.JUDGE
+    if space.is_pairwise:
+        per = Per.PAIR
     an_answer = min(_AN_ANSWER, float(own["max_tokens"])) if answer is None else answer
     tokens = (1.0 / CHARACTERS_PER_TOKEN, an_answer)
-    return Costs(_lengths(space, pairs, prompts), space.judge, np.array(of_tokens), tokens=tokens, per=per)
+    return Costs(
+        _lengths(space, pairs, prompts),
+        space.judge,
+        np.array(of_tokens),
+        tokens=tokens,
+        per=per,
+        arms_per_pair=space.arms_per_pair,
+    )
 
 
 def _lengths(space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> FloatArray:
@@ -84,7 +93,7 @@ def _lengths(space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> Floa
 
 
 def _length(pair: Pair) -> int:
-    return len(pair.prompt) + len(pair.response) + len(pair.reference or "")
+    return len(pair.prompt) + len(pair.response) + len(pair.other or "") + len(pair.reference or "")
 
 
 def check_money(settings: Settings) -> None:
@@ -126,13 +135,13 @@ def paid_for(
     )
     each = [known.of_a_call(evenly=evenly) for known in (least, costs, most)]
     needed = float(least.each.sum())
-    if settings.wanted_objective != COMPARE and needed > limit:
+    if settings.wanted_objective != COMPARE and not settings.pairwise and needed > limit:
         what = things_rated(len(space), len(space.attributes), len(space.judges))
         raise InputError(
             f"--budget-usd {limit:g}: does not pay for the prompts of {what}, each asked once (about ${needed:.3g}); raise it "
             f"to ${costs.each.sum():.2g} or more, or take fewer pairs with --limit"
         )
-    fewest = 1 if settings.wanted_objective == COMPARE else len(space)
+    fewest = 1 if settings.wanted_objective == COMPARE or settings.pairwise else len(space)
     return Paid(max(fewest, int(min(limit / each[1], 1e9))), *each)
 
 

@@ -24,6 +24,7 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import MARGIN, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean, shown
 from robin_cli.model.groups import check_groups, groups_of, numbered
+from robin_cli.model.matches import Matches
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, Pair, Scale, as_text, shared_scale, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems, check_systems, systems_of
@@ -34,6 +35,7 @@ from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
 from robin_cli.runner.connection import with_prices_of
 from robin_cli.runner.money import paid_for
+from robin_cli.runner.pairwise import check_comparisons, check_pairwise, reach, wanted_matches
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.scheduling.eligibility import ratings_a_request
 from robin_cli.settings.addresses import judge_name, judges_of
@@ -76,25 +78,34 @@ def open_run(
     check_target(settings, prompts.scales)
     _check_human(dataset, prompts, notify)
     judges = tuple(judge.name for judge in judges_of(settings))
-    space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
+    space = ArmSpace(
+        [pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales, settings.pairwise
+    )
+    matches = wanted_matches(settings, space, dataset.pairs)
     task = wanted_task(settings, space, dataset.pairs, notify)
     systems = wanted_systems(settings, space, dataset.pairs, notify)
     budget = settings.budget or paid_for(settings, space, dataset.pairs, prompts, None).calls
     if task is not None:
         settings = replace(settings, decide=str(task.decision), margin=_told_margin(task))
-    choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget, systems))
+    choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget, systems, matches))
     asked, settings = settings.scheduler, settings if choice is None else replace(settings, scheduler=choice.name)
     if settings.variances and policy_named(settings.scheduler).whole:
         notify(
             f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
         )
         settings = replace(settings, variances=None)
-    wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, systems)
+    wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, systems, matches)
     if settings.run and scheme_of(settings.run):
         raise InputError(
             f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
         )
-    path = Path(settings.run) if settings.run else _unused(Path("runs") / _run_name(prompts.attributes))
+    path = (
+        Path(settings.run)
+        if settings.run
+        else _unused(
+            Path("runs") / _run_name(("pairwise", *settings.attributes) if settings.pairwise else prompts.attributes)
+        )
+    )
     if (path / FILE).exists() and (store := _continued(path, wanted, policy_named(asked).among)) is not None:
         if choice is not None:
             notify(f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it")
@@ -102,7 +113,9 @@ def open_run(
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
-    policy_of(wanted, space, variances, task, systems)  # refuses settings that cannot work, before anything is written
+    policy_of(
+        wanted, space, variances, task, systems, matches
+    )  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
     if said_nothing and settings.objective == "mean-error":
@@ -114,7 +127,8 @@ def open_run(
 
 
 def check_together(settings: Settings) -> None:
-    """InputError for a setting that says how another is meant, where that is not given: it would do nothing."""
+    """InputError for settings that do not go together, or say how another is meant that is not given: they would do nothing."""
+    check_pairwise(settings)
     if settings.tier_fallback and settings.service_tier is None:
         raise InputError(
             "--tier-fallback: says what to do where a --service-tier has no room, and none is given; give one"
@@ -134,7 +148,7 @@ def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
     Raises:
         InputError: what cannot be decided.
     """
-    if settings.decide is None:
+    if settings.decide is None or settings.pairwise:
         return None
     decision = decision_of(
         settings.decide, space.attributes, space.scales, margin=settings.margin, error_rate=settings.error_rate
@@ -204,7 +218,14 @@ def _told_margin(task: Task) -> float | None:
     return None if np.allclose(margins, usual, rtol=1e-9, atol=0.0) else margins[0]
 
 
-def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: int, systems: Systems | None) -> Setup:
+def _setup_of(
+    settings: Settings,
+    space: ArmSpace,
+    task: Task | None,
+    budget: int,
+    systems: Systems | None,
+    matches: Matches | None,
+) -> Setup:
     """What a policy that chooses among others is told of a run."""
     return Setup(
         arms=len(space),
@@ -217,6 +238,7 @@ def _setup_of(settings: Settings, space: ArmSpace, task: Task | None, budget: in
         task=task,
         to_target=settings.target_error is not None,
         systems=systems,
+        matches=matches,
         rounds=settings.rounds if settings.in_rounds else None,
     )
 
@@ -233,7 +255,14 @@ def _check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
 
 def prompts_of(settings: Settings) -> PromptSet:
     """The template and rubrics that ``settings`` names. InputError as :func:`load_prompts`."""
-    return load_prompts(settings.attributes, settings.rubric, settings.template, settings.answer_format)
+    return load_prompts(
+        settings.attributes,
+        settings.rubric,
+        settings.template,
+        settings.answer_format,
+        pairwise=settings.pairwise,
+        ties=not settings.no_ties,
+    )
 
 
 def recorded_prompts(manifest: Manifest) -> PromptSet:
@@ -402,11 +431,18 @@ def _check_ends_at_error(own: Mapping[str, Any]) -> None:
         )
 
 
-def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, systems: Systems | None = None) -> Manifest:
+def manifest_of(
+    settings: Settings,
+    dataset: Dataset,
+    prompts: PromptSet,
+    systems: Systems | None = None,
+    matches: Matches | None = None,
+) -> Manifest:
     """The manifest of a new run.
 
     Args:
         systems: that are to be compared.
+        matches: what the comparisons of a pairwise run are of.
 
     Raises:
         InputError: no model, or a budget that does not reach far enough, see :func:`check_reach`.
@@ -423,13 +459,17 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, system
             f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
             "endpoints tell probabilities from before these change them, so the scores would be those of another judge"
         )
-    check_reach(settings.budget or 0, len(dataset.pairs), prompts.attributes, len(judges), systems)
+    if matches is not None:
+        check_comparisons(settings.budget or 0, matches)
+    else:
+        check_reach(settings.budget or 0, len(dataset.pairs), prompts.attributes, len(judges), systems)
+    is_new = settings.budget_usd is not None or settings.pairwise
     return Manifest(
         settings=own,
         budget=settings.budget or 0,
         attributes=prompts.attributes,
         budget_usd=settings.budget_usd,
-        **ends_of(prompts.attributes, prompts.scales) | ({} if settings.budget_usd is None else {"format": FORMAT}),
+        **ends_of(prompts.attributes, prompts.scales) | ({"format": FORMAT} if is_new else {}),
         data={
             "source": dataset.source,
             "sha256": dataset.sha256,
@@ -501,6 +541,7 @@ def policy_of(
     variances: FloatArray | None,
     task: Task | None,
     systems: Systems | None = None,
+    matches: Matches | None = None,
 ) -> Policy:
     """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
     settings = manifest.settings
@@ -514,6 +555,7 @@ def policy_of(
         variances=variances,
         task=task,
         systems=systems,
+        matches=matches,
         by_money=manifest.budget_usd is not None,
     )
     return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())
@@ -537,6 +579,7 @@ def cautions(
     to_target: bool = False,
     task: Task | None = None,
     systems: Systems | None = None,
+    matches: Matches | None = None,
 ) -> Iterable[str]:
     """What a user should know before money is spent on this run.
 
@@ -546,9 +589,13 @@ def cautions(
         keyed_urls: where a key goes.
         task: what is to be decided.
         systems: what is to be compared.
+        matches: what the comparisons of a pairwise run are of.
     """
-    policy, arms = policy_of(manifest, space, variances, task, systems), len(space)
-    if systems is not None and manifest.budget < arms:
+    policy, arms = policy_of(manifest, space, variances, task, systems, matches), len(space)
+    if matches is not None:
+        if said := reach(manifest.budget, matches):
+            yield said
+    elif systems is not None and manifest.budget < arms:
         reached, there = systems.prompts_within(manifest.budget), int(systems.is_shared.sum())
         yield (
             f"the budget of {manifest.budget:,} asks about {reached:,} of the {there:,} prompts that systems are compared on, "
@@ -565,7 +612,7 @@ def cautions(
             * (task is None)
         )
     together, evenly = (ratings_together(each, manifest.budget / arms, samples) for each in (policy, None))
-    if together <= evenly / 2 and systems is None:
+    if together <= evenly / 2 and systems is None and matches is None:
         scheduler = manifest.settings["scheduler"]
         yield (
             f"--samples-per-request {samples}: --scheduler {scheduler} looks at ratings before it asks on, so a request "
@@ -678,7 +725,14 @@ def _prompts_now(manifest: Manifest) -> str:
     own = [*files, *([template] if template and template not in known_templates() else [])]
     if not all(Path(file).is_file() for file in own):
         return recorded_prompts(manifest).sha256
-    return load_prompts(manifest.attributes, files, template, manifest.answer_format).sha256
+    return load_prompts(
+        manifest.criteria if manifest.is_pairwise else manifest.attributes,
+        files,
+        template,
+        manifest.answer_format,
+        pairwise=manifest.is_pairwise,
+        ties=not manifest.own_settings["no_ties"],
+    ).sha256
 
 
 def _unused(path: Path) -> Path:

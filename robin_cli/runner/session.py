@@ -22,6 +22,7 @@ from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
 from robin_cli.model.errors import EndpointError, RobinError, RunError, StorageError
 from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.matches import Compared
 from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Asked
@@ -69,6 +70,7 @@ class Outcome:
         stats: of this session.
         aim: the error that the run was to stop at, and where it stands; None for none.
         decided: what was to be decided, and where it stands; None where nothing was.
+        matched: how many comparisons were asked; None where the run is not pairwise.
         compared: how far the prompts were asked about on which systems are compared; None where none are.
         tier: the service tier that was asked for; None for the normal one.
         worked: False where there was nothing to do, and nothing was sent.
@@ -84,6 +86,7 @@ class Outcome:
     aim: Aim | None = None
     decided: Decided | None = None
     compared: Asked | None = None
+    matched: Compared | None = None
     tier: str | None = None
     worked: bool = True
     to_run: Sequence[str] = ()
@@ -151,8 +154,10 @@ class Session:
         if by_money:
             self.costs = begun(costs_of(manifest.own_settings, self.space, store.pairs, self._prompts, prices), fold)
         self._systems = store.systems
+        self.matches = store.matches
         self._tier = settings.tier
-        policy = _fitted(policy_of(manifest, self.space, store.variances, store.task, store.systems), fold)
+        policy = policy_of(manifest, self.space, store.variances, store.task, store.systems, store.matches)
+        policy = _fitted(policy, fold)
         self.verdicts = None
         if store.task is not None:
             self.verdicts = RunVerdicts(store.task, LevelCounts.of(read_run(store.path, LEVELS_READ)))
@@ -275,6 +280,7 @@ class Session:
             aim=None if self.target is None else self.target.aim(self.arms),
             decided=None if self.verdicts is None else self.verdicts.decided(self.arms),
             compared=None if self._systems is None else self._systems.asked(self.arms),
+            matched=None if self.matches is None else self.matches.compared(self.arms),
             tier=self._tier,
             worked=worked,
             to_run=self._engine.to_run if isinstance(self._engine, Rounds) else (),
@@ -397,7 +403,9 @@ async def _session(
         keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
         samples, to_target = settings.samples_per_request, settings.target_error is not None
         started = (store.manifest, session.space, store.variances, samples, keyed)
-        for caution in cautions(*started, to_target=to_target, task=store.task, systems=store.systems):
+        for caution in cautions(
+            *started, to_target=to_target, task=store.task, systems=store.systems, matches=store.matches
+        ):
             note(caution)
     if isinstance(asked, InRounds):
         try:

@@ -24,11 +24,15 @@ class Per(Enum):
 
     ``JUDGE``: the mean cost of its judge. The same of decisions, which want one certainty of all pairs; their priorities fall
     with n (n + 1) among the judges of a pair.
+
+    ``PAIR``: the mean cost of the arms of its pair. A comparison says something once each judge was asked in each order, and
+    its arms are asked equally often, whatever each costs.
     """
 
     ARM = "arm"
     ROOT_OF_JUDGE = "root of judge"
     JUDGE = "judge"
+    PAIR = "pair"
 
 
 class Costs:
@@ -43,16 +47,25 @@ class Costs:
         prices: dollars for a token in and one out of each judge, shape (judges, 2).
         tokens: a character of a prompt, and of an answer, as long as nothing is known; they count as one call.
         per: what :attr:`divisors` are.
+        arms_per_pair: which follow one another.
     """
 
     def __init__(
-        self, characters: FloatArray, judge: Coordinates, prices: FloatArray, *, tokens: tuple[float, float], per: Per
+        self,
+        characters: FloatArray,
+        judge: Coordinates,
+        prices: FloatArray,
+        *,
+        tokens: tuple[float, float],
+        per: Per,
+        arms_per_pair: int = 1,
     ) -> None:
         self._characters = characters
         self._judge = judge
         self._prices = prices
         self._first = tokens
         self._per = per
+        self._arms_per_pair = arms_per_pair
         judges = len(prices)
         self._mean_length = np.bincount(judge, characters, judges) / np.maximum(np.bincount(judge, minlength=judges), 1)
         self.prompt_tokens = np.zeros(judges)
@@ -101,7 +114,9 @@ class Costs:
 
     def _divisors(self) -> FloatArray:
         cost = self.each
-        if self._per is not Per.ARM:
+        if self._per is Per.PAIR:
+            cost = np.repeat(cost.reshape(-1, self._arms_per_pair).mean(axis=1), self._arms_per_pair)
+        elif self._per is not Per.ARM:
             calls = np.maximum(np.bincount(self._judge, minlength=len(self._prices)), 1)
             cost = (np.bincount(self._judge, cost, len(self._prices)) / calls)[self._judge]
         mean = cost.mean()

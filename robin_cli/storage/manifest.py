@@ -159,6 +159,12 @@ class Manifest:
         return bool(self.settings.get("pairwise"))
 
     @property
+    def criteria(self) -> tuple[str, ...]:
+        """By what the better of two responses is told in a pairwise run: a rubric's attribute, or none."""
+        criterion = self.prompt.get("criterion")
+        return (str(criterion["attribute"]),) if criterion else ()
+
+    @property
     def wants_best(self) -> bool:
         """Whether the best of each group, or of each prompt, is looked for."""
         return self.settings.get("decide") == BEST

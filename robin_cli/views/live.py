@@ -25,7 +25,17 @@ from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.runner.session import Session
 from robin_cli.views.fitting import told_apart
-from robin_cli.views.text import WORST, cost, dollars, duration, error_text, one_line, target_text, tokens_text
+from robin_cli.views.text import (
+    WORST,
+    compared_text,
+    cost,
+    dollars,
+    duration,
+    error_text,
+    one_line,
+    target_text,
+    tokens_text,
+)
 
 REFRESH_HZ = 2
 """Each refresh takes about 4 ms of one core."""
@@ -93,7 +103,7 @@ def standing_of(session: Session) -> Standing:
     variance = sample_variance(n[most], totals[most], totals_sq[most])
     names = [session.space.name(int(arm)) for arm in most]
     return Standing(
-        likely_worst_error(session.space, kept, *sums),
+        math.nan if session.matches is not None else likely_worst_error(session.space, kept, *sums),
         int((n[kept] == 0).sum()),
         list(zip(names, n[most].tolist(), variance.tolist(), strict=True)),
         None if session.verdicts is None else _decided(session.verdicts.evidence),
@@ -166,7 +176,10 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
     unparsed, failed = dict(stats.unparsed), dict(stats.failed)  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
     money = cost(total.cost_usd, complete=total.complete, unknown="–" if limit is None else dollars(0))
-    if standing.unrated:
+    of_errors = WORST
+    if session.matches is not None:
+        of_errors, worst = "compared", compared_text(session.matches.compared(session.arms))
+    elif standing.unrated:
         worst = f"not known: {standing.unrated:,} not rated yet"
     elif math.isnan(standing.worst_error):
         worst = "–"
@@ -181,7 +194,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("in flight", f"{stats.in_flight}"),
         ("tokens", tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share, unit="")),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
-        (WORST, worst),
+        (of_errors, worst),
         ("no rating", counted(unparsed) or "none"),
         ("failed calls", counted(failed) or "none"),
         ("given up", f"{int(session.arms.retired_mask.sum()):,}"),

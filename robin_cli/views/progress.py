@@ -22,7 +22,18 @@ from robin_cli.storage.fold import Spending
 from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, calls_left, phase, standing_of
 from robin_cli.views.messages import Messages, lines_now_and_then
-from robin_cli.views.text import WORST, cost, dollars, duration, error_text, plain, target_text, tiers_text, tokens_text
+from robin_cli.views.text import (
+    WORST,
+    compared_text,
+    cost,
+    dollars,
+    duration,
+    error_text,
+    plain,
+    target_text,
+    tiers_text,
+    tokens_text,
+)
 
 _ROUNDS_LINE_EVERY_S = 60.0
 _NARROWEST = 20
@@ -122,6 +133,8 @@ def progress_line(session: Session, pace: Pace) -> str:
         parts.append(
             f"{WORST}: about {error_text(worst, as_share=session.space.has_several_scales)}{aimed_at(session)}"
         )
+    if session.matches is not None:
+        parts.append(compared_text(session.matches.compared(session.arms)))
     if standing.decided is not None:
         parts.append("decided {}, open {}".format(*standing.decided))
     troubles = {"without a rating": unparsed, "failed": failed}
@@ -183,7 +196,8 @@ def goal_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[
     """How the run stands to what it was for, in lines, and how to go on; nothing for a budget alone."""
     if aimed := aim_line(outcome, run, in_python=in_python):
         return [aimed]
-    return decided_lines(outcome, run, in_python=in_python) or compared_lines(outcome, run, in_python=in_python)
+    of_scores = decided_lines(outcome, run, in_python=in_python) or compared_lines(outcome, run, in_python=in_python)
+    return of_scores or matched_lines(outcome, run, in_python=in_python)
 
 
 def aim_line(outcome: Outcome, run: Path, *, in_python: bool = False) -> str | None:
@@ -242,6 +256,14 @@ def compared_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> l
         return [f"{line}; to go on: {again}"]
     compare = f"robin compare {run} --by {SYSTEM_COLUMN} says how far the systems are apart"
     return [line, f"{compare}; to go on: {again}"]
+
+
+def matched_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
+    """How many comparisons a pairwise run asked, and how to go on; nothing for another run."""
+    if outcome.matched is None:
+        return []
+    again = _again(outcome, run, in_python=in_python)
+    return [f"{compared_text(outcome.matched)}; to go on: {again}"]
 
 
 def _again(outcome: Outcome, run: Path, *, in_python: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+from robin_cli.model.matches import Compared
 from robin_cli.model.records import BATCH, number_of
 
 WORST = "worst error, likely"
@@ -34,6 +35,12 @@ def _named(char: str) -> str:
 def one_line(value: object) -> str:
     """``value`` as text of one line that a terminal cannot act on."""
     return plain(str(value), keep="")
+
+
+def compared_text(compared: Compared) -> str:
+    """How many comparisons were asked, in words."""
+    partly = f", {compared.partly:,} in part" if compared.partly else ""
+    return f"{compared.whole:,} of {number_of(compared.comparisons, 'comparison')} asked in both orders{partly}"
 
 
 def dollars(amount: float) -> str:
