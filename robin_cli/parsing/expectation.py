@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robin_cli.model.records import Scale
+from robin_cli.parsing.verdicts import points_of
 
 TOP_LOGPROBS = 20
 """Tokens asked for at each place: the most that OpenAI and vLLM give."""
@@ -38,7 +39,9 @@ _STEP = 2.0**-12
 """Expectations are rounded to it, so that their sums and sums of squares are exact in any order, as those of integers are."""
 
 # Marks that may stand with a number inside one token without changing what it says.
-_NUMBER = re.compile(r"""[\s*_`"'“‘(\[{:]*([-−]?\d{1,9})[\s*_`"'”’)\]},]*""")
+_BEFORE, _BEHIND = r"""[\s*_`"'“‘(\[{:]*""", r"""[\s*_`"'”’)\]},]*"""
+_NUMBER = re.compile(rf"{_BEFORE}([-−]?\d{{1,9}}){_BEHIND}")
+_VERDICT = re.compile(rf"{_BEFORE}(?:(?P<letter>[ABＡＢ])|(?P<tie>[Tt](?:[Ii][Ee]?)?)){_BEHIND}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,36 @@ def expected_rating(tokens: Sequence[Mapping[str, Any]] | None, text: str, at: i
         at: where the first digit (or the sign) of its rating stands.
         scale: the ratings there are.
     """
-    if not tokens:
-        return Expectation(None, None, "no_logprobs")
-    token = _token_at(tokens, text, at)
-    if token is None or re.match(r"0\d", text[at:]):  # of 03, the token of the 0 is no rating of its own
+    found = _distribution_at(tokens, text, at)
+    if isinstance(found, str):
+        return Expectation(None, None, found)
+    if re.match(r"0\d", text[at:]):  # of 03, the token of the 0 is no rating of its own
         return Expectation(None, None, "unaligned")
-    return _expectation(_distribution(token), scale)
+    return _expectation(found, scale)
+
+
+def expected_verdict(tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int, scale: Scale) -> Expectation:
+    """What the verdict at character ``at`` of ``text`` was to be expected to be, as a number of ``scale``.
+
+    A small a is none: it may lead to "a tie". Tie may take several tokens; no other verdict begins with a t.
+    """
+    found = _distribution_at(tokens, text, at)
+    if isinstance(found, str):
+        return Expectation(None, None, found)
+    points: defaultdict[int, float] = defaultdict(float)
+    for each, probability in found.items():
+        said = _VERDICT.fullmatch(each)
+        if said and (value := points_of("tie" if said["tie"] else said["letter"], scale)) is not None:
+            points[value] += probability
+    return _mean(points, "off_scale")
+
+
+def _distribution_at(tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int) -> dict[str, float] | str:
+    """Probabilities by text of the tokens that could have stood at character ``at``, or why there are none."""
+    if not tokens:
+        return "no_logprobs"
+    token = _token_at(tokens, text, at)
+    return "unaligned" if token is None else _distribution(token)
 
 
 def _expectation(distribution: Mapping[str, float], scale: Scale) -> Expectation:
@@ -88,11 +115,16 @@ def _expectation(distribution: Mapping[str, float], scale: Scale) -> Expectation
         for number, probability in numbers.items()
         if scale.low <= number <= scale.high and number not in undecided
     }
+    split = sum(numbers[number] for number in undecided) > MOST_OFF_SCALE
+    return _mean(decided, "split_numbers" if split else "off_scale")
+
+
+def _mean(decided: Mapping[int, float], why: str) -> Expectation:
+    """The mean of what is ``decided``, by probability; ``why`` where that is too little of all."""
     mass = sum(decided.values())
     off_scale = max(0.0, 1.0 - mass)
     if off_scale > MOST_OFF_SCALE:
-        split = sum(numbers[number] for number in undecided) > MOST_OFF_SCALE
-        return Expectation(None, off_scale, "split_numbers" if split else "off_scale")
+        return Expectation(None, off_scale, why)
     value = sum(number * probability for number, probability in decided.items()) / mass
     return Expectation(round(value / _STEP) * _STEP, off_scale, None)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from robin_cli.model.exchange import Answer, Failure, Reply
-from robin_cli.model.records import Judgment, Scale
+from robin_cli.model.records import ORDERS, Judgment, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.expectation import Expectation, expected_rating
-from robin_cli.parsing.structured import follows, parse_answer, place_of_rating
+from robin_cli.parsing.expectation import Expectation
+from robin_cli.parsing.structured import follows, form_of, parse_answer, place_of_rating
+
+_Number = TypeVar("_Number", int, float)
 
 _BY_TEXT = Expectation(None, None, None)
 
@@ -28,6 +31,7 @@ class AnswerReader:
         self, space: ArmSpace, *, answer_format: str, by_logprobs: bool, notify: Callable[[str], None]
     ) -> None:
         self._space = space
+        self._form = form_of(is_pairwise=space.is_pairwise)
         self._answer_format = answer_format
         self._by_logprobs = by_logprobs
         self._notify = notify
@@ -36,6 +40,7 @@ class AnswerReader:
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         """The judgments in a reply, numbered from ``draw`` on, or the one that records a failure."""
         blank, judge, scale = self._blank(arm, draw, outcome), self._space.judge_of(arm), self._space.scale_of(arm)
+        is_of_b = self._space.is_pairwise and self._space.attribute_of(arm) == ORDERS[1]
         if isinstance(outcome, Failure):
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
         judgments = []
@@ -46,9 +51,13 @@ class AnswerReader:
                 answer_format=self._answer_format,
                 finish_reason=answer.finish_reason,
                 refusal=answer.refusal,
+                form=self._form,
             )
             self._check_format(judge, answer)
             expected = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
+            if is_of_b:  # what was said is of the first, and what is kept is of A
+                rating = replace(rating, value=_turned(rating.value, scale))
+                expected = replace(expected, value=_turned(expected.value, scale))
             judgments.append(
                 replace(
                     kept,
@@ -93,7 +102,7 @@ class AnswerReader:
     def _check_format(self, judge: str, answer: Answer) -> None:
         if judge in self._ignoring or answer.finish_reason not in {None, "stop"}:
             return
-        if not follows(answer.text, self._answer_format):
+        if not follows(answer.text, self._answer_format, self._form):
             self._ignoring.add(judge)
             who = f"{judge}: " if len(self._space.judges) > 1 else ""
             self._notify(
@@ -102,10 +111,15 @@ class AnswerReader:
             )
 
     def _expected(self, answer: Answer, scale: Scale) -> Expectation:
-        at = place_of_rating(answer.text, answer_format=self._answer_format)
+        at = place_of_rating(answer.text, answer_format=self._answer_format, form=self._form)
         if at is None:
             return Expectation(None, None, "unaligned")
-        return expected_rating(answer.tokens, answer.text, at, scale)
+        return self._form.expected(answer.tokens, answer.text, at, scale)
+
+
+def _turned(value: _Number | None, scale: Scale) -> _Number | None:
+    """The value of the other of two responses."""
+    return None if value is None else scale.low + scale.high - value
 
 
 def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:

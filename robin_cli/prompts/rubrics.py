@@ -17,12 +17,15 @@ from robin_cli.datasets.chats import marked_turns, named_turns
 from robin_cli.files.local import read_small_file, shipped
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.exchange import Message
-from robin_cli.model.records import Pair, Scale
-from robin_cli.parsing.structured import JSON_REQUEST
+from robin_cli.model.records import ORDERS, Pair, Scale
+from robin_cli.parsing.structured import RATING, VERDICT
 from robin_cli.prompts.rubric_files import Rubric, read_rubric
 
 DEFAULT_TEMPLATE = "absolute-judge"
+PAIRWISE_TEMPLATE = "pairwise-judge"
 _VALUES = ("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference")
+_OF_TWO = ("response_a", "response_b")
+_PAIRWISE_VALUES = ("instruction", *_OF_TWO, "criterion", "title", "ties", "reference")
 _SUFFIX = ".jinja"
 _RENDERING = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 """What expressions in a template raise."""
@@ -48,9 +51,10 @@ def known_attributes() -> list[str]:
     return sorted(entry.stem for entry in _rubrics().glob("*.toml"))
 
 
-def known_templates() -> list[str]:
-    """The templates that are shipped, by name, sorted."""
-    return sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
+def known_templates(*, pairwise: bool | None = None) -> list[str]:
+    """The templates that are shipped, by name, sorted; those that are pairwise, or not, where that is said."""
+    names = sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
+    return [name for name in names if pairwise is None or (name == PAIRWISE_TEMPLATE) == pairwise]
 
 
 def prompt_source(name: str) -> str:
@@ -67,19 +71,22 @@ def load_prompts(
     template: str | None = None,
     answer_format: str = "text",
     *,
-    pairwise: bool = False,  # noqa: ARG001
-    ties: bool = True,  # noqa: ARG001
+    pairwise: bool = False,
+    ties: bool = True,
 ) -> PromptSet:
     """The prompts of a run.
 
     Args:
-        attributes: what to rate; empty for what the files are about.
+        attributes: what to rate; empty for what the files are about. Where two responses are compared, the one criterion by
+            which the better one is told, or none.
         rubric_files: rubrics of the user's own; each takes the place of a shipped one of its attribute.
-        template: a file, or the name of a shipped one; None for the paper's.
+        template: a file, or the name of a shipped one; None for the paper's, or ours for comparisons.
         answer_format: one of ANSWER_FORMATS; for JSON the question says so at its end.
+        pairwise: ask which of two responses is better.
+        ties: that neither is may be the answer then.
 
     Raises:
-        InputError: no attribute, one without a rubric, or a file that is wrong.
+        InputError: no attribute, one without a rubric, or a file that is wrong; several criteria.
     """
     own: dict[str, Rubric] = {}
     for file in rubric_files:
@@ -93,14 +100,30 @@ def load_prompts(
             "add it there, or leave --attribute out"
         )
     wanted = tuple(attributes) or tuple(own)
-    if not wanted:
+    if not wanted and not pairwise:
         raise InputError("--attribute is missing: name what to rate, for example --attribute helpfulness")
-    request = JSON_REQUEST if answer_format == "json_schema" else ""
-    return PromptSet([own.get(name) or rubric_of(name) for name in wanted], _template_text(template), request)
+    if pairwise and len(wanted) > 1:
+        raise InputError(
+            f"--pairwise: one criterion decides which response is better, and there are {', '.join(wanted)}; name one "
+            "--attribute, or none"
+        )
+    rubrics = [own.get(name) or rubric_of(name) for name in wanted]
+    text = _template_text(template, pairwise=pairwise)
+    form = VERDICT if pairwise else RATING
+    asked = _orders(ties=ties) if pairwise else rubrics
+    request = form.request(asked[0].scale) if answer_format == "json_schema" else ""
+    return PromptSet(asked, text, request, rubrics[0] if pairwise and rubrics else None)
+
+
+def _orders(*, ties: bool) -> list[Rubric]:
+    """What the verdicts of a pairwise run mean, whichever response the judge reads first: the better A is, the higher."""
+    said = ("B is better", "a tie", "A is better") if ties else ("B is better", "A is better")
+    levels = tuple((str(points), text) for points, text in enumerate(said))
+    return [Rubric(order, "Preference", Scale(0, len(said) - 1), levels) for order in ORDERS]
 
 
 class PromptSet:
-    """The template and the rubrics of a run, ready to render.
+    """The template and the rubrics of a run, ready to render; of a pairwise run its two orders stand in the place of rubrics.
 
     What comes from the data is a value for the template, never a template: braces, Jinja marks and rating lines inside a
     pair reach the judge as they are.
@@ -109,33 +132,45 @@ class PromptSet:
         rubrics: one an attribute, in order.
         template: the text of a Jinja template with a block ``user`` and perhaps a block ``system``.
         request: what is added to the end of the question, for example how to answer.
+        criterion: by which the better of two responses is told in a pairwise run, where there is one.
 
     Raises:
         InputError: a template that is wrong, or asks for values that there are not.
     """
 
-    def __init__(self, rubrics: Sequence[Rubric], template: str, request: str = "") -> None:
+    def __init__(
+        self, rubrics: Sequence[Rubric], template: str, request: str = "", criterion: Rubric | None = None
+    ) -> None:
         self._source = template
         self._request = request
         self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
+        self.criterion = criterion
         self._variables = self._checked()
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> PromptSet:
         """The prompts that :attr:`record` of a PromptSet holds."""
         rubrics = msgspec.convert(record["rubrics"], list[Rubric])
-        return cls(rubrics, record["template"], record.get("request", ""))
+        criterion = msgspec.convert(record.get("criterion"), Rubric | None)
+        return cls(rubrics, record["template"], record.get("request", ""), criterion)
 
     @property
     def record(self) -> dict[str, Any]:
         """All of it, as JSON values: a run keeps its prompts."""
         request = {"request": self._request} if self._request else {}
-        return {"template": self._source, **request, "rubrics": msgspec.to_builtins(list(self.rubrics.values()))}
+        criterion = {"criterion": msgspec.to_builtins(self.criterion)} if self.criterion else {}
+        rubrics = msgspec.to_builtins(list(self.rubrics.values()))
+        return {"template": self._source, **request, "rubrics": rubrics, **criterion}
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """What is rated, in order."""
         return tuple(self.rubrics)
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether two responses are compared."""
+        return self.attributes == ORDERS
 
     @property
     def scales(self) -> tuple[Scale, ...]:
@@ -145,6 +180,8 @@ class PromptSet:
     @property
     def human_ratings(self) -> tuple[str, ...]:
         """The attributes of the data whose human ratings the scores are compared with."""
+        if self.is_pairwise:
+            return ()
         return tuple(rubric.human or rubric.attribute for rubric in self.rubrics.values())
 
     @property
@@ -159,20 +196,16 @@ class PromptSet:
         for attribute in sorted(self.rubrics):
             rubric = self.rubrics[attribute]
             digest.update(f"\0{attribute}\0{rubric.scale}\0{rubric.text}".encode())
+        if self.criterion is not None:
+            digest.update(f"\0criterion\0{self.criterion.attribute}\0{self.criterion.text}".encode())
         return digest.hexdigest()
 
     def messages(self, pair: Pair, attribute: str) -> list[Message]:
-        """The messages that ask for ``attribute`` of ``pair``: a system message, if the template has one, and the user's."""
-        rubric = self.rubrics[attribute]
-        values: dict[str, Any] = {
-            "instruction": readable_turns(pair.prompt),
-            "response": pair.response,
-            "rubric": rubric.text,
-            "title": rubric.title,
-            "attribute": attribute,
-            "low": rubric.scale.low,
-            "high": rubric.scale.high,
-        }
+        """The messages that ask for ``attribute`` of ``pair``: a system message, if the template has one, and the user's.
+
+        Of a comparison ``attribute`` is the order in which its responses are shown: the first is A to the judge.
+        """
+        values = {"instruction": readable_turns(pair.prompt), **self._values(pair, self.rubrics[attribute])}
         if pair.reference is not None:
             values["reference"] = pair.reference
         context, blocks = self._template.new_context(values), self._template.blocks
@@ -182,6 +215,24 @@ class PromptSet:
             raise InputError(f"--template: cannot be rendered for pair {pair.pair_id} ({error})") from error
         texts["user"] += self._request
         return [{"role": role, "content": text} for role, text in texts.items()]
+
+    def _values(self, pair: Pair, rubric: Rubric) -> dict[str, Any]:
+        if not self.is_pairwise:
+            return {
+                "response": pair.response,
+                "rubric": rubric.text,
+                "title": rubric.title,
+                "attribute": rubric.attribute,
+                "low": rubric.scale.low,
+                "high": rubric.scale.high,
+            }
+        shown = (pair.response, pair.other or "")
+        return {
+            **dict(zip(_OF_TWO, shown if rubric.attribute == ORDERS[0] else shown[::-1], strict=True)),
+            "criterion": self.criterion.text if self.criterion else "",
+            "title": self.criterion.title if self.criterion else "",
+            "ties": rubric.scale.levels == 3,
+        }
 
     def with_human(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
         """``pairs`` with human ratings under the names of these attributes, where a rubric says whose they are."""
@@ -225,11 +276,22 @@ class PromptSet:
             raise InputError(
                 "--template: has no block user; write {% block user %} … {% endblock %} around the question"
             )
-        for name in sorted(asked - set(_VALUES)):
+        known = _PAIRWISE_VALUES if self.is_pairwise else _VALUES
+        if self.is_pairwise and not asked.issuperset(_OF_TWO):
+            raise InputError(
+                f"--template: does not show {' and '.join(each for each in _OF_TWO if each not in asked)}, which --pairwise "
+                f"compares; take one for two responses ({', '.join(known_templates(pairwise=True))}), or leave --template out"
+            )
+        if not self.is_pairwise and not asked.isdisjoint(_OF_TWO):
+            raise InputError(
+                "--template: shows two responses, and one is rated here; add --pairwise, or take another: "
+                f"{', '.join(known_templates(pairwise=False))}"
+            )
+        for name in sorted(asked - set(known)):
             line = next((at for at, text in enumerate(self._source.splitlines(), 1) if name in text), 0)
             raise InputError(
-                f'--template, line {line}: there is no value "{name}"; there are {", ".join(_VALUES)}'
-                f"{did_you_mean(name, _VALUES)}"
+                f'--template, line {line}: there is no value "{name}"; there are {", ".join(known)}'
+                f"{did_you_mean(name, known)}"
             )
         return frozenset(asked)
 
@@ -249,14 +311,14 @@ def _environment() -> ImmutableSandboxedEnvironment:
     )
 
 
-def _template_text(template: str | None) -> str:
-    name = template or DEFAULT_TEMPLATE
+def _template_text(template: str | None, *, pairwise: bool = False) -> str:
+    name = template or (PAIRWISE_TEMPLATE if pairwise else DEFAULT_TEMPLATE)
     ready = shipped("prompts") / f"{name}{_SUFFIX}"
     path = ready if "/" not in name and "\\" not in name and ready.is_file() else Path(name)
     try:
         return read_small_file(path, f"--template {name}")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        known = known_templates()
+        known = known_templates(pairwise=pairwise)
         raise InputError(
             f"--template {name}: cannot be read ({getattr(error, 'strerror', None) or error}); ready ones, by name, are "
             f"{', '.join(known)}{did_you_mean(name, known)}"

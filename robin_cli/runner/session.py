@@ -27,7 +27,7 @@ from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Asked
 from robin_cli.parsing.judgments import AnswerReader
-from robin_cli.parsing.structured import request_of
+from robin_cli.parsing.structured import form_of, request_of
 from robin_cli.policies.base import Policy
 from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
@@ -297,7 +297,8 @@ class Session:
         pair = self._store.pairs[self.space.pair.item(arm)]
         messages = self._prompts.messages(pair, self.space.attribute_of(arm))
         seed = None if self._seed is None else call_seed(self._seed, self.space, arm, draw)
-        structure = request_of(self._answer_format, self.space.scale_of(arm))
+        form = form_of(is_pairwise=self.space.is_pairwise)
+        structure = request_of(self._answer_format, self.space.scale_of(arm), form)
         return Question(messages, samples=samples, seed=seed, structure=structure)
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:

@@ -324,6 +324,7 @@ class _Prompt(TypedDict):
     template: NotRequired[str]
     request: NotRequired[str]
     rubrics: NotRequired[list[Rubric]]
+    criterion: NotRequired[Rubric]
 
 
 class _Session(TypedDict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from robin_cli.parsing.structured import follows, grammar_of, parse_answer, plac
 FIVE = Scale(0, 4)
 
 
-def read(text: str, **told: str) -> tuple[int | None, str | None, str]:
+def read(text: str, **told: Any) -> tuple[int | None, str | None, str]:
     found = parse_answer(text, FIVE, answer_format="json_schema", **told)
     return found.value, found.reason, found.feedback
 

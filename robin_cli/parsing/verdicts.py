@@ -1,0 +1,161 @@
+"""What a judge's text says of two responses: that the first is better, or the second, or a tie; or why it says none of these.
+
+A line is a verdict line if its first word is Verdict, as a rating line is one in :mod:`robin_cli.parsing.ratings`, and the
+last one speaks for the answer in the same way. Between Verdict and A, B or tie stand only marks, a colon, what the verdict is
+on, or a word for a response ("Response A"). What follows may be an explanation behind a mark or behind "because", or "is
+better" and "wins". A line that names both without saying which of them is better ("A and B", "A > B", "A, B"), or in which the
+letter may be an article or a grade ("A good answer", "A-"), is ambiguous; another letter is off the scale, and so is a tie
+where the judge was to choose. Nothing else is a verdict: not "both", not "1", not a letter elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import partial
+
+from robin_cli.model.records import Rating, Scale
+from robin_cli.parsing.answer_lines import COLON, LABEL, MARKS, NOTHING, OPEN, Line, Reading, last_place, parse_lines
+
+TIE = "tie"
+
+_RESPONSE = r"(?:response|answer|assistant|option|candidate|model|output|text|summary|completion)"
+_SAID = r"(?:[abＡＢａｂ]|(?:an?\s++)?tie)(?![^\W_])"
+
+_HEAD = re.compile(
+    rf"""{LABEL}verdict(?![^\W_])>?[{MARKS}]*+
+    (?:
+        # "Verdict (A, B or tie):", "Verdict on helpfulness:"
+        (?:
+            (?:[(\[（［](?:[^()\[\]（）［］]++|[(（][^()（）]*+[)）])*[)\]）］][{MARKS}]*+)+
+            | (?:for|of|on)\b[^{COLON}]*+
+        )(?=[{COLON}])
+        | (?!(?!is\b|{_RESPONSE}\b|{_SAID})[^\W\d_])  # "Verdict scale:" is another label
+    )
+    [{MARKS}]*+(?:is\b|[-‐‑‒–−－﹣](?=\s)|[—→])?[{MARKS}]*+
+    (?:
+        [{COLON}][{COLON}{MARKS}{OPEN}]*+
+        # without a colon a bracket is read if it holds the verdict alone: "Verdict (A)"
+        | [{OPEN}]++(?=\s*+{_SAID}[{MARKS}])
+    )?
+    (?P<response>{_RESPONSE}\b[{COLON}{MARKS}{OPEN}]*+)?
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# "<A" may mean less than A, "<A>" is a filled-in placeholder.
+_VERDICT = re.compile(
+    r"""(?:<(?=[^<>]*+>))?
+    (?:(?P<letter>[a-zＡ-Ｚａ-ｚ])(?!\s++tie\b)|(?P<lead>(?:it(?:['’]s|\s++is)\s++)?(?:an?\s++)?)(?P<tie>tie))(?![^\W_])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+_AMBIGUOUS = re.compile(
+    rf"""
+    # "A or B", "A, or perhaps B", "A? Or B?"
+    [{MARKS}{OPEN},;.?/]*+(?:or|nor)\b
+    # "A and B", "A > B", "A/B", "A -> B", "A vs. B"
+    | [{MARKS}]*+(?:(?:and|vs|versus|to|over|as\s++well\s++as)\b\.?|[-=]?>|<(?!/)|[&/／+=≥≤≈~→←…]|\.\.)[{MARKS}{OPEN}>=]*+
+      (?:{_RESPONSE}\s++)?{_SAID}
+    # "A, B", "A (B)", "A response", "A: tie": nothing more is said
+    | [\W_]++(?:(?:{_RESPONSE}|an?|b|tie|and|both|nor|or|vs|[ＡａＢｂ])(?![^\W_])[\W_]*+)+\Z
+    # "A-", "A+", "A's", "A.I.", "A:1", "A%", "tie-break": the letter is part of something else
+    | [-‐‑‒−+%°^#²³] | [.:'’&](?=[^\W_])
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# What may follow: the end of the line, a mark and anything behind it, or words that leave the verdict as it is.
+_CLOSED = re.compile(
+    rf"""[{MARKS}>]*+(?:
+        \Z | [^\w\s] | _
+        | (?:because|since|due\s++to|overall|by\s++far)\b
+        | (?:
+            is\s++(?:(?:clearly|slightly|somewhat|much|far|marginally|significantly|definitely)\s++)?(?:the\s++)?better
+            (?:\s++{_RESPONSE})?
+            | wins
+          )
+          (?:\s++than\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<than>[abＡＢａｂ]))?(?![^\W_])
+          [{MARKS}]*+(?:\Z|[^\w\s]|(?:because|since|overall|by\s++far)\b)
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# Nothing after the label but marks, and words that may lead to another verdict; the last may be cut.
+_UNSETTLED = re.compile(
+    rf"""[\W_]*+(?:(?:
+        {_RESPONSE}|a|an|and|as|b|better|both|by|clearly|definitely|far|is|it|its|maybe|much|nor|or|over|perhaps|s|significantly
+        |slightly|somewhat|than|the|tie|to|versus|vs|well|wins
+    )(?![^\W_])[\W_]*+)*\w*+\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def parse_verdict(
+    text: str | None, scale: Scale, *, finish_reason: str | None = None, refusal: str | None = None
+) -> Rating:
+    """Read one answer, see :func:`parse_lines`; any text gives a ``Rating``, none raises.
+
+    The value is for the response that was shown first, as A: ``scale.high`` where it is better, ``scale.low`` where B is, and
+    between them for a tie, if the scale has something between. Cut off, a bare ``Verdict: A`` could have gone on ``and B``.
+    """
+    line = Line(_HEAD, partial(_read, scale=scale), _UNSETTLED)
+    return parse_lines(text, line, finish_reason=finish_reason, refusal=refusal)
+
+
+def read_verdict(said: str, scale: Scale) -> tuple[int | None, str | None]:
+    """What a verdict by itself says, as it stands in JSON: the value as of :func:`parse_verdict`, or why there is none."""
+    head = _HEAD.match(f"Verdict: {said}".rstrip())
+    if head is None or len(said.splitlines()) > 1:
+        return None, "missing"
+    reading = _read(head, scale)
+    return reading.value, reading.reason
+
+
+def verdict_place(text: str) -> int | None:
+    """Where in ``text`` the letter (or "tie") of its last verdict line begins.
+
+    None where there is none, where reasoning hides it, or where other words stand before it: they were drawn, too, and might
+    have led to another verdict.
+    """
+    return last_place(text, _HEAD, _letter)
+
+
+def _letter(head: re.Match[str]) -> tuple[int, int] | None:
+    said = _VERDICT.match(head.string, head.end())
+    if said is None or head["response"] or said["lead"]:
+        return None
+    return said.span("tie" if said["tie"] else "letter")
+
+
+def points_of(said: str, scale: Scale) -> int | None:
+    """The value of A, B or tie, in any case and width; None for what is none of them, or none that the scale has."""
+    name = unicodedata.normalize("NFKC", said).lower()
+    if name == TIE:
+        return scale.low + 1 if scale.levels == 3 else None
+    return {"a": scale.high, "b": scale.low}.get(name)
+
+
+def said_of(scale: Scale) -> tuple[str, ...]:
+    """The verdicts there are: A and B, and tie where the scale has something between."""
+    return ("A", "B", TIE) if scale.levels == 3 else ("A", "B")
+
+
+def _read(head: re.Match[str], scale: Scale) -> Reading:
+    """What a verdict line says, from the end of its label on."""
+    line = head.string
+    said = _VERDICT.match(line, head.end())
+    if said is None:
+        return NOTHING
+    name = said["tie"] or said["letter"]
+    value = points_of(name, scale)
+    closed = _CLOSED.match(line, said.end())
+    if name not in "abABａｂＡＢ" and not said["tie"] and closed is None:
+        return NOTHING  # "Verdict: I prefer A"
+    if (
+        closed is None
+        or _AMBIGUOUS.match(line, said.end())
+        or (closed["than"] and points_of(closed["than"], scale) == value)
+    ):
+        return Reading(None, "ambiguous", line[said.start() :])
+    return Reading(value, None) if value is not None else Reading(None, "out_of_range", name)
