@@ -1,0 +1,69 @@
+"""How much more often a response is preferred because the judge reads it first.
+
+A comparison's effect is half of what A's points with A first exceed those with B first by, in units of probability: of +0.3 a
+judge prefers the first place in 80 % between equals. It is −½ to ½.
+
+A judge's effect is the mean over the comparisons with ratings in both orders, each counted once, however often it was asked:
+the two responses of a comparison are the same in both orders, so their quality is in neither. What is drawn is prompts, as in
+:mod:`robin_cli.analysis.paired`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robin_cli.analysis.clustered import clusters_of, mean_bounds
+from robin_cli.analysis.intervals import ALPHA
+from robin_cli.model.arms import FloatArray, IntArray
+
+MOST = 0.5
+"""The largest effect there is: the first is always preferred."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEffect:
+    """The effect of the order on one judge; nan where no comparison has ratings in both orders.
+
+    Attributes:
+        effect: in units of probability; positive where the first place helps.
+        ci_low, ci_high: 1 − α interval for comparisons of prompts like these.
+        n: comparisons with ratings in both orders.
+        n_prompts: theirs.
+    """
+
+    effect: float
+    ci_low: float
+    ci_high: float
+    n: int
+    n_prompts: int
+
+
+def effects_of(means: FloatArray) -> FloatArray:
+    """The order's effect on each comparison, shape (C, J); nan without ratings in both orders.
+
+    Args:
+        means: points of A over the scale's width, A first and B first, of each judge, shape (C, 2, J); nan without ratings.
+    """
+    return np.asarray(0.5 * (means[:, 0] - means[:, 1]))
+
+
+def order_effects(means: FloatArray, prompt: IntArray, *, alpha: float = ALPHA) -> list[OrderEffect]:
+    """The effect of the order on each judge.
+
+    Args:
+        means: as for :func:`effects_of`.
+        prompt: of each comparison, any numbers, shape (C,).
+    """
+    return [_mean_effect(each, prompt, alpha) for each in effects_of(means).T]
+
+
+def _mean_effect(effect: FloatArray, prompt: IntArray, alpha: float) -> OrderEffect:
+    known = ~np.isnan(effect)
+    effect, prompt = effect[known], prompt[known]
+    if not len(effect):
+        return OrderEffect(np.nan, np.nan, np.nan, 0, 0)
+    clusters = clusters_of(effect, prompt)
+    low, high = mean_bounds(clusters, -MOST, MOST, alpha=alpha)
+    return OrderEffect(clusters.mean, low, high, len(effect), int(clusters.times.sum()))

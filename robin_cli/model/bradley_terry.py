@@ -1,0 +1,156 @@
+"""Strengths of systems from who won against whom, by the model of Bradley and Terry: P(i beats j) = 1 / (1 + exp(β_j − β_i)).
+
+Strengths are natural logarithms, of mean 0: the difference of two is the log odds between them; Elo points are 173.7 of it.
+A tie is half a win for each side (Bradley and Terry, "Rank analysis of incomplete block designs", Biometrika 39, 1952).
+
+The maximum likelihood exists where from every system a chain of wins leads to every other (Ford, "Solution of a ranking problem
+from binary comparisons", American Mathematical Monthly 64, 1957). Where one never lost, say, it is infinite; then PRIOR ties
+are added for every two systems that were compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+
+PRIOR = 0.5
+"""Ties, for each two systems that were compared, where the votes alone would make a strength infinite."""
+
+ELO = 400.0 / float(np.log(10.0))
+"""Elo points in a unit of strength."""
+
+_PRECISION = 1e-12
+_ROUNDING = 1e-14
+_STEPS = 500
+_NOTHING = 1e-12
+"""Of the votes between two systems, the share of wins that is but rounding."""
+
+
+class NotConnected(ValueError):
+    """Systems that no chain of comparisons connects have no common scale.
+
+    ``parts``: the systems of each part that is connected, by number, the part with the first system first.
+    """
+
+    def __init__(self, parts: list[list[int]]) -> None:
+        super().__init__(f"{len(parts)} parts of the systems were never compared with one another")
+        self.parts = parts
+
+
+@dataclass(frozen=True, slots=True)
+class Strengths:
+    """What :func:`fit` found.
+
+    Attributes:
+        values: β, of mean 0, shape (m,).
+        is_bounded: False where the votes alone make some infinite, and ``values`` has the prior in it.
+    """
+
+    values: FloatArray
+    is_bounded: bool
+
+
+def fit(wins: FloatArray) -> Strengths:
+    """The strengths that make the votes most likely.
+
+    Args:
+        wins: ``wins[i, j]``: votes for i against j, ties half each, fractions allowed, shape (m, m); the diagonal is not read.
+
+    Raises:
+        NotConnected: no chain of comparisons leads from some systems to others.
+    """
+    wins = with_prior(wins) if not (bounded := is_bounded(wins)) else wins - np.diag(np.diag(wins))
+    if len(parts := connected_parts(wins)) > 1:
+        raise NotConnected(parts)
+    return Strengths(_most_likely(wins), bounded)
+
+
+def with_prior(wins: FloatArray, ties: float = PRIOR) -> FloatArray:
+    """The same with so many ``ties`` more for each two systems that were compared, and nothing on the diagonal."""
+    compared = wins + wins.T > 0
+    np.fill_diagonal(compared, val=False)
+    return np.asarray(np.where(compared, wins + 0.5 * ties, 0.0))
+
+
+def connected_parts(wins: FloatArray) -> list[list[int]]:
+    """The systems that chains of comparisons connect, part by part; the part with the first system first."""
+    label = _reach(np.asarray(wins + wins.T > 0)).argmax(axis=1)
+    return [np.flatnonzero(label == each).tolist() for each in np.unique(label)]
+
+
+def is_bounded(wins: FloatArray) -> bool:
+    """Whether from every system a chain of wins leads to every other that it is connected with."""
+    beats = _reach(wins > _NOTHING * (wins + wins.T))
+    return bool((beats == _reach(np.asarray(wins + wins.T > 0))).all())
+
+
+def _reach(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which systems paths lead to from each, itself among them."""
+    reached = edges | np.eye(len(edges), dtype=np.bool_)
+    while (further := reached.astype(np.float64) @ reached > 0).sum() > reached.sum():
+        reached = further
+    return reached
+
+
+def _most_likely(wins: FloatArray) -> FloatArray:
+    """Newton's method, with steps halved until the likelihood grows: it is concave."""
+    votes = wins + wins.T
+    strength = np.zeros(len(wins))
+    likelihood = _log_likelihood(wins, strength)
+    for _ in range(_STEPS):
+        chance = win_chances(strength)
+        slope = wins.sum(axis=1) - (votes * chance).sum(axis=1)
+        step = np.linalg.solve(_invertible(information(votes, chance)), slope)
+        step -= step.mean()
+        while _log_likelihood(wins, strength + step) < likelihood - _ROUNDING * abs(likelihood):
+            step = 0.5 * step
+        strength = strength + step
+        likelihood = _log_likelihood(wins, strength)
+        if np.abs(step).max() < _PRECISION * max(1.0, np.abs(strength).max()):
+            break
+    return np.asarray(strength - strength.mean())
+
+
+def win_chances(strength: FloatArray) -> FloatArray:
+    """P(i beats j), shape (m, m)."""
+    return np.asarray(np.exp(-np.logaddexp(0.0, strength[None, :] - strength[:, None])))
+
+
+def information(votes: FloatArray, chance: FloatArray) -> FloatArray:
+    """Fisher's information of the strengths, Σ n_ij p_ij p_ji (e_i − e_j)(e_i − e_j)ᵀ over every two; shape (m, m).
+
+    Args:
+        votes: between every two, symmetric, shape (m, m).
+        chance: as of :func:`win_chances`.
+    """
+    weight = votes * chance * chance.T
+    np.fill_diagonal(weight, 0.0)
+    return np.asarray(np.diag(weight.sum(axis=1)) - weight)
+
+
+def _invertible(singular: FloatArray) -> FloatArray:
+    """The information with as much as it has on average where it has none: of the sum of all strengths."""
+    m = len(singular)
+    return singular + max(float(np.trace(singular)) / m, np.finfo(np.float64).tiny) / m
+
+
+def _log_likelihood(wins: FloatArray, strength: FloatArray) -> float:
+    return -float((wins * np.logaddexp(0.0, strength[None, :] - strength[:, None])).sum())
+
+
+def wins_of(preference: FloatArray, system: IntArray, systems: int) -> FloatArray:
+    """The ``wins`` of comparisons that count one vote each.
+
+    Args:
+        preference: the part of the vote that A has, shape (C,).
+        system: A and B by number, shape (C, 2).
+    """
+    a, b = system.T
+    wins = np.bincount(a * systems + b, preference, systems**2) + np.bincount(
+        b * systems + a, 1 - preference, systems**2
+    )
+    return np.asarray(wins.reshape(systems, systems), dtype=np.float64)
