@@ -1,14 +1,56 @@
-"""Which system is better: strengths, ranks and win rates out of preferences between the responses of two."""
+"""Which system is better: strengths, ranks and win rates out of preferences between the responses of two.
+
+Strengths are those of the model of Bradley and Terry (:mod:`robin_cli.model.bradley_terry`), in which each comparison counts
+once, however often it was asked. What is drawn is prompts: the responses to one are compared many times, so errors are sums by
+prompt. The model need not hold, nor the votes be independent within a prompt.
+
+With few prompts, or systems that were compared on few of them, sums of residuals are too small, as what they are about was
+fitted to them; so each prompt's part is what the strengths change without it, in one step of Newton's method:
+    V = (G − 1)/G Σ_g δ_g δ_gᵀ,   δ_g = (H − H_g)⁻¹ s_g,
+H the information, H_g and s_g the prompt's part of it and of the slope (CR3 of Bell and McCaffrey, "Bias reduction in standard
+errors for linear regression with multi-stage samples", Survey Methodology 28, 2002). Degrees of freedom are by Satterthwaite,
+with the variances that the prompts' parts have by the model. Where few prompts tell of a system, or the votes alone would make
+a strength infinite, the residuals may all be 0: then the variance is at least that of the model, of single votes. Rates of two
+systems are bounded as bounded means are (:mod:`robin_cli.analysis.clustered`), and where there are no others so is p.
+benchmarks/rankings.py measures how often this holds.
+
+A system's ranks are those that tests of its differences from each other leave, with Holm's correction over these (Mogstad,
+Romano, Shaikh and Wilhelm, "Inference for ranks with applications to mobility across neighbourhoods and academic achievement
+across countries", Review of Economic Studies 91, 2024).
+
+Length control: the log odds have one more term, of tanh of the difference in length over its spread, and strengths are those
+at equal length (Dubois, Galambosi, Liang and Hashimoto, "Length-controlled AlpacaEval", COLM 2024).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from robin_cli.analysis.clustered import clusters_of, mean_bounds, probability_beyond
 from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.moderated import chance_below, likely_half_widths
+from robin_cli.analysis.paired import holm, student_factor
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.bradley_terry import PRIOR, chance, fit, win_chances, wins_of
 
 LENGTH = "length"
 """The covariate of length control."""
+
+_EQUAL = 1e-9
+_STEPS = 200
+_PRECISION = 1e-11
+_ENDLESS = 30.0
+_LEAST_FREEDOM = 0.5
+_CELLS_AT_A_TIME = 2**22
+_MOST_DIFFERENT = 400
+_MOST_OF = 1.0 - 1e-9
+"""Of a prompt's information, what is left out without it: where it has all there is, no equations would be left."""
+
+_FEW = 4.0
+"""Degrees of freedom below which the variance is at least that of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +59,10 @@ class Covariate:
 
     Attributes:
         name: LENGTH.
-        coefficient: log odds for the response that is longer by ``unit``·atanh(1)…, positive where the longer is preferred.
+        coefficient: log odds that a response has for being far longer, positive where the longer is preferred; nan where
+            lengths do not differ, or say which system wrote the response: then nothing was taken out.
         ci_low, ci_high: 1 − α interval.
-        unit: characters; the covariate is tanh((length of A − length of B) / unit).
+        unit: the root mean square of differences in length; the covariate is tanh((length of A − length of B) / unit).
     """
 
     name: str
@@ -63,7 +106,7 @@ class Ranking:
         freedom: degrees of freedom of that, shape (m, m).
         p: of no difference, two-sided, each for itself, shape (m, m); nan on the diagonal.
         rates: of every two systems.
-        covariate: what was taken out of strengths and ``win_rate``; None where nothing was.
+        covariate: what was to be taken out of strengths and ``win_rate``; None where nothing was.
         n_comparisons: with a preference, between two systems.
         n_without: without a preference.
         n_prompts: of those with one.
@@ -112,4 +155,311 @@ def ranking(
     Raises:
         NotConnected: no chain of comparisons leads from some systems to others; it says from which.
     """
-    raise NotImplementedError
+    between = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
+    votes = _votes_of(preference[between], system[between], prompt[between], systems)
+    unit = 0.0
+    if lengths is not None and len(votes.y):
+        longer = (lengths[:, 0] - lengths[:, 1])[between].astype(np.float64)
+        # About 0 and not about their mean: which of the two responses is called A says nothing.
+        unit = math.sqrt(float(np.mean(longer**2)))
+        controlled = replace(votes, covariate=np.tanh(longer / max(unit, _EQUAL)))
+        votes = controlled if _is_told_apart(controlled) else votes
+    fitted = _fitted(votes)
+    errors = _errors(fitted)
+    strength = fitted.values[:systems]
+    half = likely_half_widths(errors.variance(np.eye(len(fitted.values)), errors.freedom), errors.freedom, alpha=alpha)
+    apart = np.eye(systems, len(fitted.values))
+    apart = (apart[:, None] - apart[None]).reshape(systems**2, -1)
+    variance = errors.variance(apart, errors.freedom_apart.ravel()).reshape(systems, systems)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = (strength[:, None] - strength[None]) / np.sqrt(variance)
+    p = 2.0 * chance_below(-np.abs(t), errors.freedom_apart)
+    says_no_more_than_votes = systems == 2 and votes.covariate is None
+    if says_no_more_than_votes:
+        p[:] = probability_beyond(
+            clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt), 0.0, 1.0, at=0.5
+        )
+    np.fill_diagonal(p, np.nan)
+    differs = np.array([holm(row) for row in p.tolist()]).reshape(systems, systems) < alpha
+    rates = _win_rates(votes, alpha)
+    win_rate, win_low, win_high = _overall(strength, errors, alpha)
+    if says_no_more_than_votes:
+        win_rate, win_low, win_high = (
+            np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)
+        )
+    covariate = None
+    if lengths is not None:
+        of_length = math.nan if votes.covariate is None else float(fitted.values[-1])
+        covariate = Covariate(LENGTH, of_length, of_length - float(half[-1]), of_length + float(half[-1]), unit)
+    return Ranking(
+        strength,
+        strength - half[:systems],
+        strength + half[:systems],
+        rank=1 + (strength[None] > strength[:, None] + _EQUAL).sum(axis=1),
+        rank_low=1 + (differs & (t < 0)).sum(axis=1),
+        rank_high=systems - (differs & (t > 0)).sum(axis=1),
+        n=rates.n.sum(axis=1),
+        win_rate=win_rate,
+        win_low=win_low,
+        win_high=win_high,
+        difference_error=np.sqrt(variance),
+        freedom=errors.freedom_apart,
+        p=p,
+        rates=rates,
+        covariate=covariate,
+        n_comparisons=len(votes.y),
+        n_without=int(np.isnan(preference).sum()),
+        n_prompts=votes.prompts,
+        is_bounded=fitted.is_bounded,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Votes:
+    """Comparisons as rows of a logistic model: of ``weight`` votes the part y is for system a and the rest for b.
+
+    ``prompt``: from 0 on, below ``prompts``. ``covariate``: of what else y goes by; None for nothing.
+    """
+
+    y: FloatArray
+    a: IntArray
+    b: IntArray
+    weight: FloatArray
+    prompt: IntArray
+    prompts: int
+    systems: int
+    covariate: FloatArray | None = None
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are: a strength of each system, and perhaps the covariate's."""
+        return self.systems + (self.covariate is not None)
+
+    @property
+    def derivative(self) -> list[tuple[IntArray, FloatArray]]:
+        """That of each row's log odds by the coefficients: of which, and how large."""
+        one = np.ones(len(self.y))
+        parts = [(self.a, one), (self.b, -one)]
+        if self.covariate is not None:
+            parts.append((np.full(len(self.y), self.systems), self.covariate))
+        return parts
+
+    def log_odds(self, values: FloatArray) -> FloatArray:
+        """Those of each row for a."""
+        return np.asarray(sum(values[which] * each for which, each in self.derivative))
+
+    def slopes(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
+        """Σ weight · d by group, d the derivative; shape (groups, size)."""
+        cells = groups * self.size
+        found = sum(np.bincount(group * self.size + which, weight * each, cells) for which, each in self.derivative)
+        return np.asarray(found, dtype=np.float64).reshape(groups, self.size)
+
+    def squares(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
+        """Σ weight · d dᵀ by group; shape (groups, size, size)."""
+        found = np.zeros(groups * self.size**2)
+        for row, left in self.derivative:
+            for column, right in self.derivative:
+                place = (group * self.size + row) * self.size + column
+                found += np.bincount(place, weight * left * right, len(found))
+        return found.reshape(groups, self.size, self.size)
+
+    def information(self, values: FloatArray) -> FloatArray:
+        """Σ weight · p (1 − p) d dᵀ, and some where there is none, of the sum of all strengths; shape (size, size)."""
+        p = chance(self.log_odds(values))
+        found = self.squares(self.weight * p * (1.0 - p), np.zeros(len(p), dtype=np.int64), 1)[0]
+        found[: self.systems, : self.systems] += np.trace(found) / self.systems**2
+        return np.asarray(found)
+
+    def at(self, rows: IntArray | slice) -> _Votes:
+        """Some of them."""
+        return replace(
+            self,
+            y=self.y[rows],
+            a=self.a[rows],
+            b=self.b[rows],
+            weight=self.weight[rows],
+            prompt=self.prompt[rows],
+            covariate=None if self.covariate is None else self.covariate[rows],
+        )
+
+
+def _votes_of(y: FloatArray, system: IntArray, prompt: IntArray, systems: int) -> _Votes:
+    """Each comparison once."""
+    prompts, number = np.unique(prompt, return_inverse=True)
+    return _Votes(y, system[:, 0], system[:, 1], np.ones(len(y)), np.asarray(number), len(prompts), systems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """The logistic model of ``votes``: ``values`` of its coefficients and their ``information``; strengths have mean 0."""
+
+    votes: _Votes
+    values: FloatArray
+    information: FloatArray
+    is_bounded: bool
+
+
+def _fitted(votes: _Votes) -> _Fitted:
+    """The coefficients that make the votes most likely. NotConnected where there are no such strengths."""
+    found = fit(wins_of(votes.y, np.stack([votes.a, votes.b], axis=1), votes.systems))
+    values, is_bounded = found.values, found.is_bounded
+    rows = votes if is_bounded else _with_prior(votes)
+    if votes.covariate is not None:
+        start = np.append(values, 0.0)
+        climbed = _climbed(rows, start)
+        if climbed is None:
+            rows, is_bounded = _with_prior(votes), False
+            climbed = _climbed(rows, start)
+        values = start if climbed is None else climbed
+    return _Fitted(votes, values, rows.information(values), is_bounded)
+
+
+def _is_told_apart(votes: _Votes) -> bool:
+    """Whether the covariate says something that the systems do not say already."""
+    information = votes.information(np.zeros(votes.size))
+    beside, itself = information[:-1, -1], float(information[-1, -1])
+    return itself - float(beside @ np.linalg.pinv(information[:-1, :-1]) @ beside) > _EQUAL * max(itself, _EQUAL)
+
+
+def _with_prior(votes: _Votes) -> _Votes:
+    """The same with PRIOR ties for every two systems that were compared, half of them at either end of the covariate."""
+    couples = np.unique(np.sort(np.stack([votes.a, votes.b], axis=1), axis=1), axis=0)
+    a, b = np.tile(couples, (2, 1)).T
+    signs = np.repeat([1.0, -1.0], len(couples))
+    return replace(
+        votes,
+        y=np.append(votes.y, np.full(len(a), 0.5)),
+        a=np.append(votes.a, a),
+        b=np.append(votes.b, b),
+        weight=np.append(votes.weight, np.full(len(a), 0.5 * PRIOR)),
+        covariate=None if votes.covariate is None else np.append(votes.covariate, signs),
+    )
+
+
+def _climbed(votes: _Votes, values: FloatArray) -> FloatArray | None:
+    """Newton's method from ``values``; None where the coefficients grow without end."""
+    nobody = np.zeros(len(votes.y), dtype=np.int64)
+
+    def likelihood(at: FloatArray) -> float:
+        odds = votes.log_odds(at)
+        return float(votes.weight @ (votes.y * odds - np.logaddexp(0.0, odds)))
+
+    for _ in range(_STEPS):
+        slope = votes.slopes(votes.weight * (votes.y - chance(votes.log_odds(values))), nobody, 1)[0]
+        step = np.linalg.solve(votes.information(values), slope)
+        reached = likelihood(values)
+        while likelihood(values + step) < reached - 1e-14 * abs(reached):
+            step = 0.5 * step
+        values = values + step
+        if np.abs(step).max() < _PRECISION:
+            values[: votes.systems] -= values[: votes.systems].mean()
+            return values
+        if np.abs(values).max() > _ENDLESS:
+            break
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """How far the coefficients may be off for prompts like these.
+
+    Attributes:
+        clustered: their covariance by prompt, shape (size, size).
+        modelled: that by the model, likewise.
+        freedom: degrees of freedom of each one's variance, shape (size,).
+        freedom_apart: those of the difference of every two strengths, shape (m, m).
+        is_bounded: as of the ranking.
+    """
+
+    clustered: FloatArray
+    modelled: FloatArray
+    freedom: FloatArray
+    freedom_apart: FloatArray
+    is_bounded: bool
+
+    def variance(self, contrasts: FloatArray, freedom: FloatArray) -> FloatArray:
+        """That of linear combinations of the coefficients, shape (K,).
+
+        Args:
+            contrasts: shape (K, size).
+            freedom: degrees of freedom of each, shape (K,).
+        """
+        clustered, modelled = (
+            np.einsum("kp,pq,kq->k", contrasts, each, contrasts, optimize=True)
+            for each in (self.clustered, self.modelled)
+        )
+        tells_little = (freedom < _FEW) | (not self.is_bounded)
+        return np.asarray(np.where(tells_little, np.maximum(clustered, modelled), clustered))
+
+
+def _errors(fitted: _Fitted) -> _Errors:
+    """See the top of this file."""
+    inverse = np.asarray(np.linalg.inv(fitted.information), dtype=np.float64)
+    votes = fitted.votes.at(np.argsort(fitted.votes.prompt, kind="stable"))
+    m, size, count = votes.systems, votes.size, votes.prompts
+    p = chance(votes.log_odds(fitted.values))
+    known = p * (1.0 - p)
+    clustered = np.zeros((size, size))
+    own, apart = np.zeros((2, size)), np.zeros((2, m, m))
+    at_a_time = max(1, _CELLS_AT_A_TIME // size**2)
+    for start in range(0, count, at_a_time):
+        rows = slice(*np.searchsorted(votes.prompt, [start, start + at_a_time]).tolist())
+        some, groups = votes.at(rows), min(at_a_time, count - start)
+        slope = some.slopes(some.y - p[rows], some.prompt - start, groups)
+        each = some.squares(known[rows], some.prompt - start, groups)
+        change = np.linalg.solve(fitted.information - _MOST_OF * each, slope[..., None])[..., 0]
+        clustered += change.T @ change
+        shares = inverse @ each @ inverse
+        by_itself = np.einsum("gpp->gp", shares)
+        by_two = by_itself[:, :m, None] + by_itself[:, None, :m] - 2.0 * shares[:, :m, :m]
+        own += np.stack([by_itself.sum(axis=0), (by_itself**2).sum(axis=0)])
+        apart += np.stack([by_two.sum(axis=0), (by_two**2).sum(axis=0)])
+    clustered *= (count - 1) / count if count > 1 else np.nan
+    inverse[:m, :m] -= inverse[:m, :m].mean()  # what stood in for the sum of all strengths
+    return _Errors(clustered, inverse, _freedom(*own), _freedom(*apart), fitted.is_bounded)
+
+
+def _freedom(parts: FloatArray, squares: FloatArray) -> FloatArray:
+    """Satterthwaite's, of sums over prompts of their parts of variances and of the squares of these, less one for the mean."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.maximum(parts**2 / squares - 1.0, _LEAST_FREEDOM))
+
+
+def _overall(strength: FloatArray, errors: _Errors, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The chance of each system against the others, each alike, and its interval, which is even in log odds."""
+    m = len(strength)
+    each = win_chances(strength)
+    np.fill_diagonal(each, 0.0)
+    rate = each.sum(axis=1) / (m - 1)
+    slope = each * (1.0 - each)
+    np.fill_diagonal(slope, 0.0)
+    contrasts = np.zeros((m, len(errors.freedom)))
+    contrasts[:, :m] = (np.diag(slope.sum(axis=1)) - slope) / (m - 1) / (rate * (1.0 - rate))[:, None]
+    half = likely_half_widths(errors.variance(contrasts, errors.freedom[:m]), errors.freedom[:m], alpha=alpha)
+    odds = np.log(rate / (1.0 - rate))
+    with np.errstate(invalid="ignore"):
+        return rate, chance(odds - half), chance(odds + half)
+
+
+def _win_rates(votes: _Votes, alpha: float) -> WinRates:
+    """The mean preference of every two systems that were compared."""
+    m = votes.systems
+    rate, low, high = np.full((3, m, m), np.nan)
+    n, prompts = np.zeros((2, m, m), dtype=np.int64)
+    swapped = votes.a > votes.b
+    y = np.where(swapped, 1.0 - votes.y, votes.y)
+    couple = np.minimum(votes.a, votes.b) * m + np.maximum(votes.a, votes.b)
+    order = np.argsort(couple, kind="stable")
+    couples, starts = np.unique(couple[order], return_index=True)
+    for (i, j), rows in zip(np.stack(np.divmod(couples, m), axis=1).tolist(), np.split(order, starts[1:]), strict=True):
+        clusters = clusters_of(y[rows], votes.prompt[rows])
+        rate[i, j], count = clusters.mean, int(clusters.times.sum())
+        if len(clusters.times) <= _MOST_DIFFERENT:
+            low[i, j], high[i, j] = mean_bounds(clusters, 0.0, 1.0, alpha=alpha)
+        else:
+            half = student_factor(count, alpha) * math.sqrt(clusters.variance)
+            low[i, j], high[i, j] = max(0.0, clusters.mean - half), min(1.0, clusters.mean + half)
+        rate[j, i], low[j, i], high[j, i] = 1.0 - rate[i, j], 1.0 - high[i, j], 1.0 - low[i, j]
+        n[i, j] = n[j, i] = len(rows)
+        prompts[i, j] = prompts[j, i] = count
+    return WinRates(rate, low, high, n, prompts)

@@ -115,9 +115,14 @@ def _most_likely(wins: FloatArray) -> FloatArray:
     return np.asarray(strength - strength.mean())
 
 
+def chance(log_odds: FloatArray) -> FloatArray:
+    """The probability with these log odds."""
+    return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
+
+
 def win_chances(strength: FloatArray) -> FloatArray:
     """P(i beats j), shape (m, m)."""
-    return np.asarray(np.exp(-np.logaddexp(0.0, strength[None, :] - strength[:, None])))
+    return chance(strength[:, None] - strength[None, :])
 
 
 def information(votes: FloatArray, chance: FloatArray) -> FloatArray:

@@ -1,0 +1,278 @@
+"""Rankings of systems: against other ways to the same numbers, and against the truth in simulated tournaments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from scipy.special import expit
+
+from robin_cli.analysis.clustered import clusters_of, mean_bounds
+from robin_cli.analysis.ranking import LENGTH, ranking
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.bradley_terry import NotConnected
+
+
+def tournament(
+    strength: FloatArray, prompts: int, rng: np.random.Generator, *, per_prompt: int | None = None, votes: int = 2
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Preferences of responses whose quality differs by prompt, of all couples or ``per_prompt`` drawn ones."""
+    m = len(strength)
+    couples = np.array([(i, j) for i in range(m) for j in range(i)])
+    chosen = [rng.permutation(len(couples))[:per_prompt] for _ in range(prompts)]
+    prompt = np.repeat(np.arange(prompts), [len(each) for each in chosen])
+    system = rng.permuted(couples[np.concatenate(chosen)], axis=1)
+    quality = strength + rng.normal(0.0, 0.7, (prompts, m))
+    p = expit(quality[prompt, system[:, 0]] - quality[prompt, system[:, 1]])
+    return rng.binomial(votes, p) / votes, system, prompt
+
+
+def design(system: IntArray, systems: int) -> FloatArray:
+    """Differences from the last system."""
+    rows = np.eye(systems)[system[:, 0]] - np.eye(systems)[system[:, 1]]
+    return rows[:, :-1]
+
+
+def test_finds_strengths_and_the_coefficient_of_length_as_a_logistic_regression_does() -> None:
+    rng = np.random.default_rng(0)
+    y, system, prompt = tournament(np.linspace(1, -1, 5), 40, rng, per_prompt=4)
+    lengths = rng.integers(50, 900, (len(y), 2)).astype(np.float64)
+    apart = lengths[:, 0] - lengths[:, 1]
+    x = np.tanh(apart / np.sqrt((apart**2).mean()))
+    for is_controlled in (False, True):
+        rows = np.column_stack([design(system, 5), x]) if is_controlled else design(system, 5)
+
+        def loss(at: FloatArray, rows: FloatArray = rows) -> float:
+            return float((np.logaddexp(0.0, rows @ at) - y * (rows @ at)).sum())
+
+        def slope(at: FloatArray, rows: FloatArray = rows) -> FloatArray:
+            return np.asarray(rows.T @ (expit(rows @ at) - y))
+
+        reached = optimize.minimize(loss, np.zeros(rows.shape[1]), jac=slope, method="BFGS", options={"gtol": 1e-9}).x
+        strength = np.append(reached[:4], 0.0)
+        found = ranking(y, system, prompt, 5, lengths=lengths if is_controlled else None)
+        assert found.strength == pytest.approx(strength - strength.mean(), abs=1e-7)
+        assert found.is_bounded
+        if is_controlled:
+            assert found.covariate is not None
+            assert found.covariate.name == LENGTH
+            assert found.covariate.coefficient == pytest.approx(reached[-1], abs=1e-7)
+            assert found.covariate.unit == pytest.approx(np.sqrt((apart**2).mean()))
+
+
+def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes() -> None:
+    rng = np.random.default_rng(1)
+    y, system, prompt = tournament(np.array([0.5, 0.0, -0.2, -0.6]), 30, rng, per_prompt=3)
+    found = ranking(y, system, prompt, 4)
+    rows = np.eye(4)[system[:, 0]] - np.eye(4)[system[:, 1]]
+    p = expit(rows @ found.strength)
+    known = (rows * (p * (1 - p))[:, None]).T @ rows
+    changes = []
+    for each in range(30):
+        mine = prompt == each
+        left = known - (rows[mine] * (p * (1 - p))[mine, None]).T @ rows[mine]
+        changes.append(np.linalg.pinv(left) @ rows[mine].T @ (y - p)[mine])
+    covariance = 29 / 30 * np.array(changes).T @ np.array(changes)
+    inverse = np.linalg.pinv(known)
+    for i, j in ((0, 1), (1, 3), (2, 0)):
+        contrast = np.eye(4)[i] - np.eye(4)[j]
+        error = np.sqrt(contrast @ covariance @ contrast)
+        parts = np.bincount(prompt, p * (1 - p) * (rows @ inverse @ contrast) ** 2)
+        freedom = parts.sum() ** 2 / (parts**2).sum() - 1
+        t = (found.strength[i] - found.strength[j]) / error
+        assert found.difference_error[i, j] == pytest.approx(error, rel=1e-6)
+        assert found.freedom[i, j] == pytest.approx(freedom)
+        assert found.p[i, j] == pytest.approx(2 * stats.t.sf(abs(t), freedom))
+    contrast = np.eye(4)[1] - 0.25
+    parts = np.bincount(prompt, p * (1 - p) * (rows @ inverse @ contrast) ** 2)
+    half = stats.t.ppf(0.975, parts.sum() ** 2 / (parts**2).sum() - 1) * np.sqrt(contrast @ covariance @ contrast)
+    assert (found.ci_low[1], found.ci_high[1]) == pytest.approx((found.strength[1] - half, found.strength[1] + half))
+
+
+def test_has_about_the_errors_of_a_jackknife_that_fits_anew_without_each_prompt() -> None:
+    rng = np.random.default_rng(2)
+    y, system, prompt = tournament(np.array([0.6, 0.0, -0.6]), 60, rng)
+    found = ranking(y, system, prompt, 3)
+    anew = np.array([ranking(y[prompt != g], system[prompt != g], prompt[prompt != g], 3).strength for g in range(60)])
+    error = np.sqrt(59 / 60 * ((anew - found.strength) ** 2).sum(axis=0))
+    assert (found.ci_high - found.ci_low) / 2 / stats.t.ppf(0.975, 59) == pytest.approx(error, rel=0.02)
+
+
+def test_ranges_ranks_by_holms_test_over_the_other_systems() -> None:
+    rng = np.random.default_rng(3)
+    y, system, prompt = tournament(np.array([1.5, 1.4, 0.0, -1.0, -1.1]), 60, rng)
+    found = ranking(y, system, prompt, 5)
+    for i in range(5):
+        others = [j for j in range(5) if j != i]
+        falling = sorted(others, key=lambda j: found.p[i, j])
+        better = worse = 0
+        for place, j in enumerate(falling):
+            if found.p[i, j] * (4 - place) >= 0.05:
+                break
+            better += found.strength[j] > found.strength[i]
+            worse += found.strength[j] < found.strength[i]
+        assert (found.rank_low[i], found.rank_high[i]) == (1 + better, 5 - worse)
+        assert found.rank_low[i] <= found.rank[i] <= found.rank_high[i]
+    assert found.rank_high[0] <= 2 < found.rank_low[2]
+    assert sorted(found.rank) == [1, 2, 3, 4, 5]
+
+
+def test_gives_systems_that_are_equal_the_better_rank() -> None:
+    system = np.array([[0, 1], [0, 2], [1, 2]] * 6)
+    y = np.tile([0.5, 0.75, 0.75], 6)
+    y[:3] = [0.5, 0.25, 0.25]
+    found = ranking(y, system, np.repeat(np.arange(6), 3), 3)
+    assert found.rank.tolist() == [1, 1, 3]
+
+
+def test_counts_win_rates_by_couple_and_bounds_them_as_means_by_prompt() -> None:
+    rng = np.random.default_rng(4)
+    y, system, prompt = tournament(np.array([0.5, 0.0, -0.5]), 25, rng)
+    found = ranking(y, system, prompt, 3)
+    mine = (np.sort(system, axis=1) == [0, 2]).all(axis=1)
+    for_first = np.where(system[mine, 0] == 0, y[mine], 1 - y[mine])
+    low, high = mean_bounds(clusters_of(for_first, prompt[mine]), 0.0, 1.0, alpha=0.05)
+    assert found.rates.rate[0, 2] == pytest.approx(for_first.mean())
+    assert (found.rates.ci_low[0, 2], found.rates.ci_high[0, 2]) == pytest.approx((low, high))
+    assert (found.rates.ci_low[2, 0], found.rates.ci_high[2, 0]) == pytest.approx((1 - high, 1 - low))
+    assert found.rates.n[0, 2] == found.rates.n_prompts[2, 0] == 25
+    assert np.isnan(np.diag(found.rates.rate)).all()
+    assert found.n.tolist() == [50, 50, 50]
+
+
+def test_gives_a_system_the_mean_of_its_chances_against_the_others() -> None:
+    rng = np.random.default_rng(5)
+    y, system, prompt = tournament(np.array([0.5, 0.0, -0.5]), 40, rng)
+    found = ranking(y, system, prompt, 3)
+    chances = expit(found.strength[:, None] - found.strength)
+    assert found.win_rate == pytest.approx((chances.sum(axis=1) - 0.5) / 2)
+    assert (found.win_low < found.win_rate).all()
+    assert (found.win_rate < found.win_high).all()
+
+
+def test_says_of_two_systems_what_their_votes_say() -> None:
+    rng = np.random.default_rng(6)
+    y, system, prompt = tournament(np.array([0.5, -0.5]), 30, rng)
+    found = ranking(y, system, prompt, 2)
+    for_first = np.where(system[:, 0] == 0, y, 1 - y)
+    assert found.strength[0] - found.strength[1] == pytest.approx(np.log(for_first.mean() / (1 - for_first.mean())))
+    assert found.win_rate[0] == pytest.approx(for_first.mean())
+    assert (found.win_low[0], found.win_high[0]) == pytest.approx(
+        mean_bounds(clusters_of(for_first, prompt), 0.0, 1.0, alpha=0.05)
+    )
+    assert (found.rank_high[0] == 1) == (found.win_low[0] > 0.5)
+
+
+def test_counts_and_leaves_out_what_has_no_preference_or_is_of_one_system() -> None:
+    rng = np.random.default_rng(7)
+    y, system, prompt = tournament(np.array([0.5, 0.0, -0.5]), 20, rng)
+    more = ranking(
+        np.append(y, [np.nan, np.nan, 1.0]),
+        np.concatenate([system, [[0, 1], [1, 2], [2, 2]]]),
+        np.append(prompt, [77, 78, 79]),
+        3,
+    )
+    plain = ranking(y, system, prompt, 3)
+    assert more.n_without == 2
+    assert more.n_comparisons == plain.n_comparisons == 60
+    assert more.n_prompts == 20
+    assert more.strength == pytest.approx(plain.strength)
+    assert more.ci_low == pytest.approx(plain.ci_low)
+
+
+def test_does_not_change_where_a_and_b_are_called_the_other_way_round() -> None:
+    rng = np.random.default_rng(8)
+    y, system, prompt = tournament(np.array([0.5, 0.0, -0.5]), 20, rng, per_prompt=2)
+    lengths = rng.integers(50, 900, (len(y), 2)).astype(np.float64)
+    swap = rng.random(len(y)) < 0.5
+    one = ranking(y, system, prompt, 3, lengths=lengths)
+    other = ranking(
+        np.where(swap, 1 - y, y),
+        np.where(swap[:, None], system[:, ::-1], system),
+        prompt,
+        3,
+        lengths=np.where(swap[:, None], lengths[:, ::-1], lengths),
+    )
+    assert one.covariate is not None
+    assert other.covariate is not None
+    assert one.covariate.coefficient == pytest.approx(other.covariate.coefficient)
+    assert one.strength == pytest.approx(other.strength)
+    assert one.win_low == pytest.approx(other.win_low)
+
+
+def test_takes_out_of_the_strengths_what_length_alone_wins() -> None:
+    rng = np.random.default_rng(9)
+    y, system, prompt = tournament(np.zeros(3), 400, rng)
+    lengths = rng.normal(500, 100, (len(y), 2)) + 120.0 * system  # the last system writes the most
+    odds = 1.2 * np.tanh((lengths[:, 0] - lengths[:, 1]) / 180)
+    y = rng.binomial(2, expit(odds)) / 2
+    found = ranking(y, system, prompt, 3, lengths=lengths)
+    assert ranking(y, system, prompt, 3).rank_low[0] == 3
+    assert np.abs(found.strength).max() < 0.2
+    assert found.covariate is not None
+    assert 0 < found.covariate.ci_low < found.covariate.coefficient < found.covariate.ci_high
+
+
+@pytest.mark.parametrize("kind", ["all alike", "told by the system"])
+def test_takes_nothing_out_where_length_says_nothing_of_its_own(kind: str) -> None:
+    rng = np.random.default_rng(10)
+    y, system, prompt = tournament(np.array([0.5, 0.0, -0.5]), 20, rng)
+    found_without = ranking(y, system, prompt, 3)
+    lengths = np.full(system.shape, 80.0) if kind == "all alike" else system * np.float64(100.0)
+    if kind != "all alike":  # two systems: one is always the longer
+        mine = (system < 2).all(axis=1)
+        y, system, prompt, lengths = y[mine], system[mine], prompt[mine], lengths[mine]
+        found_without = ranking(y, system, prompt, 2)
+    found = ranking(y, system, prompt, len(found_without.strength), lengths=lengths)
+    assert found.covariate is not None
+    assert np.isnan(found.covariate.coefficient)
+    assert np.isnan(found.covariate.ci_low)
+    assert found.strength == pytest.approx(found_without.strength)
+
+
+def test_says_which_systems_were_never_compared_with_which() -> None:
+    system = np.array([[0, 1], [2, 3], [1, 0], [3, 2]])
+    with pytest.raises(NotConnected) as caught:
+        ranking(np.array([1.0, 0.5, 1.0, 0.0]), system, np.arange(4), 5)
+    assert caught.value.parts == [[0, 1], [2, 3], [4]]
+
+
+def test_is_not_sure_of_a_system_that_never_lost() -> None:
+    system = np.array([[0, 1], [0, 2], [1, 2]] * 12)
+    y = np.tile([1.0, 1.0, 0.5], 12)
+    found = ranking(y, system, np.repeat(np.arange(12), 3), 3)
+    assert not found.is_bounded
+    assert np.isfinite(found.strength).all()
+    assert found.ci_high[0] - found.ci_low[0] > 2.0
+    assert found.rank.tolist() == [1, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["one prompt", "a system of one comparison"])
+def test_rules_out_nothing_by_a_single_prompt(kind: str) -> None:
+    system = np.array([[0, 1], [0, 1], [1, 2], [0, 2]] * 5)
+    y = np.tile([1.0, 0.75, 1.0, 1.0], 5)
+    y[0] = 0.0
+    prompt = np.zeros(20, dtype=np.int64)
+    if kind != "one prompt":
+        system, prompt = np.array([[0, 1]] * 19 + [[1, 2]]), np.arange(20)
+        y = np.where(np.arange(20) % 4, 1.0, 0.0)
+        y[-1] = 0.5
+    found = ranking(y, system, prompt, 3)
+    assert (found.rank_low[2], found.rank_high[2]) == (1, 3)
+    assert not found.ci_high[2] - found.ci_low[2] < 3.0
+
+
+@pytest.mark.parametrize(("systems", "prompts", "per_prompt"), [(3, 15, None), (6, 30, 3)])
+def test_holds_the_truth_as_often_as_it_says_where_errors_by_comparison_do_not(
+    systems: int, prompts: int, per_prompt: int | None
+) -> None:
+    rng, runs = np.random.default_rng(systems), 250
+    strength = np.zeros(systems)  # equal in truth, by whatever model
+    held = ranks = 0.0
+    for _ in range(runs):
+        found = ranking(*tournament(strength, prompts, rng, per_prompt=per_prompt), systems)
+        held += ((found.ci_low <= 0) & (found.ci_high >= 0)).mean()
+        ranks += (found.rank_low == 1).mean()
+    room = 2.5 * np.sqrt(0.05 * 0.95 / runs)
+    assert held / runs > 0.95 - room
+    assert ranks / runs > 0.95 - room
