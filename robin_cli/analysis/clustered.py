@@ -27,8 +27,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import stdtrit
 
 from robin_cli.model.arms import FloatArray, IntArray
+
+MOST_DIFFERENT = 400
+"""Kinds of prompts up to which bounds of many means are exact."""
 
 _STEP = 0.1
 _STEPS_AT_A_TIME = 16
@@ -85,6 +89,14 @@ def mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) ->
     return lower_bound(clusters, low, alpha=alpha / 2), low + high - lower_bound(
         mirrored(clusters, low, high), low, alpha=alpha / 2
     )
+
+
+def quick_mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
+    """The same, but for more than MOST_DIFFERENT kinds of prompts Student's t: right by then, and a hundred times faster."""
+    if len(clusters.times) <= MOST_DIFFERENT:
+        return mean_bounds(clusters, low, high, alpha=alpha)
+    half = float(stdtrit(clusters.times.sum() - 1.0, 1.0 - 0.5 * alpha)) * math.sqrt(clusters.variance)
+    return max(low, clusters.mean - half), min(high, clusters.mean + half)
 
 
 def mirrored(clusters: Clusters, low: float, high: float) -> Clusters:

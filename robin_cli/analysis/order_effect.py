@@ -4,8 +4,10 @@ A comparison's effect is half of what A's points with A first exceed those with 
 judge prefers the first place in 80 % between equals. It is −½ to ½.
 
 A judge's effect is the mean over the comparisons with ratings in both orders, each counted once, however often it was asked:
-the two responses of a comparison are the same in both orders, so their quality is in neither. What is drawn is prompts, as in
-:mod:`robin_cli.analysis.paired`.
+the two responses of a comparison are the same in both orders, so their quality is in neither. What is drawn is prompts, and the
+mean is bounded as that of bounded values is (:mod:`robin_cli.analysis.clustered`): a comparison asked once in each order has an
+effect of −½, 0 or ½, or a quarter, and of few such values Student's t is too sure. Of 20 prompts that are judged nearly always
+for the first place it holds the truth in 86 % of cases, of 5 in 38 % (benchmarks/rankings.py).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robin_cli.analysis.clustered import clusters_of, mean_bounds
+from robin_cli.analysis.clustered import clusters_of, quick_mean_bounds
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
 
@@ -65,5 +67,5 @@ def _mean_effect(effect: FloatArray, prompt: IntArray, alpha: float) -> OrderEff
     if not len(effect):
         return OrderEffect(np.nan, np.nan, np.nan, 0, 0)
     clusters = clusters_of(effect, prompt)
-    low, high = mean_bounds(clusters, -MOST, MOST, alpha=alpha)
+    low, high = quick_mean_bounds(clusters, -MOST, MOST, alpha=alpha)
     return OrderEffect(clusters.mean, low, high, len(effect), int(clusters.times.sum()))

@@ -29,10 +29,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robin_cli.analysis.clustered import clusters_of, mean_bounds, probability_beyond
+from robin_cli.analysis.clustered import clusters_of, probability_beyond, quick_mean_bounds
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.moderated import chance_below, likely_half_widths
-from robin_cli.analysis.paired import holm, student_factor
+from robin_cli.analysis.paired import holm
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, win_chances, wins_of
 
@@ -45,7 +45,6 @@ _PRECISION = 1e-11
 _ENDLESS = 30.0
 _LEAST_FREEDOM = 0.5
 _CELLS_AT_A_TIME = 2**22
-_MOST_DIFFERENT = 400
 _MOST_OF = 1.0 - 1e-9
 """Of a prompt's information, what is left out without it: where it has all there is, no equations would be left."""
 
@@ -454,11 +453,7 @@ def _win_rates(votes: _Votes, alpha: float) -> WinRates:
     for (i, j), rows in zip(np.stack(np.divmod(couples, m), axis=1).tolist(), np.split(order, starts[1:]), strict=True):
         clusters = clusters_of(y[rows], votes.prompt[rows])
         rate[i, j], count = clusters.mean, int(clusters.times.sum())
-        if len(clusters.times) <= _MOST_DIFFERENT:
-            low[i, j], high[i, j] = mean_bounds(clusters, 0.0, 1.0, alpha=alpha)
-        else:
-            half = student_factor(count, alpha) * math.sqrt(clusters.variance)
-            low[i, j], high[i, j] = max(0.0, clusters.mean - half), min(1.0, clusters.mean + half)
+        low[i, j], high[i, j] = quick_mean_bounds(clusters, 0.0, 1.0, alpha=alpha)
         rate[j, i], low[j, i], high[j, i] = 1.0 - rate[i, j], 1.0 - high[i, j], 1.0 - low[i, j]
         n[i, j] = n[j, i] = len(rows)
         prompts[i, j] = prompts[j, i] = count

@@ -1,0 +1,234 @@
+"""What a pairwise run says, by value: from its ratings with numpy, and from the parts that it is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from robin_cli.analysis.evidence import certified
+from robin_cli.analysis.intervals import Part, log_sum_evidence, sum_intervals
+from robin_cli.analysis.order_effect import order_effects
+from robin_cli.analysis.pairwise import (
+    COLUMNS,
+    JUDGE_COLUMNS,
+    judge_preferences,
+    lengths_of,
+    order_means,
+    pairwise_scores,
+    preferences_of,
+    run_order_effects,
+    run_ranking,
+)
+from robin_cli.analysis.ranking import ranking
+from robin_cli.model.records import ORDERS, RETIRE_AFTER, Pair
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.store import RunStore
+from tests.storage.test_store import SETTINGS, judgment, manifest
+
+Given = Sequence[float | None]
+
+# by comparison, order and judge: points of A; None is an answer without a verdict
+POINTS: dict[tuple[str, str, str], Given] = {
+    ("c0", "a-first", "x"): [2, 2, 1],
+    ("c0", "b-first", "x"): [0, 1],
+    ("c0", "a-first", "y"): [2],
+    ("c0", "b-first", "y"): [2, None, 2],
+    ("c1", "a-first", "x"): [0, 0],
+    ("c1", "b-first", "x"): [0],
+    ("c1", "a-first", "y"): [1, 0],
+    ("c1", "b-first", "y"): [0],
+    ("c2", "a-first", "x"): [2],
+    ("c2", "b-first", "x"): [2],
+    ("c2", "a-first", "y"): [1],
+    ("c2", "b-first", "y"): [None] * RETIRE_AFTER,
+}
+SYSTEMS = {"c0": ("one", "two"), "c1": ("two", "three"), "c2": ("one", "three")}
+
+
+def run_of(
+    path: Path,
+    points: Mapping[tuple[str, str, str], Given],
+    systems: Mapping[str, tuple[str, str]] = SYSTEMS,
+    scale: tuple[int, int] = (0, 2),
+    *,
+    scoring: str = "text",
+) -> RunData:
+    """A pairwise run with these ratings, on disk and read back; comparison cN is of prompt N // 3."""
+    names = tuple(dict.fromkeys(key[0] for key in points))
+    judges = tuple(dict.fromkeys(key[2] for key in points))
+    pairs = [
+        Pair(
+            name,
+            f"prompt {int(name[1:]) // 3}",
+            f"A of {name}",
+            other=f"B of {name}" + "!" * place,
+            columns=dict(zip(("system_a", "system_b"), systems[name], strict=True)) if systems else {},
+        )
+        for place, name in enumerate(names)
+    ]
+    made = manifest(
+        settings={**SETTINGS, "model": judges, "pairwise": True},
+        attributes=ORDERS,
+        budget=1000,
+        scale=scale,
+        format=2,
+    )
+    rows = [
+        replace(
+            judgment(0, status="unparsed" if value is None else "ok"),
+            pair_id=name,
+            attribute=order,
+            judge=judge,
+            draw=draw,
+            rating=None if value is None else round(value),
+            expected_rating=value if scoring == "logprobs" else None,
+            scoring=scoring,
+        )
+        for (name, order, judge), values in points.items()
+        for draw, value in enumerate(values)
+    ]
+    with RunStore.create(path / "r", made, pairs) as store:
+        store.append(rows)
+    return read_run(path / "r")
+
+
+def rated(given: Given) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([each for each in given if each is not None], dtype=np.float64)
+
+
+def parts_of(name: str, judges: Sequence[str]) -> list[Part]:
+    weight = 1 / (2 * len(judges))
+    return [
+        Part(
+            np.array([[rated(POINTS[name, order, judge]).tolist().count(level) for level in range(3)]]),
+            0.0,
+            1.0,
+            weight,
+        )
+        for order in ORDERS
+        for judge in judges
+    ]
+
+
+def test_gives_orders_and_judges_equal_weight_however_often_each_was_asked(tmp_path: Path) -> None:
+    run = run_of(tmp_path, POINTS)
+    scores = pairwise_scores(run, alpha=0.1)
+    assert set(scores.columns) == set(COLUMNS)
+    assert list(scores.columns["pair_id"]) == list(SYSTEMS)
+    assert list(zip(scores.columns["system_a"], scores.columns["system_b"], strict=True)) == list(SYSTEMS.values())
+    for row, name in enumerate(SYSTEMS):
+        told = {column: values[row] for column, values in scores.columns.items()}
+        mine = {key[1:]: rated(values) for key, values in POINTS.items() if key[0] == name}
+        means = [x.mean() / 2 if len(x) else math.nan for x in mine.values()]
+        assert told["preference"] == pytest.approx(np.mean(means), nan_ok=True)
+        assert told["n"] == sum(len(x) for x in mine.values())
+        assert told["n_ties"] == sum((x == 1).sum() for x in mine.values())
+        assert told["n_unparsed"] == sum(list(POINTS[name, *key]).count(None) for key in mine)
+        low, high = sum_intervals(parts_of(name, "xy"), alpha=0.1)
+        assert (told["ci_low"], told["ci_high"]) == pytest.approx((low[0], high[0]))
+        effects = [
+            (mine["a-first", judge].mean() - mine["b-first", judge].mean()) / 4 for judge in "xy" if name != "c2"
+        ]
+        assert told["order_effect"] == pytest.approx(np.mean(effects) if effects else math.nan, nan_ok=True)
+    assert preferences_of(run) == pytest.approx(np.asarray(scores.columns["preference"]), nan_ok=True)
+    assert list(scores.columns["given_up"]) == ["", "", "b-first · y: missing"]
+    assert scores.retired.tolist() == [False, False, True]
+
+
+def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None:
+    scores = pairwise_scores(run_of(tmp_path, POINTS), alpha=0.1)
+    errors, freedoms = [], []
+    for order in ORDERS:
+        for judge in "xy":
+            alike = [rated(values) for key, values in POINTS.items() if key[1:] == (order, judge)]
+            squares = sum(((x - x.mean()) ** 2).sum() for x in alike if len(x)) + np.arange(3).var()
+            pooled = squares / (sum(max(0, len(x) - 1) for x in alike) + 1)
+            x = rated(POINTS["c0", order, judge])
+            variance = (((x - x.mean()) ** 2).sum() + 4 * pooled) / (len(x) + 3)
+            errors.append(variance / len(x) / 8**2)
+            freedoms.append(len(x) + 3)
+    freedom = sum(errors) ** 2 / sum(each**2 / own for each, own in zip(errors, freedoms, strict=True))
+    center = float(np.asarray(scores.columns["preference"])[0])
+    likely = np.clip(stats.t.interval(0.9, freedom, loc=center, scale=math.sqrt(sum(errors))), 0, 1)
+    found = [np.asarray(scores.columns[name])[0] for name in ("likely_low", "likely_high")]
+    assert found == pytest.approx(likely)
+
+
+def test_scores_each_judge_by_itself(tmp_path: Path) -> None:
+    scores = judge_preferences(run_of(tmp_path, POINTS), alpha=0.1)
+    assert set(scores.columns) == set(JUDGE_COLUMNS)
+    keys = list(zip(scores.columns["pair_id"], scores.columns["judge"], strict=True))
+    assert keys == [(name, judge) for name in SYSTEMS for judge in "xy"]
+    for row, (name, judge) in enumerate(keys):
+        first, second = (rated(POINTS[str(name), order, str(judge)]) / 2 for order in ORDERS)
+        has_both = len(first) and len(second)
+        expected = (first.mean() + second.mean()) / 2 if has_both else math.nan
+        assert np.asarray(scores.columns["preference"])[row] == pytest.approx(expected, nan_ok=True)
+        low, high = sum_intervals(parts_of(str(name), str(judge)), alpha=0.1)
+        assert np.asarray(scores.columns["ci_low"])[row] == pytest.approx(low[0])
+        assert np.asarray(scores.columns["ci_high"])[row] == pytest.approx(high[0])
+    assert list(scores.columns["given_up"])[-1] == "b-first · y: missing"
+
+
+def test_certifies_the_better_response_whichever_it_is_by_bets_of_all_comparisons(tmp_path: Path) -> None:
+    points: dict[tuple[str, str, str], Given] = {}
+    for name, (first, second) in {"c0": (2, 2), "c1": (0, 0), "c2": (2, 0), "c3": (0, 1)}.items():
+        points[name, "a-first", "x"], points[name, "b-first", "x"] = [first] * 14, [second] * 14
+    run = run_of(tmp_path, points, dict.fromkeys(("c0", "c1", "c2", "c3"), ("one", "two")))
+    scores = pairwise_scores(run)
+    counts = np.array([[[0, 0, 14], [0, 0, 14]]] * 2 + [[[0, 14, 0], [0, 0, 14]]])  # c0, c1 and c3, of the leader
+    evidence = log_sum_evidence([Part(counts[:, side], 0.0, 1.0, 0.5) for side in (0, 1)], 0.5)
+    expected = certified(np.array([evidence[0], evidence[1], 0.0, evidence[2]]), 0.05)
+    assert np.asarray(scores.columns["certified"]).tolist() == expected.tolist()
+    assert expected.tolist() == [True, True, False, True]
+    assert not np.asarray(pairwise_scores(run, error_rate=1e-9).columns["certified"]).any()
+
+
+def test_reads_votes_without_ties_and_expected_ratings(tmp_path: Path) -> None:
+    points: dict[tuple[str, str, str], Given] = {("c0", "a-first", "x"): [0.75, 0.5], ("c0", "b-first", "x"): [0.25]}
+    run = run_of(tmp_path, points, {"c0": ("one", "two")}, (0, 1), scoring="logprobs")
+    columns = pairwise_scores(run).columns
+    assert np.asarray(columns["preference"])[0] == pytest.approx((0.625 + 0.25) / 2)
+    assert np.asarray(columns["order_effect"])[0] == pytest.approx((0.625 - 0.25) / 2)
+    assert np.asarray(columns["n"])[0] == 3
+
+
+def test_needs_no_names_of_systems(tmp_path: Path) -> None:
+    run = run_of(tmp_path, {key: given for key, given in POINTS.items() if key[2] == "x"}, {})
+    columns = pairwise_scores(run).columns
+    assert list(columns["system_a"]) == [""] * 3
+    assert np.asarray(columns["preference"]) == pytest.approx([(5 / 6 + 0.25) / 2, 0.0, 1.0])
+
+
+def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    points: dict[tuple[str, str, str], Given] = {}
+    systems = {}
+    for number in range(30):
+        for order in ORDERS:
+            points[f"c{number}", order, "x"] = rng.integers(0, 3, 2).tolist()
+        systems[f"c{number}"] = [("one", "two"), ("three", "two"), ("one", "three")][number % 3]
+    run = run_of(tmp_path, points, systems)
+    means = np.array([[[np.mean(points[f"c{number}", order, "x"]) / 2] for order in ORDERS] for number in range(30)])  # type: ignore[arg-type]
+    assert order_means(run) == pytest.approx(means)
+    prompt = np.arange(30) // 3
+    assert run_order_effects(run) == order_effects(means, prompt)
+    matches = run.matches
+    assert matches is not None
+    numbers = np.array([[matches.names.index(name) for name in two] for two in systems.values()])
+    preference = means.mean(axis=(1, 2))
+    for by_length, lengths in ((False, None), (True, lengths_of(run))):
+        found, expected = (
+            run_ranking(run, by_length=by_length),
+            ranking(preference, numbers, prompt, 3, lengths=lengths),
+        )
+        assert found.strength == pytest.approx(expected.strength)
+        assert found.ci_low == pytest.approx(expected.ci_low)
+        assert found.rank_high.tolist() == expected.rank_high.tolist()
+    assert lengths_of(run)[:2].tolist() == [[7.0, 7.0], [7.0, 8.0]]
