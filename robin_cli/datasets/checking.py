@@ -12,14 +12,15 @@ from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
 from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
 from robin_cli.datasets.rows import BadRow, Row, kind, not_encodable
 from robin_cli.model.errors import shown
-from robin_cli.model.records import NO_COLUMNS, Pair
+from robin_cli.model.records import NO_COLUMNS, SYSTEM_COLUMNS, Pair, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from robin_cli.datasets.chats import Turns
     from robin_cli.datasets.columns import FurtherColumns
     from robin_cli.datasets.fields import Field, Fields
+    from robin_cli.model.records import Value
 
 _LEVELS = tuple(float(level) for level in range(101))
 """The usual ratings, shared: a million pairs hold millions of them."""
@@ -38,8 +39,10 @@ def pair_of(
     ``further``: what keeps of its further columns those that lie under ``names``; None where they are not wanted.
     """
     # The usual case is looked for here, without a call: a second less for a million pairs.
-    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
-    if type(prompt) is not str or type(response) is not str:
+    prompt, response, other = row.get(fields.prompt.path), row.get(fields.response.path), None
+    if fields.other is not None:
+        prompt, response, other = _two_texts(row, fields, fields.other)
+    elif type(prompt) is not str or type(response) is not str:
         prompt, response = _texts(row, fields)
     elif not (prompt.isascii() and response.isascii()):
         _check_encodable(prompt, row, fields.prompt)
@@ -58,10 +61,34 @@ def pair_of(
             human[field.name] = rating
     reference = _reference(row, fields.reference, fields) if fields.reference else None
     group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
-    system = _said_of(row, fields.system, fields, "Say which system wrote it") if fields.system else None
-    columns = further.of(row, names, system) if (names or system) and further else NO_COLUMNS
-    made = Pair(own_id or pair_id_of(prompt, response), prompt, response, human, reference, group, columns)
-    return made, own_id is None
+    systems = {each.name: _said_of(row, each, fields, "Say which system wrote it") for each in fields.systems}
+    columns = further.of(row, names, systems) if (names or systems) and further else NO_COLUMNS
+    if own_id is not None:
+        pair_id = own_id
+    else:
+        pair_id = pair_id_of(prompt, response) if other is None else _id_of_two(prompt, response, other, columns)
+    return Pair(pair_id, prompt, response, human, reference, group, columns, other), own_id is None
+
+
+def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
+    """The prompt and two responses to it, each as of :func:`_texts`."""
+    if missing := [each for each in (fields.response, other) if find(row, each) is MISSING]:
+        raise _absent(row, missing[0], missing, fields)
+    prompt, response = _texts(row, fields)
+    again, second = _texts(row, fields._replace(response=other))
+    if again != prompt:
+        names = " and ".join(_called(row, each) for each in (fields.response, other))
+        raise BadRow(
+            f"{names} are conversations that differ before their last answers. {_or_skip('Compare answers to one prompt')}",
+            "two prompts",
+        )
+    return prompt, response, second
+
+
+def _id_of_two(prompt: str, response: str, other: str, columns: Mapping[str, Value]) -> str:
+    """As :func:`pair_id_of`, of a comparison: the same whichever of the two responses is called A."""
+    written = sorted(zip((response, other), (as_text(columns.get(each, "")) for each in SYSTEM_COLUMNS), strict=True))
+    return pair_id_of(prompt, "\0".join(f"{len(text)}\0{text}{system}" for text, system in written))
 
 
 def _texts(row: Row, fields: Fields) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from robin_cli.datasets.fields import DEPTH
 from robin_cli.datasets.rows import Row, not_encodable
 from robin_cli.model.errors import shown
-from robin_cli.model.records import NO_COLUMNS, SYSTEM_COLUMN, Pair, Value
+from robin_cli.model.records import NO_COLUMNS, Pair, Value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,8 +35,10 @@ TOO_MANY = f"at most {MOST_COLUMNS} further columns are kept"
 TOO_MUCH = "too much memory"
 DAMAGED = "damaged, or too much memory to decode"
 _TWICE = "two of this name"
-_MAPPED = 'another field is mapped to "system"'
+_MAPPED = 'another field is mapped to "{}"'
 _NO_NAME = "a name that is too long, or no UTF-8"
+
+NO_SYSTEMS: Mapping[str, str] = {}
 
 LONGEST_NAME = 200
 _CELL_BYTES = 64
@@ -53,7 +55,8 @@ class FurtherColumns:
     def __init__(self, fields: Fields | None = None, pairs: Sequence[Pair] = ()) -> None:
         self._pairs = pairs
         self._fields = fields.all if fields else ()
-        self._group, self._system = (fields.group, fields.system) if fields else (None, None)
+        self._group = fields.group if fields else None
+        self._systems = [field.name for field in fields.systems] if fields else []
         # A reference that only happens to be called so is one where it is a text.
         self._if_text = fields.reference.path if fields and fields.reference and not fields.reference.mapped else None
         self._not_read = fields.not_read if fields else frozenset()
@@ -78,19 +81,19 @@ class FurtherColumns:
             first = next((path for path, _ in field.paths if path in there), "")
             if field is not self._group and first != self._if_text:
                 taken.add(first)
-        if self._system and SYSTEM_COLUMN in there - taken:
-            self._say(SYSTEM_COLUMN, _MAPPED)
-            taken.add(SYSTEM_COLUMN)
+        for name in there.intersection(self._systems) - taken:
+            self._say(name, _MAPPED.format(name))
+            taken.add(name)
         return tuple(name for name in texts if name and name not in taken)
 
-    def of(self, row: Row, names: Iterable[str], system: str | None = None) -> Mapping[str, Value]:
-        """What is kept of a row: what lies under ``names``, and the ``system`` that a field was mapped to.
+    def of(self, row: Row, names: Iterable[str], systems: Mapping[str, str] = NO_SYSTEMS) -> Mapping[str, Value]:
+        """What is kept of a row: what lies under ``names``, and the ``systems`` that fields were mapped to.
 
         BadRow for a text that cannot be stored.
         """
         found: dict[str, Value] = {}
-        if system is not None:
-            self._keep(found, SYSTEM_COLUMN, system)
+        for name, system in systems.items():
+            self._keep(found, name, system)
         for name in names:
             value = row[name]
             if isinstance(value, dict):
@@ -172,8 +175,8 @@ class FurtherColumns:
 
     def _make_room(self, found: dict[str, Value]) -> None:
         """Leave out what takes the most, but for a system that is asked for, until there is room for some time."""
-        named = SYSTEM_COLUMN if self._system else ""
-        by_size, left = sorted(self._bytes, key=lambda name: (name != named, self._bytes[name])), self._held
+        by_size = sorted(self._bytes, key=lambda name: (name not in self._systems, self._bytes[name]))
+        left = self._held
         out = set()
         while by_size and left > MOST_BYTES * 3 // 4:
             out.add(heaviest := by_size.pop())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.rows import Row, is_index, leads_into
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN
+from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +27,9 @@ _KNOWN_PATHS = {
     "reference": ("reference",),
 }
 """Where to look, in this order: HelpSteer2 first, then the axis files of Summarize From Feedback."""
+
+RESPONSES = ("response_a", "response_b")
+"""Where the two responses of a comparison stand; our names for them, too."""
 
 CHATS = ("messages", "conversation")
 """Where to look for a conversation in a row that has no field for the prompt, or none for the response."""
@@ -53,6 +56,19 @@ _USUAL_NAMES = {
     "reference": ["reference", "gold", "target", "expected", "ideal"],
     "system": ["system", "model", "engine", "generator", "policy"],
     "response": ["response", "answer", "output", "completion", "reply", "generation", "prediction", "summary", "text"],
+    "response_a": ["response_1", "answer_a", "output_1", "completion_a", "chosen", "response1", "text_a", "summary_a"],
+    "response_b": [
+        "response_2",
+        "answer_b",
+        "output_2",
+        "completion_b",
+        "rejected",
+        "response2",
+        "text_b",
+        "summary_b",
+    ],
+    "system_a": ["model_a", "generator_1", "model_1", "engine_a", "model1"],
+    "system_b": ["model_b", "generator_2", "model_2", "engine_b", "model2"],
 }
 """What other datasets call it, the likeliest first: offered in an error, never taken by itself."""
 
@@ -86,16 +102,18 @@ class Fields(NamedTuple):
     """A conversation, which stands for the prompt and the response that a row does not have."""
     group: Field | None = None
     """Which responses belong together, where --group names it."""
-    system: Field | None = None
-    """Which system wrote the response, where --columns names it."""
+    systems: tuple[Field, ...] = ()
+    """Which system wrote the response, or each of two, where --columns names it."""
     not_read: frozenset[str] = frozenset()
     """Names of the data that NOT_READ was said of."""
+    other: Field | None = None
+    """Of rows that hold two responses, the second."""
 
     @property
     def all(self) -> tuple[Field, ...]:
         """Every field, the required ones first."""
-        named = filter(None, (self.id, self.reference, self.group, self.system))
-        return (self.prompt, self.response, *named, *self.ratings)
+        named = filter(None, (self.other, self.id, self.reference, self.group))
+        return (self.prompt, self.response, *named, *self.systems, *self.ratings)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -107,7 +125,9 @@ class Fields(NamedTuple):
         """Without which a row, or a table with a header, cannot be used."""
         yield self.prompt
         yield self.response
-        yield from (each for each in (self.id, self.reference, self.group, self.system) if each and each.mapped)
+        if self.other is not None:
+            yield self.other
+        yield from (each for each in (self.id, self.reference, self.group, *self.systems) if each and each.mapped)
 
 
 def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: str | None = None) -> Fields:
@@ -136,9 +156,19 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
     chat = None if both else Field("messages", CHATS[0], tuple((name, (name,)) for name in CHATS), mapped=False)
     grouping = field_of("group", (group,), mapped=True) if group else None
     system = field_of(SYSTEM_COLUMN, (answered_by,), mapped=True) if answered_by != NOT_READ else None
+    systems = (system,) if system else ()
     return Fields(
-        prompt, response, own_id, reference, tuple(fields.values()), chat, grouping, system, frozenset(not_read)
+        prompt, response, own_id, reference, tuple(fields.values()), chat, grouping, systems, frozenset(not_read)
     )
+
+
+def fields_of_two(columns: Mapping[str, str]) -> Fields:
+    """As :func:`fields_of`, of rows that hold two responses each: under RESPONSES, and SYSTEM_COLUMNS for who wrote them."""
+    others = {name: path for name, path in columns.items() if name not in (*RESPONSES, *SYSTEM_COLUMNS)}
+    first, second = (field_of(name, (columns.get(name, name),), mapped=name in columns) for name in RESPONSES)
+    written_by = {name: columns[name] for name in SYSTEM_COLUMNS if columns.get(name, NOT_READ) != NOT_READ}
+    systems = tuple(field_of(name, (path,), mapped=True) for name, path in written_by.items())
+    return fields_of(others)._replace(response=first, other=second, ratings=(), systems=systems)
 
 
 def field_of(name: str, paths: Sequence[str], *, mapped: bool = False) -> Field:

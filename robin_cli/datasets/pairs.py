@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from robin_cli.datasets.fields import (
     only_in,
 )
 from robin_cli.datasets.logs.registry import as_pairs
-from robin_cli.datasets.rows import BadRow, Row, Wanted, no_collector, place
+from robin_cli.datasets.rows import BadRow, Row, Table, Wanted, no_collector, place
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN
@@ -49,7 +50,7 @@ class Dataset:
     rows were further workers' ratings of a pair. ``sha256`` is of all bytes of the file as it lies there, also where
     ``limit`` ended the reading early; of a data set of the hub, of the rows that were read; of several files, of their
     hashes. ``files`` are those that were read, each with its own. ``columns_left_out`` says of which further columns nothing
-    was kept, and why, a line each.
+    was kept, and why, a line each. ``notes``: what else a user should know, a line each.
     """
 
     pairs: list[Pair]
@@ -61,6 +62,7 @@ class Dataset:
     left_out: Mapping[str, int] = field(default_factory=dict)
     first_left_out: tuple[str, ...] = ()
     columns_left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def load_pairs(
@@ -99,7 +101,21 @@ def load_pairs(
     Raises InputError for a file or a row that cannot be used, for a file of which no row can be used, and for a mapped
     field that no row has.
     """
-    gathering = _Gathering(fields_of(columns or {}, ratings, group), skip_bad_rows=skip_bad_rows, limit=limit)
+    fields = fields_of(columns or {}, ratings, group)
+    return gathered(names, fields, called=called, skip_bad_rows=skip_bad_rows, limit=limit)
+
+
+def gathered(
+    names: str | Path | BytesIO | Sequence[str | Path],
+    fields: Fields,
+    *,
+    of_two: Fields | None = None,
+    called: str = "",
+    skip_bad_rows: bool = False,
+    limit: int | None = None,
+) -> Dataset:
+    """As :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses each."""
+    gathering = _Gathering(fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit)
     with no_collector():
         if isinstance(names, BytesIO):
             gathering.take(in_memory(names, called, gathering.wanted))
@@ -119,13 +135,14 @@ _Shape = tuple[Fields, tuple[str, ...]]
 class _Gathering:
     """Rows of one source after the other made into pairs: ids are unique over all of them, ratings of a worker each merge."""
 
-    def __init__(self, fields: Fields, *, skip_bad_rows: bool, limit: int | None) -> None:
+    def __init__(self, fields: Fields, of_two: Fields | None = None, *, skip_bad_rows: bool, limit: int | None) -> None:
         if limit is not None and limit < 1:
             raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
-        self._fields, self._skip_bad_rows, self._limit = fields, skip_bad_rows, limit
+        self._fields, self._of_two, self._skip_bad_rows, self._limit = fields, of_two, skip_bad_rows, limit
         self._pairs: list[Pair] = []  # each with its first row's human ratings until the end
-        self._further = FurtherColumns(fields, self._pairs)
-        self.wanted = Wanted(fields.paths, self._further)
+        either = fields if of_two is None else _either(fields, of_two)
+        self._further = FurtherColumns(either, self._pairs)
+        self.wanted = Wanted(either.paths, self._further)
         self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._shape: _Shape = (fields, ())  # of the rows of this table that have so many keys
         self._width = -1
@@ -150,7 +167,7 @@ class _Gathering:
         Raises InputError for a bad row, where they are not skipped, for a source of which no row can be used, and if no
         row has a field that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
         """
-        table, fields = source.table, self._fields
+        table, fields = _with_fields(source.table, self._fields, self._of_two)
         if table.names is not None:
             fields = _checked(fields, table.names, source.name)
         self._sources.append(source)
@@ -260,6 +277,12 @@ class _Gathering:
                 "Correct one of them, or leave the later ones out with --skip-bad-rows.",
                 "the same pair in another group",
             )
+        if made and pair.other is not None:
+            raise BadRow(
+                f"the same prompt and responses as {before}. Remove one of them, name a field with ids of their own "
+                "(--columns id=NAME), or keep the first of each with --skip-bad-rows.",
+                AGAIN,
+            )
         if made:
             raise BadRow(
                 f"the same prompt and response as {before}. Remove one of them, name a field with ids of their own "
@@ -278,6 +301,28 @@ def _is_of_another(pair: Pair, first: Pair) -> bool:
     """Whether another system gave the answer of ``first``."""
     system = pair.columns.get(SYSTEM_COLUMN)
     return system is not None and system != first.columns.get(SYSTEM_COLUMN)
+
+
+def _either(fields: Fields, of_two: Fields) -> Fields:
+    """Where all stands that rows of one response or of two may have."""
+    responses = of_two.response._replace(paths=(*of_two.response.paths, *fields.response.paths))
+    return of_two._replace(response=responses, ratings=fields.ratings)
+
+
+def _with_fields(table: Table, fields: Fields, of_two: Fields | None) -> tuple[Table, Fields]:
+    """A table with the fields that it has: ``of_two`` where its columns, or its first row, say one of two responses."""
+    if of_two is None:
+        return table, fields
+    before: list[tuple[int, Row | BadRow]] = []
+    rows, names = table.rows, table.names
+    if names is None:
+        for each in rows:
+            before.append(each)
+            if isinstance(each[1], dict):
+                names = list(each[1])
+                break
+    holds_two = any(field is not None and field.is_among(names or ()) for field in (of_two.response, of_two.other))
+    return table._replace(rows=chain(before, rows)), of_two if holds_two else fields
 
 
 def _checked(fields: Fields, names: list[str], source: str) -> Fields:
