@@ -166,9 +166,14 @@ def fields_of_two(columns: Mapping[str, str]) -> Fields:
     """As :func:`fields_of`, of rows that hold two responses each: under RESPONSES, and SYSTEM_COLUMNS for who wrote them."""
     others = {name: path for name, path in columns.items() if name not in (*RESPONSES, *SYSTEM_COLUMNS)}
     first, second = (field_of(name, (columns.get(name, name),), mapped=name in columns) for name in RESPONSES)
-    written_by = {name: columns[name] for name in SYSTEM_COLUMNS if columns.get(name, NOT_READ) != NOT_READ}
-    systems = tuple(field_of(name, (path,), mapped=True) for name, path in written_by.items())
-    return fields_of(others)._replace(response=first, other=second, ratings=(), systems=systems)
+    written_by = {name: columns[name] for name in SYSTEM_COLUMNS if name in columns}
+    found = fields_of(others)
+    return found._replace(
+        response=first,
+        other=second,
+        systems=tuple(field_of(name, (path,), mapped=True) for name, path in written_by.items() if path != NOT_READ),
+        not_read=found.not_read | {name for name, path in written_by.items() if path == NOT_READ},
+    )
 
 
 def field_of(name: str, paths: Sequence[str], *, mapped: bool = False) -> Field:

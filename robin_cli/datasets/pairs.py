@@ -28,7 +28,7 @@ from robin_cli.datasets.logs.registry import as_pairs
 from robin_cli.datasets.rows import BadRow, Row, Table, Wanted, no_collector, place
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +50,8 @@ class Dataset:
     rows were further workers' ratings of a pair. ``sha256`` is of all bytes of the file as it lies there, also where
     ``limit`` ended the reading early; of a data set of the hub, of the rows that were read; of several files, of their
     hashes. ``files`` are those that were read, each with its own. ``columns_left_out`` says of which further columns nothing
-    was kept, and why, a line each. ``notes``: what else a user should know, a line each.
+    was kept, and why, a line each. ``notes``: what else a user should know, a line each. ``repeated``
+    rows said the same as an earlier one, where they may.
     """
 
     pairs: list[Pair]
@@ -63,6 +64,7 @@ class Dataset:
     first_left_out: tuple[str, ...] = ()
     columns_left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    repeated: int = 0
 
 
 def load_pairs(
@@ -110,12 +112,16 @@ def gathered(
     fields: Fields,
     *,
     of_two: Fields | None = None,
+    may_repeat: bool = False,
     called: str = "",
     skip_bad_rows: bool = False,
     limit: int | None = None,
 ) -> Dataset:
-    """As :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses each."""
-    gathering = _Gathering(fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit)
+    """As :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses each.
+
+    ``may_repeat``: a row that says the same as an earlier one is counted, and no bad row.
+    """
+    gathering = _Gathering(fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit, may_repeat=may_repeat)
     with no_collector():
         if isinstance(names, BytesIO):
             gathering.take(in_memory(names, called, gathering.wanted))
@@ -135,7 +141,15 @@ _Shape = tuple[Fields, tuple[str, ...]]
 class _Gathering:
     """Rows of one source after the other made into pairs: ids are unique over all of them, ratings of a worker each merge."""
 
-    def __init__(self, fields: Fields, of_two: Fields | None = None, *, skip_bad_rows: bool, limit: int | None) -> None:
+    def __init__(
+        self,
+        fields: Fields,
+        of_two: Fields | None = None,
+        *,
+        skip_bad_rows: bool,
+        limit: int | None,
+        may_repeat: bool = False,
+    ) -> None:
         if limit is not None and limit < 1:
             raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
         self._fields, self._of_two, self._skip_bad_rows, self._limit = fields, of_two, skip_bad_rows, limit
@@ -149,6 +163,7 @@ class _Gathering:
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
         self._merged = 0
+        self._may_repeat, self._repeated = may_repeat, 0
         self._index_of: dict[str, int] = {}
         self._numbers = array("Q")  # of the row that each pair is from, in its source
         self._sources: list[Source] = []
@@ -223,6 +238,7 @@ class _Gathering:
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
             tuple(self._further.left_out),
+            repeated=self._repeated,
         )
 
     def _leave_out(self, bad: BadRow, said: str) -> None:
@@ -268,6 +284,9 @@ class _Gathering:
             self._later.setdefault(at, []).append(pair.human)
             self._merged += 1
             return
+        if self._may_repeat and _says_the_same(pair, first):
+            self._repeated += 1
+            return
         source = self._sources[bisect_right(self._starts, at) - 1]
         unit, number = source.table.unit, self._numbers[at]
         before = f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
@@ -303,10 +322,22 @@ def _is_of_another(pair: Pair, first: Pair) -> bool:
     return system is not None and system != first.columns.get(SYSTEM_COLUMN)
 
 
+def _says_the_same(pair: Pair, first: Pair) -> bool:
+    """Whether two rows hold the same responses to a prompt, of the same systems, in whichever order."""
+
+    def said(each: Pair) -> list[tuple[str | None, object]]:
+        systems = [
+            each.columns.get(name) for name in (SYSTEM_COLUMNS if each.other is not None else (SYSTEM_COLUMN, ""))
+        ]
+        return sorted(zip((each.response, each.other), systems, strict=True), key=str)
+
+    return pair.prompt == first.prompt and said(pair) == said(first)
+
+
 def _either(fields: Fields, of_two: Fields) -> Fields:
     """Where all stands that rows of one response or of two may have."""
     responses = of_two.response._replace(paths=(*of_two.response.paths, *fields.response.paths))
-    return of_two._replace(response=responses, ratings=fields.ratings)
+    return of_two._replace(response=responses)
 
 
 def _with_fields(table: Table, fields: Fields, of_two: Fields | None) -> tuple[Table, Fields]:

@@ -1,0 +1,354 @@
+"""Comparisons out of data: rows of two responses; or of one, of which every two are compared, or all with a reference."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from itertools import combinations, islice
+from pathlib import Path
+
+from robin_cli.datasets.checking import pair_id_of
+from robin_cli.datasets.fields import RESPONSES, Fields, fields_of, fields_of_two
+from robin_cli.datasets.pairs import Dataset, gathered
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text, number_of
+
+MOST_COMPARISONS = 2_000_000
+
+_OF_ONE, _OF_TWO = ("response", SYSTEM_COLUMN), (*RESPONSES, *SYSTEM_COLUMNS)
+_SHOWN = 6
+
+_SAME = "the two responses are the same"
+_OF_ITSELF = "both responses are of the same system"
+_AGAIN = "of the same two responses as another"
+_ALONE = "one response only"
+_NO_PARTNER = "no response in the reference"
+_NOT_ASKED = "in the reference only"
+
+
+def load_comparisons(
+    names: str | Path | BytesIO | Sequence[str | Path],
+    *,
+    reference: str | Path | None = None,
+    called: str = "",
+    columns: Mapping[str, str] | None = None,
+    skip_bad_rows: bool = False,
+    limit: int | None = None,
+    wants_best: bool = False,
+) -> Dataset:
+    """The comparisons that one or more files hold, see :func:`robin_cli.datasets.pairs.load_pairs` for what is read and how.
+
+    A row has a prompt and two responses, ``response_a`` and ``response_b``, and perhaps ``system_a`` and ``system_b``; or it
+    has one response, and which ``system`` wrote it: then every two responses to a prompt are compared. Which of these is A is
+    drawn by their texts, alike on every machine and in any order of the rows. A comparison of two systems by ``reference``
+    has the response of the data as A, and that of the reference to the same prompt as B.
+
+    Left out and counted are comparisons of a response with the same text, but for white space around it, of a system with
+    itself, and prompts to which there is nothing to compare.
+
+    Args:
+        reference: outputs of one system, and the only ones that others are compared with.
+        columns: as of load_pairs, and response_a, response_b, system_a and system_b.
+        limit: of prompts, the first of those of which there is a comparison.
+        wants_best: the best response to each prompt is looked for: which system wrote it need not be known.
+
+    Raises:
+        InputError: as load_pairs; no comparison, or too many; systems that no chain of comparisons connects, or that are not
+            named in some of them.
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"--limit {limit}: at least one prompt is needed. Use --limit 1 or more.")
+    columns = dict(columns or {})
+    found = _gathered(names, columns, of_one=reference is not None, called=called, skip_bad_rows=skip_bad_rows)
+    left = _LeftOut()
+    if reference is not None:
+        found, made = _against(found, reference, columns, left, skip_bad_rows=skip_bad_rows)
+    elif found.pairs[0].other is not None:
+        made = _as_they_are(found)
+    else:
+        _check_named(found, wants_best=wants_best)
+        made = _every_two(found, left, limit)
+    left.rows["the same as an earlier one"] = found.repeated
+    pairs = list(_first(_different(made, left, wants_best=wants_best), limit))
+    if not pairs:
+        raise InputError(f"{found.source}: nothing to compare: {left}. {_WANTED}")
+    unused = [] if wants_best else _check_systems(pairs, found)
+    return replace(_with_own_ids(found, pairs), notes=(*left.notes(found.source), *unused))
+
+
+_WANTED = (
+    "A comparison is of two different responses to one prompt: a row with response_a and response_b, or a row a response, with "
+    "the same prompt and another system"
+)
+
+
+def _gathered(
+    names: str | Path | BytesIO | Sequence[str | Path],
+    columns: Mapping[str, str],
+    *,
+    of_one: bool,
+    called: str,
+    skip_bad_rows: bool,
+) -> Dataset:
+    """The rows of the data as pairs, those of two responses with both; all of them have one, or two."""
+    one, two = ([name for name in known if name in columns] for known in (_OF_ONE, _OF_TWO))
+    if two and (one or of_one):
+        other = one[0] if one else "--reference"
+        raise InputError(
+            f"--columns {two[0]}=…: is for rows that hold two responses, and {other} for rows of one; leave one of them out"
+        )
+    fields = _unrated(fields_of({name: path for name, path in columns.items() if name not in two}))
+    of_two = _unrated(fields_of_two(columns))
+    found = gathered(
+        names,
+        of_two if two else fields,
+        of_two=None if two or one or of_one else of_two,
+        may_repeat=True,
+        called=called,
+        skip_bad_rows=skip_bad_rows,
+    )
+    twos = sum(pair.other is not None for pair in found.pairs)
+    if 0 < twos < len(found.pairs):
+        raise InputError(
+            f"{found.source}: {twos:,} of {len(found.pairs):,} rows hold two responses, response_a and response_b, and the "
+            "others one; give all of them the same shape, or make a run of each"
+        )
+    return found
+
+
+def _unrated(fields: Fields) -> Fields:
+    """The fields without human ratings, which are of one response; a name that the user gave is looked for all the same."""
+    return fields._replace(ratings=tuple(each for each in fields.ratings if each.mapped))
+
+
+@dataclass
+class _LeftOut:
+    """Why comparisons, and prompts, were left out, and how often."""
+
+    comparisons: Counter[str] = field(default_factory=Counter)
+    prompts: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+
+    def _said(self) -> Iterator[str]:
+        for counts, noun in ((self.rows, "row"), (self.comparisons, "comparison"), (self.prompts, "prompt")):
+            yield from (f"{number_of(count, noun)} left out: {why}" for why, count in counts.items() if count)
+
+    def notes(self, source: str) -> Iterator[str]:
+        yield from (f"{source}: {said}" for said in self._said())
+
+    def __str__(self) -> str:
+        return "; ".join(self._said())
+
+
+def _as_they_are(found: Dataset) -> Iterator[Pair]:
+    """The comparisons of rows that hold two responses."""
+    named = [sum(name in pair.columns for name in SYSTEM_COLUMNS) for pair in found.pairs]
+    if any(named) and min(named) < 2:
+        unsaid = [pair.pair_id for pair, count in zip(found.pairs, named, strict=True) if count < 2]
+        raise InputError(
+            f"{found.source}: {len(unsaid):,} of {len(found.pairs):,} rows do not say which systems wrote both responses, the "
+            f"first is {shown(unsaid[0])}; give them system_a and system_b, or leave them out"
+        )
+    return (replace(pair, human={}) for pair in found.pairs)
+
+
+def _check_named(found: Dataset, *, wants_best: bool) -> None:
+    """InputError if it is not said which system wrote each response, where that is needed, and if nothing can be compared."""
+    unsaid = [pair for pair in found.pairs if SYSTEM_COLUMN not in pair.columns]
+    if wants_best or not unsaid:
+        return
+    if len(unsaid) < len(found.pairs):
+        raise InputError(
+            f"{found.source}: {len(unsaid):,} of {len(found.pairs):,} rows do not say which system answered, the first is "
+            f'{shown(unsaid[0].pair_id)}; give them a "{SYSTEM_COLUMN}", or leave them out'
+        )
+    known = sorted({name for pair in islice(found.pairs, 1000) for name in pair.columns})
+    there = ", ".join(map(shown, known[:_SHOWN])) + ", …" * (len(known) > _SHOWN) if known else "no further columns"
+    raise InputError(
+        f"{found.source}: rows of one response, and they do not say which system wrote it (there are: {there}). Name the "
+        f"column that does: --columns {SYSTEM_COLUMN}=NAME; or name those that hold two responses: --columns "
+        "response_a=NAME,response_b=NAME; or find the best response to each prompt, whoever wrote it: --decide best"
+    )
+
+
+def _by_prompt(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
+    found: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        found.setdefault(pair.prompt, []).append(pair)
+    return found
+
+
+def _every_two(found: Dataset, left: _LeftOut, limit: int | None) -> Iterator[Pair]:
+    """A comparison of every two responses to a prompt."""
+    by_prompt = _by_prompt(found.pairs)
+    counts = [len(each) * (len(each) - 1) // 2 for each in by_prompt.values() if len(each) > 1]
+    if (count := sum(counts[:limit])) > MOST_COMPARISONS:
+        raise InputError(
+            f"{found.source}: every two responses to a prompt make {count:,} comparisons, and {MOST_COMPARISONS:,} are the "
+            "most. Take fewer prompts with --limit, or compare all responses with those of one system: --reference FILE"
+        )
+    left.prompts[_ALONE] = sum(len(each) == 1 for each in by_prompt.values())
+    return (_sided(*two) for responses in by_prompt.values() for two in combinations(responses, 2))
+
+
+def _sided(one: Pair, two: Pair) -> Pair:
+    """The comparison of two responses to a prompt, with the one as A that their texts, hashed, say."""
+    first, second = sorted(
+        (one, two), key=lambda pair: (pair.response, str(pair.columns.get(SYSTEM_COLUMN)), pair.pair_id)
+    )
+    text = "\0".join(
+        (first.prompt, *(f"{each.response}\0{each.columns.get(SYSTEM_COLUMN)}" for each in (first, second)))
+    )
+    is_turned = hashlib.sha256(text.encode()).digest()[0] & 1
+    return _of(second, first) if is_turned else _of(first, second)
+
+
+def _of(a: Pair, b: Pair) -> Pair:
+    """The comparison of response ``a`` with ``b``, with what both rows say alike."""
+    columns: dict[str, Value] = {
+        name: value
+        for name, value in a.columns.items()
+        if name != SYSTEM_COLUMN and b.columns.get(name) == value and type(b.columns.get(name)) is type(value)
+    }
+    for name, pair in zip(SYSTEM_COLUMNS, (a, b), strict=True):
+        columns.pop(name, None)
+        if SYSTEM_COLUMN in pair.columns:
+            columns[name] = as_text(pair.columns[SYSTEM_COLUMN])
+    reference = a.reference if a.reference == b.reference else None
+    return Pair(f"{a.pair_id}~{b.pair_id}", a.prompt, a.response, {}, reference, None, columns, b.response)
+
+
+def _against(
+    found: Dataset, name: str | Path, columns: Mapping[str, str], left: _LeftOut, *, skip_bad_rows: bool
+) -> tuple[Dataset, Iterator[Pair]]:
+    """The data with the reference's file among its own, and each response compared with the reference's to its prompt."""
+    with_own = gathered(str(name), _unrated(fields_of(columns)), may_repeat=True, skip_bad_rows=skip_bad_rows)
+    systems = {pair.columns.get(SYSTEM_COLUMN) for pair in with_own.pairs}
+    if len(systems) > 1:
+        there = ", ".join(
+            shown(system if system is not None else "one without a name") for system in islice(systems, _SHOWN)
+        )
+        raise InputError(
+            f"--reference {name}: has responses of {len(systems)} systems ({there}), and a reference is one. Leave the others "
+            "out, or compare all with one another: name both files as DATA"
+        )
+    of_reference = _by_prompt(with_own.pairs)
+    if several := next((each for each in of_reference.values() if len(each) > 1), None):
+        raise InputError(
+            f"--reference {name}: has {len(several)} responses to one prompt, {shown(several[0].pair_id)} and "
+            f"{shown(several[1].pair_id)}; leave one for each prompt"
+        )
+    asked = {pair.prompt for pair in found.pairs}
+    left.prompts[_NO_PARTNER] = len(asked - of_reference.keys())
+    left.prompts[_NOT_ASKED] = len(of_reference.keys() - asked)
+    own = _stem(found, "data")
+    theirs = _stem(with_own, "reference")
+    theirs = theirs if theirs != own else f"{theirs} (reference)"
+    made = (
+        _of(_named(pair, own), _named(of_reference[pair.prompt][0], theirs))
+        for pair in found.pairs
+        if pair.prompt in of_reference
+    )
+    files = (*found.files, *with_own.files)
+    both = replace(
+        found,
+        skipped=found.skipped + with_own.skipped,
+        merged=found.merged + with_own.merged,
+        repeated=found.repeated + with_own.repeated,
+        source=f"{found.source}, {with_own.source}",
+        files=files,
+        sha256=hashlib.sha256("\n".join(sha256 for _, sha256 in files).encode()).hexdigest(),
+        left_out=dict((Counter(found.left_out) + Counter(with_own.left_out)).most_common()),
+        first_left_out=(*found.first_left_out, *with_own.first_left_out),
+        columns_left_out=tuple(dict.fromkeys((*found.columns_left_out, *with_own.columns_left_out))),
+    )
+    return both, made
+
+
+def _stem(found: Dataset, otherwise: str) -> str:
+    """What a system is called that the data do not name: as its file."""
+    return Path(found.files[0][0]).stem or otherwise if len(found.files) == 1 else otherwise
+
+
+def _named(pair: Pair, system: str) -> Pair:
+    return pair if SYSTEM_COLUMN in pair.columns else replace(pair, columns={**pair.columns, SYSTEM_COLUMN: system})
+
+
+def _different(pairs: Iterable[Pair], left: _LeftOut, *, wants_best: bool) -> Iterator[Pair]:
+    """Those that compare what differs, and where the best is looked for what no other compares."""
+    seen: set[bytes] = set()
+    for pair in pairs:
+        system_a, system_b = (pair.columns.get(name) for name in SYSTEM_COLUMNS)
+        texts = sorted((pair.response.strip(), (pair.other or "").strip()))
+        key = hashlib.sha256("\0".join((pair.prompt, *texts)).encode()).digest() if wants_best else b""
+        if texts[0] == texts[1]:
+            left.comparisons[_SAME] += 1
+        elif wants_best and key in seen:
+            left.comparisons[_AGAIN] += 1
+        elif system_a is not None and system_a == system_b and not wants_best:
+            left.comparisons[_OF_ITSELF] += 1
+        else:
+            seen.add(key)
+            yield pair
+
+
+def _first(pairs: Iterable[Pair], limit: int | None) -> Iterator[Pair]:
+    """Those of the first ``limit`` prompts."""
+    prompts: set[str] = set()
+    for pair in pairs:
+        if limit is None or pair.prompt in prompts or len(prompts) < limit:
+            prompts.add(pair.prompt)
+            yield pair
+
+
+def _check_systems(pairs: Sequence[Pair], found: Dataset) -> list[str]:
+    """Which systems of the data are in no comparison, a line at most.
+
+    Raises:
+        InputError: no chain of comparisons leads from some systems to others: nothing can say which of them is better.
+    """
+    if any(name not in pairs[0].columns for name in SYSTEM_COLUMNS):
+        return []
+    leader: dict[str, str] = {}
+
+    def part(system: str) -> str:
+        while leader.setdefault(system, system) != system:
+            leader[system] = leader[leader[system]]
+            system = leader[system]
+        return system
+
+    for pair in pairs:
+        a, b = (part(as_text(pair.columns[name])) for name in SYSTEM_COLUMNS)
+        leader[a] = b
+    parts: dict[str, list[str]] = {}
+    for system in leader:
+        parts.setdefault(part(system), []).append(system)
+    if len(parts) > 1:
+        listed = [", ".join(map(shown, each[:_SHOWN])) + ", …" * (len(each) > _SHOWN) for each in parts.values()]
+        raise InputError(
+            f"{found.source}: its {len(leader)} systems fall into {len(parts)} parts that no comparison connects: "
+            f"{' | '.join(listed[:_SHOWN])}{' | …' * (len(listed) > _SHOWN)}. Add responses of both parts to the same "
+            "prompts, or make a run of each"
+        )
+    named = (pair.columns.get(name) for pair in found.pairs for name in (SYSTEM_COLUMN, *SYSTEM_COLUMNS))
+    unused = [
+        each for each in dict.fromkeys(as_text(value) for value in named if value is not None) if each not in leader
+    ]
+    if unused:
+        there = ", ".join(map(shown, unused[:_SHOWN])) + ", …" * (len(unused) > _SHOWN)
+        return [f"{found.source}: in no comparison, and not ranked: {there}"]
+    return []
+
+
+def _with_own_ids(found: Dataset, pairs: list[Pair]) -> Dataset:
+    """The comparisons with ids that no other has."""
+    seen = Counter(pair.pair_id for pair in pairs)
+    for at, pair in enumerate(pairs):
+        if seen[pair.pair_id] > 1:  # made of two rows' ids that hold the mark between them
+            pairs[at] = replace(
+                pair, pair_id=pair_id_of(pair.prompt, f"{len(pair.response)}\0{pair.response}{pair.other}")
+            )
+    return replace(found, pairs=pairs)

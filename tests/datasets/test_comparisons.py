@@ -1,0 +1,406 @@
+"""What is compared with what: out of rows of two responses, of one, and against a reference."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robin_cli.datasets import comparisons
+from robin_cli.datasets.comparisons import load_comparisons
+from robin_cli.datasets.pairs import Dataset
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import SYSTEM_COLUMNS
+
+Row = dict[str, Any]
+
+
+def loaded(tmp_path: Path, rows: list[Row], **how: Any) -> Dataset:
+    return load_comparisons(written(tmp_path, rows), **how)
+
+
+def written(tmp_path: Path, rows: list[Row], name: str = "data.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def systems(found: Dataset) -> list[tuple[object, ...]]:
+    return [tuple(pair.columns.get(name) for name in SYSTEM_COLUMNS) for pair in found.pairs]
+
+
+def responses(*systems: str, prompts: int = 1) -> list[Row]:
+    return [
+        {"prompt": f"q{number}", "response": f"{system} on {number}", "system": system}
+        for system in systems
+        for number in range(prompts)
+    ]
+
+
+TWO: Row = {"prompt": "q", "response_a": "one", "response_b": "two", "system_a": "x", "system_b": "y"}
+
+
+# rows of two responses
+
+
+def test_takes_rows_of_two_responses_as_they_are(tmp_path: Path) -> None:
+    (pair,) = loaded(tmp_path, [{**TWO, "id": "k", "topic": "maths", "helpfulness": 3}]).pairs
+
+    assert (pair.pair_id, pair.prompt, pair.response, pair.other) == ("k", "q", "one", "two")
+    assert pair.columns == {"system_a": "x", "system_b": "y", "topic": "maths", "helpfulness": 3}
+    assert pair.human == {}
+
+
+def test_takes_two_responses_under_the_names_that_columns_says(tmp_path: Path) -> None:
+    row = {"question": "q", "chosen": "one", "rejected": "two", "model": {"a": "x"}, "b": "y", "uid": 7}
+    names = "prompt=question,response_a=chosen,response_b=rejected,system_a=model.a,system_b=b,id=uid"
+    (pair,) = loaded(tmp_path, [row], columns=dict(each.split("=") for each in names.split(","))).pairs
+
+    assert (pair.pair_id, pair.response, pair.other) == ("7", "one", "two")
+    assert pair.columns == {"system_a": "x", "system_b": "y"}
+
+
+def test_takes_two_responses_out_of_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["prompt", "response_a", "response_b"], ["q", "one", "two"], ["r", "", "x"]])
+
+    assert [(pair.response, pair.other) for pair in load_comparisons(path).pairs] == [("one", "two"), ("", "x")]
+
+
+def test_takes_conversations_that_end_in_two_answers(tmp_path: Path) -> None:
+    def chat(answer: str, asked: str = "Hi.") -> list[dict[str, str]]:
+        return [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+
+    columns = {"response_a": "chosen", "response_b": "rejected"}
+    (pair,) = loaded(tmp_path, [{"chosen": chat("one"), "rejected": chat("two")}], columns=columns).pairs
+    assert (pair.prompt, pair.response, pair.other) == ("Hi.", "one", "two")
+
+    with pytest.raises(
+        InputError, match=r'1: field "chosen" and field "rejected" are conversations that differ before'
+    ):
+        loaded(tmp_path, [{"chosen": chat("one"), "rejected": chat("two", "Ho.")}], columns=columns)
+
+
+def test_makes_an_id_that_hangs_on_the_texts_and_the_systems_and_not_on_the_sides(tmp_path: Path) -> None:
+    turned = {**TWO, "response_a": "two", "response_b": "one", "system_a": "y", "system_b": "x"}
+    one, other, third = (loaded(tmp_path, [row]).pairs[0].pair_id for row in (TWO, turned, {**TWO, "system_a": "z"}))
+
+    assert one == other != third
+    found = loaded(tmp_path, [TWO, turned, {**TWO, "system_a": "z"}, {**TWO, "prompt": "r"}])
+    assert len(found.pairs) == 3
+    assert any("1 row left out: the same as an earlier one" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"prompt": "q", "response_a": "one"}, r'data.jsonl:1: no field "response_b"; found prompt, response_a\.'),
+        ({"prompt": "q", "response_a": "one", "response_b": None}, 'field "response_b" is null'),
+        ({"prompt": "q", "response_a": 3, "response_b": "two"}, 'field "response_a" is a number'),
+        ({"prompt": " ", "response_a": "one", "response_b": "two"}, 'field "prompt" is empty'),
+        ({"prompt": "q", "response_a": "one", "response_b": "\ud800"}, "surrogate"),
+        ({"prompt": "q", "response_a": "one", "response_b": []}, r'field "response_b" is a list, not text'),
+        ({"response_a": "one", "response_b": "two"}, 'no field "prompt"'),
+    ],
+)
+def test_says_what_is_wrong_with_a_row_of_two(tmp_path: Path, row: Row, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        loaded(tmp_path, [row])
+    found = loaded(tmp_path, [TWO, row], skip_bad_rows=True)
+    assert (len(found.pairs), found.skipped) == (1, 1)
+
+
+def test_takes_a_name_that_is_none_of_ours_for_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='no field "question"'):
+        loaded(tmp_path, [TWO], columns={"promt": "question"})
+
+
+def test_names_a_column_that_may_hold_one_of_two_responses(tmp_path: Path) -> None:
+    row = {"prompt": "q", "chosen": "one", "rejected": "two"}
+    with pytest.raises(InputError, match=r"--columns response_b=rejected"):
+        loaded(tmp_path, [row], columns={"response_a": "chosen"})
+
+
+def test_wants_all_rows_to_say_whose_the_two_responses_are_or_none(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"1 of 2 rows do not say which systems wrote both responses, the first is .*; give"
+    ):
+        loaded(tmp_path, [TWO, {"prompt": "r", "response_a": "one", "response_b": "two", "system_a": "x"}])
+    assert systems(loaded(tmp_path, [{**TWO, "system_a": None, "system_b": None}])) == [(None, None)]
+
+
+def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> None:
+    one = written(tmp_path, [TWO], "two.jsonl")
+    other = written(tmp_path, responses("x", "y"), "one.jsonl")
+    with pytest.raises(InputError, match=r"1 of 3 rows hold two responses.*make a run of each"):
+        load_comparisons([one, other])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"response_a": "x", "response": "y"}, {"system_b": "x", "system": "y"}, {"response_b": "x", "system": "y"}],
+)
+def test_refuses_names_for_rows_of_one_and_of_two_responses_together(tmp_path: Path, columns: dict[str, str]) -> None:
+    with pytest.raises(InputError, match=r"--columns .*is for rows that hold two responses"):
+        loaded(tmp_path, [TWO], columns=columns)
+
+
+# rows of one response
+
+
+def test_compares_every_two_responses_to_a_prompt(tmp_path: Path) -> None:
+    found = loaded(
+        tmp_path, [*responses("x", "y", "z", prompts=2), {"prompt": "q9", "response": "alone", "system": "x"}]
+    )
+
+    assert sorted((pair.prompt, *sorted(of)) for pair, of in zip(found.pairs, systems(found), strict=True)) == [  # type: ignore[type-var]
+        (prompt, *two) for prompt in ("q0", "q1") for two in (("x", "y"), ("x", "z"), ("y", "z"))
+    ]
+    assert all(str(pair.columns["system_a"]) in pair.response for pair in found.pairs)
+    assert all(str(pair.columns["system_b"]) in (pair.other or "") for pair in found.pairs)
+    assert len({pair.pair_id for pair in found.pairs}) == 6
+    assert found.notes == (f"{found.source}: 1 prompt left out: one response only",)
+
+
+def test_draws_the_sides_so_that_no_system_is_always_a_and_no_order_of_rows_matters(tmp_path: Path) -> None:
+    rows = responses("x", "y", prompts=200)
+    found = loaded(tmp_path, rows)
+    again = loaded(tmp_path, rows[::-1])
+
+    firsts = sum(a == "x" for a, _ in systems(found))
+    assert 70 < firsts < 130
+    assert {(pair.pair_id, pair.response) for pair in found.pairs} == {
+        (pair.pair_id, pair.response) for pair in again.pairs
+    }
+
+
+def test_keeps_of_two_rows_what_they_say_alike(tmp_path: Path) -> None:
+    rows = responses("x", "y")
+    rows[0] |= {"topic": "maths", "tokens": 3, "level": 1, "reference": "gold"}
+    rows[1] |= {"topic": "maths", "tokens": 4, "level": True, "reference": "gold"}
+    (pair,) = loaded(tmp_path, rows).pairs
+
+    assert pair.reference == "gold"
+    assert {name: value for name, value in pair.columns.items() if name not in SYSTEM_COLUMNS} == {"topic": "maths"}
+
+
+def test_makes_ids_of_the_rows_ids_that_no_other_has(tmp_path: Path) -> None:
+    texts = {"a": "1", "b~c": "2", "a~b": "3", "c": "4"}
+    rows = [{"prompt": "q", "id": key, "response": text, "system": key} for key, text in texts.items()]
+    found = loaded(tmp_path, rows)
+    assert len({pair.pair_id for pair in found.pairs}) == 6
+    assert any(pair.pair_id in ("a~c", "c~a") for pair in found.pairs)
+
+
+def test_leaves_the_same_response_out_and_counts_it(tmp_path: Path) -> None:
+    rows = [*responses("x", "y", "z"), {"prompt": "q0", "response": " x on 0\n", "system": "copy"}]
+    found = loaded(tmp_path, rows)
+
+    assert len(found.pairs) == 5
+    assert "1 comparison left out: the two responses are the same" in found.notes[0]
+
+
+def test_compares_no_system_with_itself_unless_the_best_response_is_wanted(tmp_path: Path) -> None:
+    rows = [*responses("x", "y"), {"prompt": "q0", "response": "again", "system": "x"}]
+
+    found = loaded(tmp_path, rows)
+    assert len(found.pairs) == 2
+    assert "1 comparison left out: both responses are of the same system" in found.notes[0]
+    assert len(loaded(tmp_path, rows, wants_best=True).pairs) == 3
+
+
+def test_needs_no_system_where_the_best_response_is_wanted(tmp_path: Path) -> None:
+    rows = [{"prompt": "q", "response": each, "topic": 1} for each in ("one", "two", "three", "two")]
+
+    with pytest.raises(InputError, match=r"\(there are: topic\).*--columns system=NAME; .*--decide best"):
+        loaded(tmp_path, rows)
+    found = loaded(tmp_path, rows, wants_best=True)
+    assert len(found.pairs) == 3
+    assert "1 row left out: the same as an earlier one" in found.notes[0]
+
+
+def test_asks_once_about_the_same_two_responses_where_the_best_is_wanted(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "q", "response": text, "system": system}
+        for system, text in (("x", "one"), ("y", "one"), ("z", "two"))
+    ]
+    assert len(loaded(tmp_path, rows, wants_best=True).pairs) == 1
+    assert len(loaded(tmp_path, rows).pairs) == 2
+
+
+def test_names_the_row_that_does_not_say_its_system(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r'1 of 3 rows do not say which system answered, the first is k; give them a "system"'
+    ):
+        loaded(tmp_path, [*responses("x", "y"), {"prompt": "q0", "response": "?", "id": "k"}])
+
+
+def test_takes_the_first_prompts_that_there_is_something_to_compare_of(tmp_path: Path) -> None:
+    rows = [{"prompt": "alone", "response": "x", "system": "x"}, *responses("x", "y", "z", prompts=5)]
+    found = loaded(tmp_path, rows, limit=2)
+
+    assert {pair.prompt for pair in found.pairs} == {"q0", "q1"}
+    assert len(found.pairs) == 6
+    with pytest.raises(InputError, match="--limit 0"):
+        loaded(tmp_path, rows, limit=0)
+
+
+def test_says_where_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"nothing to compare: 2 prompts left out: one response only\. A comparison is of two"
+    ):
+        loaded(tmp_path, [{"prompt": each, "response": each, "system": each} for each in "xy"])
+
+
+def test_refuses_more_comparisons_than_can_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparisons, "MOST_COMPARISONS", 5)
+    rows = responses("x", "y", "z", prompts=2)
+    with pytest.raises(InputError, match=r"make 6 comparisons, and 5 are the most.*--limit"):
+        loaded(tmp_path, rows)
+    assert len(loaded(tmp_path, rows, limit=1).pairs) == 3
+
+
+def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
+    apart = [{**row, "prompt": f"other {row['prompt']}"} for row in responses("u", "v")]
+    with pytest.raises(
+        InputError, match=r"its 4 systems fall into 2 parts that no comparison connects: .*\|.*make a run of each"
+    ):
+        loaded(tmp_path, [*responses("x", "y"), *apart])
+    assert loaded(tmp_path, [*responses("x", "y"), *apart], wants_best=True).pairs
+
+
+def test_says_which_systems_are_in_no_comparison(tmp_path: Path) -> None:
+    found = loaded(tmp_path, [*responses("x", "y"), {"prompt": "alone", "response": "r", "system": "w"}])
+    assert found.notes[-1].endswith("in no comparison, and not ranked: w")
+
+
+# against a reference
+
+
+def test_compares_with_the_reference_and_nothing_else(tmp_path: Path) -> None:
+    reference = written(
+        tmp_path, [*responses("base", prompts=2), {"prompt": "new", "response": "r", "system": "base"}], "r.jsonl"
+    )
+    found = loaded(tmp_path, responses("x", "y", prompts=3), reference=reference)
+
+    assert systems(found) == [("x", "base"), ("x", "base"), ("y", "base"), ("y", "base")]
+    assert [(pair.response, pair.other) for pair in found.pairs[:2]] == [
+        ("x on 0", "base on 0"),
+        ("x on 1", "base on 1"),
+    ]
+    assert "1 prompt left out: no response in the reference" in found.notes[0]
+    assert "1 prompt left out: in the reference only" in found.notes[1]
+    assert [Path(name).name for name, _ in found.files] == ["data.jsonl", "r.jsonl"]
+
+
+def test_knows_the_data_by_the_reference_too(tmp_path: Path) -> None:
+    rows = responses("x")
+    one, other = (
+        loaded(tmp_path, rows, reference=written(tmp_path, responses(name), f"{name}.jsonl")).sha256 for name in "bc"
+    )
+    assert one != other
+
+
+def test_calls_systems_without_a_name_by_their_files(tmp_path: Path) -> None:
+    plain = [{"prompt": "q", "response": "one"}]
+    reference = written(tmp_path, [{"prompt": "q", "response": "two"}], "baseline.jsonl")
+    assert systems(loaded(tmp_path, plain, reference=reference)) == [("data", "baseline")]
+
+
+def test_compares_outputs_of_alpaca_eval_with_its_reference(tmp_path: Path) -> None:
+    def outputs(name: str, generator: str) -> Path:
+        path = tmp_path / name
+        rows = [{"instruction": f"do {n}", "output": f"{generator} {n}", "generator": generator} for n in range(3)]
+        path.write_text(json.dumps(rows))
+        return path
+
+    found = load_comparisons(outputs("mine.json", "mine"), reference=outputs("gpt4.json", "gpt4"))
+    assert systems(found) == [("mine", "gpt4")] * 3
+    assert found.pairs[0].prompt == "do 0"
+
+
+def test_compares_what_the_annotations_of_alpaca_eval_compare(tmp_path: Path) -> None:
+    def annotations(name: str, generator: str) -> Path:
+        path = tmp_path / name
+        rows = [
+            {
+                "instruction": f"do {n}",
+                "output_1": f"base {n}",
+                "generator_1": "base",
+                "output_2": f"{generator} {n}",
+                "generator_2": generator,
+                "preference": 1.5,
+            }
+            for n in range(2)
+        ]
+        path.write_text(json.dumps(rows))
+        return path
+
+    found = load_comparisons([annotations("x.json", "x"), annotations("y.json", "y")])
+    assert sorted({tuple(sorted(map(str, each))) for each in systems(found)}) == [
+        ("base", "x"),
+        ("base", "y"),
+        ("x", "y"),
+    ]
+    assert len(found.pairs) == 6
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (responses("b", "c"), r"has responses of 2 systems \(.*\), and a reference is one"),
+        (
+            [{"prompt": "q0", "response": each, "system": "b", "id": each} for each in "12"],
+            "has 2 responses to one prompt, 1 and 2",
+        ),
+    ],
+)
+def test_wants_one_response_to_a_prompt_of_a_reference(tmp_path: Path, rows: list[Row], said: str) -> None:
+    with pytest.raises(InputError, match=f"--reference .*{said}"):
+        loaded(tmp_path, responses("x"), reference=written(tmp_path, rows, "r.jsonl"))
+
+
+def test_takes_no_rows_of_two_responses_against_a_reference(tmp_path: Path) -> None:
+    reference = written(tmp_path, responses("b"), "r.jsonl")
+    with pytest.raises(InputError, match='no field "response"'):
+        loaded(tmp_path, [TWO], reference=reference)
+    with pytest.raises(InputError, match=r"--columns response_a=.*--reference for rows of one"):
+        loaded(tmp_path, [TWO], reference=reference, columns={"response_a": "response_a"})
+
+
+# whatever comes
+
+
+def test_reads_comparisons_in_memory() -> None:
+    found = load_comparisons(BytesIO(json.dumps([TWO]).encode()), called="mine")
+    assert found.source == "mine"
+    assert len(found.pairs) == 1
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text(max_size=4), st.lists(st.text(max_size=2), max_size=2)
+)
+KEYS = st.sampled_from(["prompt", "response", "response_a", "response_b", "system", "system_a", "system_b", "id", "x"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.dictionaries(KEYS, VALUES, max_size=9), min_size=1, max_size=6), st.booleans(), st.booleans())
+def test_makes_comparisons_or_an_error_of_any_rows(rows: list[Row], skip: bool, wants_best: bool) -> None:
+    data = BytesIO("\n".join(json.dumps(row) for row in rows).encode())
+    try:
+        found = load_comparisons(data, called="rows", skip_bad_rows=skip, wants_best=wants_best)
+    except InputError:
+        return
+    assert len({pair.pair_id for pair in found.pairs}) == len(found.pairs) > 0
+    for pair in found.pairs:
+        assert pair.other is not None
+        assert pair.response.strip() != pair.other.strip()
+        assert pair.prompt.strip()
+        assert not pair.human
