@@ -262,11 +262,9 @@ def test_rules_out_nothing_by_a_single_prompt(kind: str) -> None:
     assert not found.ci_high[2] - found.ci_low[2] < 3.0
 
 
-@pytest.mark.parametrize(("systems", "prompts", "per_prompt"), [(3, 15, None), (6, 30, 3)])
-def test_holds_the_truth_as_often_as_it_says_where_errors_by_comparison_do_not(
-    systems: int, prompts: int, per_prompt: int | None
-) -> None:
-    rng, runs = np.random.default_rng(systems), 250
+@pytest.mark.parametrize(("systems", "prompts", "per_prompt"), [(3, 15, None), (4, 20, 2)])
+def test_holds_the_truth_as_often_as_it_says(systems: int, prompts: int, per_prompt: int | None) -> None:
+    rng, runs = np.random.default_rng(systems), 150
     strength = np.zeros(systems)  # equal in truth, by whatever model
     held = ranks = 0.0
     for _ in range(runs):
