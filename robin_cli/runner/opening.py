@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from robin_cli.analysis.agreement import off_scale
-from robin_cli.datasets.fields import NOT_READ
+from robin_cli.datasets.comparisons import load_comparisons
+from robin_cli.datasets.fields import NOT_READ, RESPONSES
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.arms import FloatArray
@@ -25,7 +26,16 @@ from robin_cli.model.decision import MARGIN, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean, shown
 from robin_cli.model.groups import check_groups, groups_of, numbered
 from robin_cli.model.matches import Matches
-from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, Pair, Scale, as_text, shared_scale, things_rated
+from robin_cli.model.records import (
+    COMPARE,
+    SYSTEM_COLUMN,
+    SYSTEM_COLUMNS,
+    Pair,
+    Scale,
+    as_text,
+    shared_scale,
+    things_rated,
+)
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems, check_systems, systems_of
 from robin_cli.model.task import Task, task_of
@@ -275,10 +285,11 @@ def recorded_prompts(manifest: Manifest) -> PromptSet:
 def pairs_of(
     settings: Settings, prompts: PromptSet, notify: Notify, read: Callable[..., Dataset] | None = None
 ) -> Dataset:
-    """The pairs that ``settings`` names, with the human ratings of what ``prompts`` ask for.
+    """The pairs that ``settings`` names, with the human ratings of what ``prompts`` ask for; or the comparisons.
 
     Args:
-        read: takes the options of :func:`load_pairs` and has the pairs, where they are not in the files of ``settings``.
+        read: takes the options of :func:`load_pairs` and has the pairs, where they are not in the files of ``settings``; in a
+            pairwise run those of :func:`load_comparisons`.
 
     Raises:
         InputError: it names none, or they cannot be read.
@@ -287,14 +298,11 @@ def pairs_of(
         raise InputError(
             "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
         )
-    dataset = (read or partial(load_pairs, settings.data))(
-        columns=settings.columns or None,
-        ratings=prompts.human_ratings,
-        group=settings.group,
-        skip_bad_rows=settings.skip_bad_rows,
-        limit=settings.limit,
-    )
-    ours = ("prompt", "response", "id", "reference", SYSTEM_COLUMN, *prompts.human_ratings)
+    dataset = _read_data(settings, prompts, read)
+    for said in dataset.notes:
+        notify(said)
+    of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
+    ours = ("prompt", "response", "id", "reference", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
     for name in (name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ):
         if near := did_you_mean(name, ours):
             notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
@@ -310,9 +318,10 @@ def pairs_of(
             notify(f"left out: {said}")
     for said in dataset.columns_left_out:
         notify(f"{dataset.source}: {said}")
-    if empty := sum(not pair.response for pair in dataset.pairs):
+    if empty := sum(not pair.response or pair.other == "" for pair in dataset.pairs):
+        things = "comparisons have an empty response, and" if settings.pairwise else "responses are empty;"
         notify(
-            f"{dataset.source}: {empty:,} of {len(dataset.pairs):,} responses are empty; they are judged as they are. If "
+            f"{dataset.source}: {empty:,} of {len(dataset.pairs):,} {things} they are judged as they are. If "
             "they are missing, remove these rows"
         )
     if dataset.merged:
@@ -321,6 +330,19 @@ def pairs_of(
             "summaries; the human ratings are the workers' means"
         )
     return dataset
+
+
+def _read_data(settings: Settings, prompts: PromptSet, read: Callable[..., Dataset] | None) -> Dataset:
+    options: dict[str, Any] = {
+        "columns": settings.columns or None,
+        "skip_bad_rows": settings.skip_bad_rows,
+        "limit": settings.limit,
+    }
+    if settings.pairwise:
+        options |= {"reference": settings.reference, "wants_best": settings.decide is not None}
+        return (read or partial(load_comparisons, settings.data))(**options)
+    options |= {"ratings": prompts.human_ratings, "group": settings.group}
+    return (read or partial(load_pairs, settings.data))(**options)
 
 
 def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
