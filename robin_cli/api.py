@@ -37,11 +37,13 @@ from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
 from robin_cli.settings.trust import Source
 from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.manifest import FILE, read_manifest
-from robin_cli.storage.reader import count_answers, read_judgments, read_run
+from robin_cli.storage.reader import RunData, count_answers, read_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import agreement_of, calibration_of, decisions_table, scores_table
 from robin_cli.views.messages import Messages, messages_for
+from robin_cli.views.pairwise import check_of_ratings, comparisons_table, ranking_table
+from robin_cli.views.pairwise_table import check_view
 from robin_cli.views.preferences import preferences_of
 from robin_cli.views.progress import conclusion, goal_lines, shown
 from robin_cli.views.status import status_of
@@ -187,14 +189,42 @@ class Run:
         likely_high, n_unparsed, human, given_up; of several judges also judges and judge_spread; with ``decide`` decision,
         leaning, certified and, for the best of each, group. NaN where there is no value. Behind them are the further columns of
         the data, by their names; one that has the name of another here is called ``data.score`` and so on.
+
+        Of a pairwise run a row a comparison: pair_id, system_a, system_b, preference (the probability that A is better), n,
+        n_ties, ci_low, ci_high, order_effect, likely_low, likely_high, n_unparsed, certified, given_up; ``with_text`` adds
+        prompt, response_a and response_b.
+
+        Raises:
+            InputError: ``wide`` of a pairwise run.
         """
         data = read_run(self.path, COUNTED)
+        if data.manifest.is_pairwise:
+            _check_not_wide(wide)
+            return _frame(comparisons_table(data, with_text=with_text))
         return _frame(scores_table(score(data), data, with_text=with_text, wide=wide))
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
         data = read_run(self.path, COUNTED)
+        if data.manifest.is_pairwise:
+            _check_not_wide(wide)
+            return _frame(comparisons_table(data, with_text=with_text, by_judge=True))
         return _frame(scores_table(judge_scores(data), data, with_text=with_text, wide=wide))
+
+    def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
+        """The systems of a pairwise run, a row each, the best first.
+
+        Columns: system, strength (natural logarithm, mean 0: the difference of two is the log odds that one is preferred),
+        ci_low, ci_high, rank, rank_low, rank_high, n_votes, win_rate (against each other system alike), win_low, win_high;
+        with ``length_control`` also covariate, covariate_effect, covariate_low, covariate_high.
+
+        Args:
+            length_control: take out what preferences go by length.
+
+        Raises:
+            InputError: the run is not pairwise, or its systems cannot be ranked, and why.
+        """
+        return _frame(ranking_table(read_run(self.path, COUNTED), by_length=length_control, in_python=True))
 
     def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
         """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
@@ -206,7 +236,7 @@ class Run:
         Raises:
             InputError: the run decides nothing.
         """
-        data = read_run(self.path, COUNTED)
+        data = self._rated("Run.decisions()")
         return _frame(decisions_table(score(data), data, with_text=with_text))
 
     def judgments(self) -> pd.DataFrame:
@@ -222,7 +252,7 @@ class Run:
         Raises:
             InputError: the data has no human ratings, or none on the scale.
         """
-        return _frame(agreement_of(read_run(self.path, COUNTED)))
+        return _frame(agreement_of(self._rated("Run.agreement()")))
 
     def calibration(self) -> pd.DataFrame:
         """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
@@ -234,13 +264,14 @@ class Run:
         Raises:
             InputError: as :meth:`agreement`.
         """
-        return _frame(calibration_of(read_run(self.path, COUNTED)))
+        return _frame(calibration_of(self._rated("Run.calibration()")))
 
     def preferences(self, *, messages: bool = False) -> pd.DataFrame:
         """Which response of each group is better than which: a row for each that can be told apart from the group's best.
 
         Columns as in ``robin export --what preferences``: prompt, chosen, rejected, margin, certified, and of several
-        attributes which. With ``messages`` chosen and rejected are conversations that begin with the prompt, for trainers of
+        attributes which. Of a pairwise run a row a comparison that is told apart; margin is the preference above a half. With
+        ``messages`` chosen and rejected are conversations that begin with the prompt, for trainers of
         chat models.
 
         Raises:
@@ -269,7 +300,7 @@ class Run:
         Raises:
             InputError: no such column, a threshold off the scale, labels that cannot be used.
         """
-        data, said = read_run(self.path, COUNTED), messages_for(Settings(), notebook=True)
+        data, said = self._rated("Run.summary()"), messages_for(Settings(), notebook=True)
         given = given_labels(_table_of(labels), data)
         return _frame(summary_of(data, said.note, by=by, threshold=threshold, given=given))
 
@@ -288,7 +319,7 @@ class Run:
         Raises:
             InputError: nothing is left to label, or the labels cannot be used.
         """
-        data = read_run(self.path, COUNTED)
+        data = self._rated("Run.labels_wanted()")
         return _frame(labels_wanted_of(data, n=n, by=by, given=given_labels(_table_of(labels), data)))
 
     def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
@@ -303,6 +334,12 @@ class Run:
         if written is None:
             raise InputError("report: name a file, not standard output")
         return written
+
+    def _rated(self, what: str) -> RunData:
+        """The run, where it holds ratings. InputError where ``what`` is asked of a pairwise one."""
+        data = read_run(self.path, COUNTED)
+        check_of_ratings(data, what, in_python=True)
+        return data
 
     def resume(
         self,
@@ -339,6 +376,10 @@ class Run:
         with reopen_run(self.path, budget=chosen.budget, budget_usd=chosen.budget_usd) as store:
             _spend(store, chosen, messages, function)
         return self
+
+
+def _check_not_wide(wide: bool) -> None:  # noqa: FBT001
+    check_view(sort=TABLE["sort"].default, wide=wide)
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

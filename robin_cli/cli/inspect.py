@@ -15,6 +15,7 @@ from robin_cli.cli import options as opt
 
 if TYPE_CHECKING:
     from robin_cli.settings.table import Settings
+    from robin_cli.storage.reader import RunData
     from robin_cli.views.export import Results
 
 
@@ -23,6 +24,7 @@ class What(StrEnum):
 
     SCORES = "scores"
     JUDGE_SCORES = "judge-scores"
+    RANKING = "ranking"
     JUDGMENTS = "judgments"
     AGREEMENT = "agreement"
     CALIBRATION = "calibration"
@@ -37,8 +39,15 @@ _FOR = {
     "labels": {What.SUMMARY, What.LABELS_WANTED},
     "threshold": {What.SUMMARY},
     "n": {What.LABELS_WANTED},
+    "length-control": {What.RANKING},
 }
 """What each option of ``robin export`` is for that is not for all."""
+
+_SHOWN = {What.SCORES, What.JUDGE_SCORES, What.RANKING}
+"""What can be shown as a table."""
+
+_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION, What.SUMMARY, What.LABELS_WANTED}
+"""What a pairwise run has nothing of."""
 
 
 def register(app: typer.Typer) -> None:
@@ -89,10 +98,13 @@ def export(
     what: Annotated[
         What,
         typer.Option(
-            help="Scores, those of each judge of a panel, every judgment, agreement with humans, human ratings by score, "
-            "preferences between responses, means of the scores, or pairs for people to label."
+            help="Scores, those of each judge of a panel, the ranking of systems (pairwise), every judgment, agreement with "
+            "humans, human ratings by score, preferences between responses, means of the scores, or pairs for people to label."
         ),
     ] = What.SCORES,
+    length_control: Annotated[
+        bool, typer.Option("--length-control", help="Ranking: take out what preferences go by length.")
+    ] = False,
     excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
     messages: Annotated[
         bool,
@@ -129,23 +141,22 @@ def export(
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from rich.console import Console
 
-    from robin_cli.analysis.scores import judge_scores, score
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
     from robin_cli.storage.fold import COUNTED
     from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
-    from robin_cli.views.export import Results, agreement_of, calibration_of, check_output, judgments_of, scores_table
+    from robin_cli.views.export import check_output, judgments_of
     from robin_cli.views.export import export as write_file
     from robin_cli.views.messages import Messages
-    from robin_cli.views.preferences import preferences_of
-    from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
-    from robin_cli.views.table import View, print_scores
+    from robin_cli.views.pairwise import check_of_ratings
 
     given = Settings(**checked(ctx.obj))
     check_output(given.format, given.output, [] if labels is None else [labels])
-    for name, value in {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}.items():
+    options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
+    options["length-control"] = length_control
+    for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
@@ -156,29 +167,72 @@ def export(
         write(judgments_of(run), settings_of(run))
         return
     data = read_run(run, COUNTED)
-    if what in {What.AGREEMENT, What.CALIBRATION}:
-        table_of = agreement_of if what is What.AGREEMENT else calibration_of
-        write(Results.of(table_of(data, notify)), settings_of(run))
+    if what in _OF_RATINGS:
+        check_of_ratings(data, f"--what {what}")
+    if given.format == "table" and what in _SHOWN:
+        _show(data, what, given, by_length=length_control)
         return
-    if what is What.PREFERENCES:
-        write(Results.of(preferences_of(data, notify, messages=messages)), settings_of(run))
-        return
-    if what is What.SUMMARY:
-        told = given_labels(labels, data)
-        write(Results.of(summary_of(data, notify, by=by, threshold=threshold, given=told)), settings_of(run))
-        return
-    if what is What.LABELS_WANTED:
-        table = labels_wanted_of(data, notify, n=WANTED if n is None else n, by=by, given=given_labels(labels, data))
+    write(_results_of(data, what, given, options, notify), settings_of(run))
+
+
+def _show(run: RunData, what: What, given: Settings, *, by_length: bool) -> None:
+    """Print what is asked for as a table."""
+    from rich.console import Console
+
+    from robin_cli.analysis.scores import judge_scores, score
+    from robin_cli.views.pairwise import check_pairwise_run
+    from robin_cli.views.pairwise_table import check_view, print_comparisons, print_ranking
+    from robin_cli.views.table import View, print_scores
+
+    console, view = Console(), View(given.sort, given.top, wide=given.wide)
+    if what is What.RANKING:
+        check_pairwise_run(run, f"--what {what}")
+        print_ranking(console, run, view, by_length=by_length)
+    elif run.manifest.is_pairwise:
+        check_view(sort=given.sort, wide=given.wide)
+        print_comparisons(console, run, view, by_judge=what is What.JUDGE_SCORES)
+    else:
+        print_scores(console, (score if what is What.SCORES else judge_scores)(run), run, view)
+
+
+def _results_of(
+    run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
+) -> Results:
+    """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
+    from robin_cli.analysis.scores import judge_scores, score
+    from robin_cli.views.export import Results, agreement_of, calibration_of, scores_table
+    from robin_cli.views.pairwise import comparisons_table, ranking_table
+    from robin_cli.views.pairwise_table import check_view
+    from robin_cli.views.preferences import preferences_of
+    from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
+
+    by, labels = options["by"], given_labels(options["labels"], run)
+
+    def scores() -> Any:  # a table, of a library that is not for commands
+        if run.manifest.is_pairwise:
+            check_view(sort=given.sort, wide=given.wide)
+            return comparisons_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
+        found = (score if what is What.SCORES else judge_scores)(run)
+        return scores_table(found, run, with_text=given.with_text, wide=given.wide)
+
+    def labels_wanted() -> Any:
+        n = options["n"]
+        table = labels_wanted_of(run, notify, n=WANTED if n is None else n, by=by, given=labels)
         if "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
             notify("--labels reads no .xlsx: save it as .csv once it is filled in")
-        write(Results.of(table), settings_of(run))
-        return
-    found = (score if what is What.SCORES else judge_scores)(data)
-    if given.format == "table":
-        print_scores(Console(), found, data, View(given.sort, given.top, wide=given.wide))
-        return
-    table = scores_table(found, data, with_text=given.with_text, wide=given.wide)
-    write(Results.of(table), settings_of(run))
+        return table
+
+    made: dict[What, Callable[[], Any]] = {
+        What.SCORES: scores,
+        What.JUDGE_SCORES: scores,
+        What.RANKING: lambda: ranking_table(run, notify, by_length=options["length-control"]),
+        What.AGREEMENT: lambda: agreement_of(run, notify),
+        What.CALIBRATION: lambda: calibration_of(run, notify),
+        What.PREFERENCES: lambda: preferences_of(run, notify, messages=options["messages"]),
+        What.SUMMARY: lambda: summary_of(run, notify, by=by, threshold=options["threshold"], given=labels),
+        What.LABELS_WANTED: labels_wanted,
+    }
+    return Results.of(made[what]())
 
 
 def _pushing(

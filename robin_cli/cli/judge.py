@@ -85,9 +85,12 @@ def _work(
     from robin_cli.runner.connection import check_judges
     from robin_cli.views.export import check_output
     from robin_cli.views.messages import messages_for
+    from robin_cli.views.pairwise_table import check_view
 
     settings = confirmed(settings)
     check_judges(settings)
+    if settings.pairwise:
+        check_view(sort=settings.sort, wide=settings.wide)
     check_output(settings.format, settings.output, list(inputs()))
     messages = messages_for(settings)
     with opened(settings, messages) as store:
@@ -111,16 +114,24 @@ def deliver(run: Path, settings: Settings) -> None:
     from robin_cli.storage.reader import read_run
     from robin_cli.views.export import Results, export, scores_table
     from robin_cli.views.messages import messages_for
+    from robin_cli.views.pairwise import comparisons_table
+    from robin_cli.views.pairwise_table import print_results
     from robin_cli.views.table import View, print_scores
 
     data = read_run(run, COUNTED)
-    scores = score(data)
     messages = messages_for(settings)
     try:
         if settings.format == "table" or (settings.output is None and settings.format is None and sys.stdout.isatty()):
-            print_scores(Console(), scores, data, View(settings.sort, settings.top, wide=settings.wide))
+            view = View(settings.sort, settings.top, wide=settings.wide)
+            if data.manifest.is_pairwise:
+                print_results(Console(), data, view)
+            else:
+                print_scores(Console(), score(data), data, view)
             return
-        table = scores_table(scores, data, with_text=settings.with_text, wide=settings.wide)
+        if data.manifest.is_pairwise:
+            table = comparisons_table(data, with_text=settings.with_text)
+        else:
+            table = scores_table(score(data), data, with_text=settings.with_text, wide=settings.wide)
         export(
             Results.of(table),
             settings_of(run),

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError, is_remote, public_name
 from robin_cli.model.errors import InputError, StorageError, shown
+from robin_cli.model.records import SYSTEM_COLUMNS
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import RunData, read_judgments
 from robin_cli.storage.schema import JUDGMENTS
@@ -50,11 +51,12 @@ _FORMULA_LEAD = r"^[=+\-@\t\r]"
 _BINARY = frozenset({"parquet", "xlsx"})
 _SPREADSHEET_TEXT = frozenset({"csv", "tsv"})
 _TO_THE_LETTER = {
-    **dict.fromkeys(("pair_id", "attribute", "judge", "model"), "join by"),
+    **dict.fromkeys(("pair_id", "attribute", "judge", "model", "system", *SYSTEM_COLUMNS), "join by"),
     **dict.fromkeys(("chosen", "rejected"), "train on"),
 }
 """Columns that are of no use when they are changed, and for what."""
-_TEXTS = ("prompt", "response")
+_TEXTS = {"prompt": "prompt", "response": "response"}
+"""Columns of the texts, and what they are of a pair."""
 _BATCH = 20_000
 
 
@@ -66,14 +68,14 @@ def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide:
         wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
             judge, where ``scores`` are those of each judge.
     """
-    table = pa.table({name: _column(values) for name, values in scores.columns.items()})
+    table = pa.table({name: column_of(values) for name, values in scores.columns.items()})
     if wide:
         rows = run.space.by_pair(np.arange(len(scores)))
         parts = [(facet, table.take(mine)) for facet, mine in zip(scores.facets, rows.T, strict=True)]
         names = [name for name in table.column_names if name not in {"pair_id", "attribute", "judge"}]
         each = {f"{facet}_{name}": part[name] for facet, part in parts for name in names}
         table = pa.table({"pair_id": parts[0][1]["pair_id"], **each})
-    return _with_data(table, run, None if wide else run.space.pair[scores.arm], with_text=with_text)
+    return with_data(table, run, None if wide else run.space.pair[scores.arm], with_text=with_text)
 
 
 def decisions_table(scores: Scores, run: RunData, *, with_text: bool = False) -> pa.Table:
@@ -89,31 +91,47 @@ def decisions_table(scores: Scores, run: RunData, *, with_text: bool = False) ->
         raise InputError(f"{run.path}: decides nothing; make a run with --decide (in Python decide=…), as 'score>=3'")
     names = [*(["group"] if "group" in scores.columns else []), *DECISION_COLUMNS]
     if decided.task.group is not None:
-        table = pa.table({name: _column(scores.columns[name]) for name in ("pair_id", "attribute", *names, "score")})
+        table = pa.table({name: column_of(scores.columns[name]) for name in ("pair_id", "attribute", *names, "score")})
         pairs = run.space.pair[scores.arm]
     else:
         first = decided.first
         values = run.space.by_pair(scores.columns["score"]).T
-        each = {f"{name}_score": _column(score) for name, score in zip(run.space.attributes, values, strict=True)}
-        of_pairs = {name: _column(scores.columns[name]).take(first) for name in ("pair_id", *names)}
+        each = {f"{name}_score": column_of(score) for name, score in zip(run.space.attributes, values, strict=True)}
+        of_pairs = {name: column_of(scores.columns[name]).take(first) for name in ("pair_id", *names)}
         table, pairs = pa.table({**of_pairs, **each}), run.space.pair[scores.arm][first]
-    return _with_data(table, run, pairs, with_text=with_text)
+    return with_data(table, run, pairs, with_text=with_text)
 
 
-def _with_data(table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]] | None, *, with_text: bool) -> pa.Table:
-    """``table`` with what the data say of the pair of each row: ``pairs``, or None where there is a row for each, in order."""
-    taken = {*table.column_names, *_TEXTS}
+def with_data(
+    table: pa.Table,
+    run: RunData,
+    pairs: NDArray[np.integer[Any]] | None,
+    *,
+    with_text: bool,
+    texts: Mapping[str, str] = _TEXTS,
+    told: Collection[str] = (),
+) -> pa.Table:
+    """``table`` with what the data say of the pair of each row.
+
+    Args:
+        pairs: of the rows; None where there is a row for each, in order.
+        with_text: add ``texts``, columns that come last, and what they are of a pair.
+        told: names of further columns that ``table`` has already.
+    """
+    taken = {*table.column_names, *texts}
     for name in run.column_names:
-        told = name
-        while told in taken or (told != name and told in run.column_names):
-            told = f"data.{told}"
-        taken.add(told)
+        if name in told:
+            continue
+        called = name
+        while called in taken or (called != name and called in run.column_names):
+            called = f"data.{called}"
+        taken.add(called)
         values = run.columns[name]
-        table = table.append_column(told, values if pairs is None else values.take(pairs))
+        table = table.append_column(called, values if pairs is None else values.take(pairs))
     if with_text:
         rows = run.pairs if pairs is None else [run.pairs[pair] for pair in pairs.tolist()]
-        for name in _TEXTS:
-            table = table.append_column(name, _column([getattr(pair, name) for pair in rows]))
+        for name, of_pair in texts.items():
+            table = table.append_column(name, column_of([getattr(pair, of_pair) for pair in rows]))
     return table
 
 
@@ -151,7 +169,7 @@ def _told(found: Mapping[str, Sequence[Any]], kind: type[Agreement | Level]) -> 
     return pa.table({name: pa.array([row[name] for row in rows], of, from_pandas=True) for name, of in columns.items()})
 
 
-def _column(values: Sequence[Any] | NDArray[Any]) -> pa.Array:
+def column_of(values: Sequence[Any] | NDArray[Any]) -> pa.Array:
     """A column, in which nan is null; texts may take more than the 2 GB of a short string column."""
     return pa.array(values, pa.large_string() if isinstance(values, list) else None, from_pandas=True)
 

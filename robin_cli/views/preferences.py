@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.pairwise import pairwise_scores
 from robin_cli.analysis.preferences import Preferences, preferences
 from robin_cli.datasets.chats import turns_in
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import number_of
+from robin_cli.model.records import OTHER_COLUMN, number_of
 from robin_cli.storage.reader import RunData
 
+_EVEN = 0.5
 _MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_string())]))
 
 
@@ -21,7 +27,8 @@ def preferences_of(
 ) -> pa.Table:
     """A row for each response that can be told apart from the best of its group: prompt, chosen, rejected, margin, certified.
 
-    With several attributes each has rows of its own, and a column says which.
+    With several attributes each has rows of its own, and a column says which. Of a pairwise run a row for each comparison whose
+    responses can be told apart; margin is how far the preference is above a half.
 
     Args:
         notify: is told what is left out.
@@ -31,6 +38,8 @@ def preferences_of(
     Raises:
         InputError: no group has two responses, or no two can be told apart.
     """
+    if run.manifest.is_pairwise:
+        return _of_comparisons(run, notify, messages=messages)
     found = preferences(run)
     if found.alone == found.groups:
         raise InputError(
@@ -51,12 +60,55 @@ def preferences_of(
     _say(found, notify)
     if others := pc.sum(pc.not_equal(prompts, texts["prompt"].take(found.rejected))).as_py():
         notify(f"{number_of(others, 'pair')} of responses to different prompts: the prompt is that of the chosen one")
+    columns = _columns(prompts, chosen, rejected, found.margin, found.certified, messages=messages)
+    if len(run.space.attributes) > 1:
+        columns["attribute"] = pa.array(run.space.attributes).take(pa.array(found.attribute))
+    return pa.table(columns)
+
+
+def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bool) -> pa.Table:
+    """The rows of a pairwise run, in the order of the data."""
+    error_rate = run.manifest.settings.get("error_rate") or ALPHA
+    found = pairwise_scores(run, alpha=error_rate).columns
+    preference, low, high = (np.asarray(found[name]) for name in ("preference", "likely_low", "likely_high"))
+    certified = np.asarray(found["certified"])
+    told = (low > _EVEN) | (high < _EVEN) | certified
+    known = int((~np.isnan(preference)).sum())
+    alike = known - int(told.sum())
+    if not told.any():
+        none = f", {len(preference) - known:,} without a preference" if known < len(preference) else ""
+        raise InputError(
+            f"{run.path}: of no comparison the responses can be told apart ({number_of(alike, 'comparison')} too close{none}); "
+            f"more calls tell more of them apart: robin resume {run.path} --budget N"
+        )
+    texts, for_a = run.pairs.table.filter(pa.array(told)), pa.array(preference[told] > _EVEN)
+    a, b = texts["response"], texts[OTHER_COLUMN]
+    chosen, rejected = pc.if_else(for_a, a, b), pc.if_else(for_a, b, a)
+    said = [number_of(int(told.sum()), "comparison")]
+    said.append(f"{alike:,} whose responses cannot be told apart {'is' if alike == 1 else 'are'} left out")
+    if without := len(preference) - known:
+        said.append(f"{number_of(without, 'comparison')} {'has' if without == 1 else 'have'} no preference")
+    notify("; ".join(said))
+    margin = np.abs(preference[told] - _EVEN)
+    return pa.table(_columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=messages))
+
+
+def _columns(
+    prompts: pa.ChunkedArray,
+    chosen: pa.ChunkedArray,
+    rejected: pa.ChunkedArray,
+    margin: FloatArray,
+    certified: NDArray[np.bool_],
+    *,
+    messages: bool,
+) -> dict[str, pa.ChunkedArray | pa.Array]:
+    """The columns that preference training reads."""
     columns = {
         "prompt": prompts,
         "chosen": chosen,
         "rejected": rejected,
-        "margin": pa.array(found.margin),
-        "certified": pa.array(found.certified),
+        "margin": pa.array(margin),
+        "certified": pa.array(certified),
     }
     if messages:
         asked = [[_message(*turn) for turn in turns_in(prompt)] for prompt in columns.pop("prompt").to_pylist()]
@@ -64,9 +116,7 @@ def preferences_of(
             answers = columns[name].to_pylist()
             whole = [[*before, _message("Assistant", said)] for before, said in zip(asked, answers, strict=True)]
             columns[name] = pa.array(whole, _MESSAGES)
-    if len(run.space.attributes) > 1:
-        columns["attribute"] = pa.array(run.space.attributes).take(pa.array(found.attribute))
-    return pa.table(columns)
+    return columns
 
 
 def _say(found: Preferences, notify: Callable[[str], None]) -> None:

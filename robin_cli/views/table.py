@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,11 +25,15 @@ from robin_cli.views.decided import OPEN, cells_of, decision_facts, promise
 from robin_cli.views.fitting import Column, Fitted, fit
 from robin_cli.views.text import one_line, plain
 
+GAP = 2
+"""Cells between two columns."""
+DASH = "–"
+"""What stands where there is no value."""
+ALL_ROWS = "all rows:"
+"""What a note with the command that shows all begins with."""
+
 _BAR = 12
 _SHORTEST_BAR = 4
-_GAP = 2
-_DASH = "–"
-_ALL_ROWS = "all rows:"
 _OPTIONAL = ("human", "n_unparsed")
 _LEAVES = (
     "group",
@@ -74,12 +78,17 @@ def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> 
     lines = run.space.by_pair(every) if view.wide else every[:, None]
     rows = lines[_order(scores, run, view.sort, lines)[: view.top]]
     columns = _facet_columns(scores, run, rows, view) if view.wide else _row_columns(scores, run, rows[:, 0], view)
-    fitted = fit(columns, console.width, _GAP)
+    fitted = fit(columns, console.width, GAP)
     counts = np.asarray(scores.columns["n"])
     dim = np.asarray(scores.retired[rows].any(axis=1))
-    _print_table(console, fitted, counts[rows].sum(axis=1) / max(1, counts[lines].sum(axis=1).max()), dim)
-    for note in _notes(scores, run, fitted, view, console.width, len(lines)):
-        copied = not console.is_terminal or note.startswith(_ALL_ROWS)  # a command is broken by the terminal alone
+    print_fitted(console, fitted, counts[rows].sum(axis=1) / max(1, counts[lines].sum(axis=1).max()), dim)
+    print_notes(console, _notes(scores, run, fitted, view, console.width, len(lines)))
+
+
+def print_notes(console: Console, notes: Sequence[str]) -> None:
+    """Print what stands under a table."""
+    for note in notes:
+        copied = not console.is_terminal or note.startswith(ALL_ROWS)  # a command is broken by the terminal alone
         console.print(Text(plain(note)), soft_wrap=copied)
 
 
@@ -140,19 +149,15 @@ def _pairs(scores: Scores, run: RunData, rows: NDArray[np.intp]) -> Column:
 
 def _names(column: str, scores: Scores, rows: NDArray[np.intp]) -> Column:
     """A column of few names, each many times."""
-    values = scores.columns[column]
-    place = {name: number for number, name in enumerate(dict.fromkeys(values), 1)}
     shown = column.replace("_", " ")
-    return Column(
-        shown, [one_line(values[row]) for row in rows], _rank(shown, ""), [place[values[row]] for row in rows]
-    )
+    return names_column(shown, [scores.columns[column][row] for row in rows], _rank(shown, ""))
 
 
 def _decisions(scores: Scores, rows: NDArray[np.intp]) -> list[Column]:
     if scores.decided is None:
         return []
     cells = cells_of(scores.decided)
-    return [Column("decision", [cells[row] or _DASH for row in rows], _rank("decision", ""))]
+    return [Column("decision", [cells[row] or DASH for row in rows], _rank("decision", ""))]
 
 
 def _rank(name: str, sort: str) -> int:
@@ -166,12 +171,12 @@ def _values(scores: Scores, rows: NDArray[np.intp], sort: str) -> dict[str, list
     columns = scores.columns
 
     def numbers(name: str) -> list[str]:
-        return [_number(columns[name][row]) for row in rows]
+        return [number_text(columns[name][row]) for row in rows]
 
     shown = {"score": numbers("score")}
     for name, low, high in (("likely", "likely_low", "likely_high"), ("guaranteed", "ci_low", "ci_high")):
         ends = zip(numbers(low), numbers(high), strict=True)
-        shown[name] = [_DASH if bottom == _DASH else f"{bottom} – {top}" for bottom, top in ends]
+        shown[name] = [DASH if bottom == DASH else f"{bottom} – {top}" for bottom, top in ends]
     if "judge_spread" in columns:
         shown["judges ±"] = numbers("judge_spread")
     if "judge_spread" not in columns or sort == "variance":
@@ -184,17 +189,17 @@ def _values(scores: Scores, rows: NDArray[np.intp], sort: str) -> dict[str, list
     return shown
 
 
-def _print_table(console: Console, fitted: Fitted, shares: NDArray[np.float64], dim: NDArray[np.bool_]) -> None:
-    """Print ``fitted``, with bars of ``shares`` where there is room for them."""
-    taken = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
-    bar = min(_BAR, console.width - fitted.whole - _GAP)
+def print_fitted(console: Console, fitted: Fitted, shares: NDArray[np.float64], dim: NDArray[np.bool_]) -> None:
+    """Print ``fitted``, with bars of ``shares``, one a row, where there is room for them; rows that are ``dim`` less bright."""
+    taken = sum(fitted.widths) + GAP * (len(fitted.widths) - 1)
+    bar = min(_BAR, console.width - fitted.whole - GAP)
     has_bar = bar >= _SHORTEST_BAR
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, _GAP - 1, 0, 0),
-        width=taken + (bar + _GAP) * has_bar,
+        padding=(0, GAP - 1, 0, 0),
+        width=taken + (bar + GAP) * has_bar,
     )
     for column, width in zip(fitted.columns, fitted.widths, strict=True):
         table.add_column(
@@ -207,7 +212,7 @@ def _print_table(console: Console, fitted: Fitted, shares: NDArray[np.float64], 
         bars = [Text("█" * round(bar * share))] if has_bar else []
         table.add_row(*cells, *bars, style="dim" if dim[row] else "")
     if any(name for name, _ in fitted.groups):
-        console.print(Text(" " * _GAP).join(_over(name, span) for name, span in fitted.groups), soft_wrap=True)
+        console.print(Text(" " * GAP).join(_over(name, span) for name, span in fitted.groups), soft_wrap=True)
     console.print(table, crop=False)
 
 
@@ -218,20 +223,37 @@ def _over(group: str, span: int) -> Text:
     return head
 
 
+def left_out_notes(fitted: Fitted, width: int) -> list[str]:
+    """Which columns found no room, and how to see them."""
+    if not fitted.left_out:
+        return []
+    names = ", ".join(map(one_line, fitted.left_out))
+    return [f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}"]
+
+
+def numbered_notes(fitted: Fitted) -> list[str]:
+    """What the number behind an id is, where there is one."""
+    pairs = fitted.columns[0]
+    is_told = any(cell.endswith(f"#{number}") for cell, number in zip(pairs.cells, pairs.numbers or (), strict=True))
+    return ["#N: the Nth pair of the data, where ids look the same"] if is_told else []
+
+
+def names_column(name: str, values: Sequence[object], rank: int = 0) -> Column:
+    """A column of few names, each many times."""
+    place = {value: number for number, value in enumerate(dict.fromkeys(values), 1)}
+    return Column(name, [one_line(value) for value in values], rank, [place[value] for value in values])
+
+
 def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int, lines: int) -> list[str]:
     """What is not in the table and how to see it, and who judged."""
     notes = []
-    if fitted.left_out:
-        names = ", ".join(map(one_line, fitted.left_out))
-        notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
+    notes += left_out_notes(fitted, width)
     notes.append("95 % intervals: likely, on average over the pairs; guaranteed, for each of them")
     if (decided := scores.decided) is not None:
         facts = decision_facts(decided)
         unsure = f"; {OPEN}: by the mean alone, not certified" if facts["open"] else ""
         notes.append(f"decisions ({decided.task.decision}): {promise(facts, 'the certified')}{unsure}")
-    pairs = fitted.columns[0]
-    if any(cell.endswith(f"#{number}") for cell, number in zip(pairs.cells, pairs.numbers or (), strict=True)):
-        notes.append("#N: the Nth pair of the data, where ids look the same")
+    notes += numbered_notes(fitted)
     order = "" if view.sort == TABLE["sort"].default else f" --sort {view.sort}"
     what = " --what judge-scores" if "judge" in scores.columns and len(run.space.judges) > 1 else ""
     others = "|".join(name for name in _SORTED_BY if name != view.sort)
@@ -240,7 +262,7 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
     notes.append(f"{rest}{_SORTED_BY[view.sort]} (another order: --sort {others})")
     if shown < lines:
         table = f"--format table{' --wide' * view.wide}{order} --top {lines}"
-        notes.append(f"{_ALL_ROWS} robin export {shlex.quote(str(run.path))}{what} {table}")
+        notes.append(f"{ALL_ROWS} robin export {shlex.quote(str(run.path))}{what} {table}")
     return [*notes, f"judge: {judged_by(run.manifest)}"]
 
 
@@ -264,8 +286,9 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
     console.print(grid)
 
 
-def _number(value: object) -> str:
+def number_text(value: object) -> str:
+    """A number of a table; a dash for nan."""
     number = float(str(value))
     if math.isnan(number):
-        return _DASH
+        return DASH
     return f"{number:.0f}" if number.is_integer() else f"{number:.2f}"
