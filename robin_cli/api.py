@@ -460,7 +460,7 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
         known = {
             name: value
             for name, value in asdict(kept[-1]).items()
-            if name != "columns" and (name != "group" or value is not None)
+            if name != "columns" and (name not in {"group", "other"} or value is not None)
         }
         if SYSTEM_COLUMN in kept[-1].columns:  # of the others nothing that is asked hangs on
             known[SYSTEM_COLUMN] = kept[-1].columns[SYSTEM_COLUMN]

@@ -26,9 +26,9 @@ from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.reader import read_run
-from robin_cli.views.status import finite
+from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.summary import LabelsFile, given_labels
-from robin_cli.views.text import one_line
+from robin_cli.views.text import finite, one_line
 
 COLUMNS = pa.schema(
     [
@@ -89,6 +89,8 @@ def comparison_of(
         InputError: options that do not go together, or runs that cannot be compared.
     """
     runs = [read_run(path, COUNTED) for path in paths]
+    for run in runs:
+        check_of_ratings(run, "robin compare")
     given = given_labels(labels, *runs)
     if not across_judges:
         return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)

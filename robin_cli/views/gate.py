@@ -29,8 +29,8 @@ from robin_cli.model.requirement import Requirement, requirement_of
 from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.status import finite
-from robin_cli.views.text import one_line
+from robin_cli.views.pairwise import check_of_ratings
+from robin_cli.views.text import finite, one_line
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
@@ -87,6 +87,7 @@ def gated(
     """
     run = read_run(path, COUNTED)
     manifest = run.manifest
+    check_of_ratings(run, "robin gate")
     requirements = [
         requirement_of(text, manifest.attributes, manifest.scales, margin=margin) for text in dict.fromkeys(required)
     ]
@@ -114,6 +115,7 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         runs = [read_run(folder, COUNTED) for folder in folders]
         scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
         for each in runs:
+            check_of_ratings(each, "robin gate")
             if dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(attribute) != scale:
                 raise InputError(
                     f'--require "{shown(requirement, 80)}": {each.path} does not rate {shown(attribute)} on the scale {scale}, '

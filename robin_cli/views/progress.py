@@ -14,14 +14,17 @@ from rich.live import Live
 from rich.progress import Progress
 from rich.text import Text
 
+from robin_cli.analysis.pairwise_results import pairwise_results
 from robin_cli.analysis.worst_error import Aim
 from robin_cli.model.records import SYSTEM_COLUMN, counted, number_of
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
-from robin_cli.storage.fold import Spending
+from robin_cli.storage.fold import COUNTED, Spending
+from robin_cli.storage.reader import read_run
 from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, calls_left, phase, standing_of
 from robin_cli.views.messages import Messages, lines_now_and_then
+from robin_cli.views.pairwise_facts import headlines, pairwise_facts
 from robin_cli.views.text import (
     WORST,
     compared_text,
@@ -259,11 +262,15 @@ def compared_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> l
 
 
 def matched_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
-    """How many comparisons a pairwise run asked, and how to go on; nothing for another run."""
+    """How many comparisons a pairwise run asked, how to go on, and what it says; nothing for another run."""
     if outcome.matched is None:
         return []
+    found = read_run(run, COUNTED)
     again = _again(outcome, run, in_python=in_python)
-    return [f"{compared_text(outcome.matched)}; to go on: {again}"]
+    return [
+        f"{compared_text(outcome.matched)}; to go on: {again}",
+        *headlines(pairwise_facts(found, pairwise_results(found))),
+    ]
 
 
 def _again(outcome: Outcome, run: Path, *, in_python: bool) -> str:

@@ -19,12 +19,13 @@ from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.calibration import Level
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pair_means import FIRST
+from robin_cli.analysis.pairwise_results import PairwiseResults, pairwise_results
 from robin_cli.analysis.panel import spread_between
 from robin_cli.analysis.run_agreement import agreements, calibrations, reliabilities
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores, judge_scores, score
 from robin_cli.analysis.summaries import Summary, summaries
-from robin_cli.analysis.worst_error import estimated_error
+from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.model.arms import Arms
 from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import BATCH, counted, number_of, tier_of
@@ -43,10 +44,12 @@ from robin_cli.storage.reader import RunData, count_empty_responses, read_run
 from robin_cli.storage.rescue import tally
 from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.messages import print_json
+from robin_cli.views.pairwise import check_of_ratings
+from robin_cli.views.pairwise_facts import pairwise_facts, result_lines
 from robin_cli.views.standing import aim_of, state_of
 from robin_cli.views.summary import LabelsFile, given_labels
 from robin_cli.views.table import judged_by, print_facts
-from robin_cli.views.text import WORST, cost, dollars, error_text, target_text, tiers_text, tokens_text
+from robin_cli.views.text import WORST, cost, dollars, error_text, finite, target_text, tiers_text, tokens_text
 
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> dict[str, Any]:
@@ -61,50 +64,35 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> dict[str, Any]:
     """
     working = is_locked(path)
     run = read_run(path, (*COUNTED, "text_because", "usage_estimated"))
+    if run.manifest.is_pairwise:
+        if labels is not None:
+            check_of_ratings(run, "--labels")
+        return facts_of_comparisons(run, pairwise_results(run), working=working)
     return facts_of(run, score(run), working=working, given=given_labels(labels, run))
+
+
+def facts_of_comparisons(run: RunData, results: PairwiseResults, *, working: bool) -> dict[str, Any]:
+    """The facts of :func:`status_of`, of a pairwise run that was read already; ``working``: a process is at work on it."""
+    reasons = Counter(run.fold.reasons[arm] for arm in np.flatnonzero(run.fold.arms.retired_mask).tolist())
+    return {
+        **_work_of(run, None, reasons, is_decided=False, working=working),
+        **pairwise_facts(run, results),
+        "decide": str(run.manifest.decision) if run.manifest.wants_best else None,
+        "judges": [_asked_of(run, judge) for judge in run.space.judges],
+        **_spent_by(run),
+    }
 
 
 def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels | None = None) -> dict[str, Any]:
     """The facts of :func:`status_of`, of a run that was read already; ``working``: a process is at work on it."""
-    arms, spent = run.fold.arms, spending_of(run.judgments)
-    manifest = run.manifest
-    several = len(manifest.judges) > 1
+    arms = run.fold.arms
+    several = len(run.manifest.judges) > 1
     each = judge_scores(run) if several else scores
     tables = (scores, each) if several else (scores,)
-    last = manifest.sessions[-1] if manifest.sessions else {}
-    aim, decided, under_way = aim_of(run, scores.error_bound), scores.decided, _under_way(run)
+    aim, decided = aim_of(run, scores.error_bound), scores.decided
+    is_over = decided is not None and decided.is_over
     return {
-        "run": str(run.path),
-        "state": state_of(
-            manifest,
-            arms.spent,
-            aim,
-            is_decided=decided is not None and decided.is_over,
-            working=working,
-            waits=bool(under_way),
-        ),
-        "budget": manifest.budget,
-        "budget_usd": manifest.budget_usd,
-        "spent": arms.spent,
-        "ratings": int(arms.counts.sum()),
-        "unparsed": _reasons(run, "unparsed"),
-        "scoring": manifest.scoring,
-        "answer_format": manifest.answer_format,
-        "rated_by_text": _counted(run.judgments["text_because"]),
-        "failed": _reasons(run, "failed"),
-        "rescued": tally(run.path, manifest),
-        "in_flight_at_stop": None if working else last.get("in_flight"),
-        "under_way": under_way,
-        "pairs": len(run.pair_ids),
-        "rows_left_out": manifest.data.get("skipped", 0),
-        "rows_left_out_because": manifest.data.get("left_out", {}),
-        "rows_left_out_first": manifest.data.get("first_left_out", []),
-        "empty_responses": count_empty_responses(run.path),
-        "attributes": list(manifest.attributes),
-        "arms": len(arms),
-        "arms_without_rating": int((arms.counts == 0).sum()),
-        "arms_retired": int(arms.retired_mask.sum()),
-        "retired_reasons": dict(sorted(Counter(filter(None, each.columns["given_up"])).items())),
+        **_work_of(run, aim, Counter(filter(None, each.columns["given_up"])), is_decided=is_over, working=working),
         "worst_error_estimate": finite(estimated_error(run.space, arms)),
         "error_bound": scores.error_bound,
         "target_error": None if aim is None else aim.error,
@@ -127,6 +115,54 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
         "judges": _judges(run, each),
         "judge_spread": None if scores.between is None else finite(spread_between(scores.between)),
         "judge_spread_over": 0 if scores.between is None else int((~np.isnan(scores.between)).sum()),
+        **_spent_by(run),
+    }
+
+
+def _work_of(
+    run: RunData, aim: Aim | None, given_up: Mapping[str, int], *, is_decided: bool, working: bool
+) -> dict[str, Any]:
+    """The facts of how far a run came, and of its data.
+
+    Args:
+        given_up: arms that are asked no more, counted by reason.
+        is_decided: all that it was to decide.
+    """
+    arms, manifest, under_way = run.fold.arms, run.manifest, _under_way(run)
+    return {
+        "run": str(run.path),
+        "pairwise": manifest.is_pairwise,
+        "state": state_of(manifest, arms.spent, aim, is_decided=is_decided, working=working, waits=bool(under_way)),
+        "budget": manifest.budget,
+        "budget_usd": manifest.budget_usd,
+        "spent": arms.spent,
+        "ratings": int(arms.counts.sum()),
+        "unparsed": _reasons(run, "unparsed"),
+        "scoring": manifest.scoring,
+        "answer_format": manifest.answer_format,
+        "rated_by_text": _counted(run.judgments["text_because"]),
+        "failed": _reasons(run, "failed"),
+        "rescued": tally(run.path, manifest),
+        "in_flight_at_stop": None if working else _last(manifest).get("in_flight"),
+        "under_way": under_way,
+        "pairs": len(run.pair_ids),
+        "rows_left_out": manifest.data.get("skipped", 0),
+        "rows_left_out_because": manifest.data.get("left_out", {}),
+        "rows_left_out_first": manifest.data.get("first_left_out", []),
+        "empty_responses": count_empty_responses(run.path),
+        "attributes": list(manifest.attributes),
+        "arms": len(arms),
+        "arms_without_rating": int((arms.counts == 0).sum()),
+        "arms_retired": int(arms.retired_mask.sum()),
+        "retired_reasons": dict(sorted(given_up.items())),
+    }
+
+
+def _spent_by(run: RunData) -> dict[str, Any]:
+    """The facts of what a run cost, who judged, and what it is of."""
+    arms, manifest, spent = run.fold.arms, run.manifest, spending_of(run.judgments)
+    last = _last(manifest)
+    return {
         "prompt_tokens": spent.prompt_tokens,
         "completion_tokens": spent.completion_tokens,
         "cached_share": spent.cached_share,
@@ -149,6 +185,11 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
         "created_at": manifest.created_at,
         "sessions": len(manifest.sessions),
     }
+
+
+def _last(manifest: Manifest) -> Mapping[str, Any]:
+    """The last session; empty where there was none."""
+    return manifest.sessions[-1] if manifest.sessions else {}
 
 
 def _under_way(run: RunData) -> list[dict[str, Any]]:
@@ -220,11 +261,12 @@ def _rescued_line(facts: dict[str, Any]) -> dict[str, str]:
 
 def _row_lines(facts: dict[str, Any]) -> dict[str, str]:
     lines = {}
+    scores, what = ("preferences", "comparisons") if facts["pairwise"] else ("scores", "pairs")
     if left_out := facts["rows_left_out"]:
         why = ", ".join(f"{count:,} {reason}" for reason, count in facts["rows_left_out_because"].items())
         first = f"; the first: {facts['rows_left_out_first'][0]}" if facts["rows_left_out_first"] else ""
         lines["rows left out"] = (
-            f"{left_out:,}{f' ({why})' if why else ''}: the scores are of the {facts['pairs']:,} pairs that are left, and "
+            f"{left_out:,}{f' ({why})' if why else ''}: the {scores} are of the {facts['pairs']:,} {what} that are left, and "
             f"say nothing of these{first}"
         )
     if facts["empty_responses"]:
@@ -277,33 +319,23 @@ def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
 
 def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     """The facts of :func:`status_of` in words, by name."""
-    at_once = f", for all {facts['arms']:,} scores at once" if facts["arms"] > 1 else ""
-    scale_note = f"at {100 * facts['error_bound_confidence']:.0f} % confidence{at_once}"
+    of_what, lines_of_results = "rating", _score_lines
+    if facts["pairwise"]:
+        of_what, lines_of_results = "verdict", _comparison_lines
     in_flight = facts["in_flight_at_stop"]
     lines = {
         "run": facts["run"],
         "state": facts["state"],
         "budget": " ".join(spent_of_budget(facts)),
-        "ratings": f"{facts['ratings']:,}",
-        "without a rating": counted(facts["unparsed"]) or "none",
+        f"{of_what}s": f"{facts['ratings']:,}",
+        f"without a {of_what}": counted(facts["unparsed"]) or "none",
         **_scoring_line(facts),
         "failed calls": counted(facts["failed"]) or "none",
         **_rescued_line(facts),
         **_row_lines(facts),
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
         **_under_way_lines(facts),
-        "scores": f"{facts['arms']:,} ({_product(facts)}), "
-        f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
-        WORST: ": ".join(worst_of(facts)),
-        "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
-        f"({scale_note})",
-        **_target_line(facts),
-        **_decision_lines(facts),
-        "paper's bound": _paper_line(facts),
-        **{f"mean of {name}": mean_line(found) for name, found in facts["means"].items() if found["n_pairs"]},
-        **_human_lines(facts),
-        **{f"reliability of {name}": reliability_line(found) for name, found in facts["reliability"].items()},
-        **_judge_lines(facts),
+        **lines_of_results(facts),
         "given up": counted(facts["retired_reasons"]) or "none",
         "tokens": tokens_text(facts["prompt_tokens"], facts["completion_tokens"], facts["cached_share"], unit="")
         + (f" (of {number_of(facts['usage_estimated'], 'request')} estimated)" if facts["usage_estimated"] else ""),
@@ -321,6 +353,38 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         more = " --max-cost MORE" if limit and known and known > 0.9 * limit else ""
         lines["to go on"] = f"robin resume {facts['run']}{more}"
     return lines
+
+
+def _score_lines(facts: dict[str, Any]) -> dict[str, str]:
+    """What a run says of each pair, and how sure that is."""
+    at_once = f", for all {facts['arms']:,} scores at once" if facts["arms"] > 1 else ""
+    scale_note = f"at {100 * facts['error_bound_confidence']:.0f} % confidence{at_once}"
+    return {
+        "scores": f"{facts['arms']:,} ({_product(facts)}), "
+        f"{facts['arms_without_rating']:,} without a rating, {facts['arms_retired']:,} given up",
+        WORST: ": ".join(worst_of(facts)),
+        "error bound": f"no score is further than {error_of(facts, facts['error_bound'])} from {whose(facts)} mean "
+        f"({scale_note})",
+        **_target_line(facts),
+        **_decision_lines(facts),
+        "paper's bound": _paper_line(facts),
+        **{f"mean of {name}": mean_line(found) for name, found in facts["means"].items() if found["n_pairs"]},
+        **_human_lines(facts),
+        **{f"reliability of {name}": reliability_line(found) for name, found in facts["reliability"].items()},
+        **_judge_lines(facts),
+    }
+
+
+def _comparison_lines(facts: dict[str, Any]) -> dict[str, str]:
+    """What a pairwise run says of its comparisons and systems."""
+    judges = facts["judges"] if len(facts["judges"]) > 1 else []
+    told = {f"judge {number}": _pairwise_judge_line(each) for number, each in enumerate(judges, 1)}
+    return {**result_lines(facts), **told}
+
+
+def _pairwise_judge_line(each: dict[str, Any]) -> str:
+    money = "" if each["cost_usd_at_least"] is None else f", {cost_of(each)}"
+    return f"{each['judge']}: {number_of(each['spent'], 'call')}, {number_of(each['ratings'], 'verdict')}{money}"
 
 
 def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
@@ -385,24 +449,32 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
     means = np.asarray(scores.columns["score"])
     found = []
     for number, name in enumerate(names):
-        rows = run.judgments if len(names) == 1 else run.judgments.filter(pc.equal(run.judgments["judge"], name))
-        spent = spending_of(rows)
         is_rated = (run.space.judge == number) & ~np.isnan(means)
         rated = {name: means[is_rated & (run.space.attribute == place)] for place, name in enumerate(attributes)}
         by_attribute = {name: float(each.mean()) if len(each) else None for name, each in rated.items()}
         found.append(
             {
-                "judge": name,
-                "spent": pc.sum(pc.not_equal(rows["status"], "failed")).as_py() or 0,
-                "ratings": len(rows) - rows["rating"].null_count,
+                **_asked_of(run, name),
                 "mean_scores": by_attribute,
                 "mean_score": by_attribute[attributes[0]] if len(attributes) == 1 else None,
                 "scores": sum(map(len, rated.values())),
-                "cost_usd": spent.exact_usd,
-                "cost_usd_at_least": spent.cost_usd,
             }
         )
     return found
+
+
+def _asked_of(run: RunData, judge: str) -> dict[str, Any]:
+    """The calls of a judge, its ratings and its money."""
+    alone = len(run.space.judges) == 1
+    rows = run.judgments if alone else run.judgments.filter(pc.equal(run.judgments["judge"], judge))
+    spent = spending_of(rows)
+    return {
+        "judge": judge,
+        "spent": pc.sum(pc.not_equal(rows["status"], "failed")).as_py() or 0,
+        "ratings": len(rows) - rows["rating"].null_count,
+        "cost_usd": spent.exact_usd,
+        "cost_usd_at_least": spent.cost_usd,
+    }
 
 
 def _mean(each: Summary) -> dict[str, Any]:
@@ -434,11 +506,6 @@ def _coefficients(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
 
 def _in_json(told: Agreement | Level) -> dict[str, Any]:
     return {name: finite(value) if isinstance(value, float) else value for name, value in asdict(told).items()}
-
-
-def finite(value: float) -> float | None:
-    """``value``; None, as JSON has it, for nan."""
-    return None if math.isnan(value) else value
 
 
 def error_of(facts: dict[str, Any], error: float) -> str:

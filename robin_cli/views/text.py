@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 
 from robin_cli.model.matches import Compared
@@ -89,3 +90,8 @@ def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:
         return f"{asked}; no answer says at which it came"
     named = asked or "another tier"
     return f"{number_of(at_tier, 'answer')} at {named}, {at_normal_tier:,} at the normal tier"
+
+
+def finite(value: float) -> float | None:
+    """``value``; None, as JSON has it, for nan."""
+    return None if math.isnan(value) else value

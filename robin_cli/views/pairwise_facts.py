@@ -1,0 +1,184 @@
+"""What a pairwise run says, as facts and in words: for its status, the end of a session and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.order_effect import OrderEffect
+from robin_cli.analysis.pairwise_results import PairwiseResults, Ranked
+from robin_cli.model.matches import Compared
+from robin_cli.model.records import counted, number_of
+from robin_cli.storage.reader import RunData
+from robin_cli.views.text import compared_text, finite
+
+_MOST_SHOWN = 20
+_NOT_ASKED, _IN_PART, _GIVEN_UP = "not asked", "asked in part", "given up"
+
+
+def pairwise_facts(run: RunData, results: PairwiseResults) -> dict[str, Any]:
+    """What the pairwise run ``run`` says, by name; every value is JSON."""
+    told, compared, ranked = results.scores.columns, results.compared, results.ranked
+    preference = np.asarray(told["preference"])
+    ranking = ranked.ranking
+    return {
+        "comparisons": compared.comparisons,
+        "comparisons_asked": compared.whole,
+        "comparisons_in_part": compared.partly,
+        "comparisons_without_preference": int(np.isnan(preference).sum()),
+        "no_preference_because": _why_none(results),
+        "comparisons_certified": int(np.asarray(told["certified"]).sum()),
+        "error_rate": run.manifest.settings.get("error_rate") or ALPHA,
+        "ties": int(np.asarray(told["n_ties"]).sum()),
+        "criterion": run.manifest.criteria[0] if run.manifest.criteria else None,
+        "order_effects": [
+            _order_effect(judge, each) for judge, each in zip(run.space.judges, results.order_effects, strict=True)
+        ],
+        "systems": list(ranked.names),
+        "ranking": _ranking(ranked),
+        "ranking_comparisons": 0 if ranking is None else ranking.n_comparisons,
+        "ranking_prompts": 0 if ranking is None else ranking.n_prompts,
+        "ranking_is_bounded": None if ranking is None else ranking.is_bounded,
+        "not_ranked_because": f"{ranked.why}; {ranked.step}" if ranked.why else None,
+        "not_connected": [list(part) for part in ranked.parts],
+    }
+
+
+def _why_none(results: PairwiseResults) -> dict[str, int]:
+    """Comparisons without a preference, counted by why; nothing where all have one."""
+    told, retired = results.scores.columns, results.scores.retired
+    lacks = np.isnan(np.asarray(told["preference"]))
+    is_new = (np.asarray(told["n"]) == 0) & (np.asarray(told["n_unparsed"]) == 0) & ~retired
+    counts = {
+        _NOT_ASKED: int((lacks & is_new).sum()),
+        _IN_PART: int((lacks & ~is_new & ~retired).sum()),
+        _GIVEN_UP: int((lacks & retired).sum()),
+    }
+    return {why: count for why, count in counts.items() if count}
+
+
+def _order_effect(judge: str, each: OrderEffect) -> dict[str, Any]:
+    numbers = {"effect": each.effect, "ci_low": each.ci_low, "ci_high": each.ci_high}
+    told = {name: finite(value) for name, value in numbers.items()}
+    return {"judge": judge, **told, "n": each.n, "n_prompts": each.n_prompts}
+
+
+def _ranking(ranked: Ranked) -> list[dict[str, Any]]:
+    """The systems, the best first; nothing without a ranking."""
+    ranking = ranked.ranking
+    if ranking is None:
+        return []
+    return [
+        {
+            "system": ranked.names[each],
+            "strength": finite(ranking.strength.item(each)),
+            "ci_low": finite(ranking.ci_low.item(each)),
+            "ci_high": finite(ranking.ci_high.item(each)),
+            "rank": ranking.rank.item(each),
+            "rank_low": ranking.rank_low.item(each),
+            "rank_high": ranking.rank_high.item(each),
+            "n_votes": ranked.n_votes.item(each),
+            "win_rate": finite(ranking.win_rate.item(each)),
+            "win_low": finite(ranking.win_low.item(each)),
+            "win_high": finite(ranking.win_high.item(each)),
+        }
+        for each in ranked.order
+    ]
+
+
+def result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of :func:`pairwise_facts` in words, by name."""
+    without, sure = facts["comparisons_without_preference"], facts["comparisons_certified"]
+    several = len(facts["order_effects"]) > 1
+    effects = {
+        f"order effect {number}" if several else "order effect": (f"{each['judge']}: " if several else "")
+        + order_effect_text(each)
+        for number, each in enumerate(facts["order_effects"], 1)
+    }
+    return {
+        "comparisons": asked_text(facts),
+        "without a preference": f"{without:,} ({counted(facts['no_preference_because'])})" if without else "none",
+        "certified": f"{number_of(sure, 'comparison')} (at most {100 * facts['error_rate']:g} % of these wrong on average)",
+        "ties": f"{facts['ties']:,}",
+        **effects,
+        **_ranking_lines(facts),
+    }
+
+
+def asked_text(facts: Mapping[str, Any]) -> str:
+    """How many comparisons were asked, in words."""
+    return compared_text(Compared(facts["comparisons_asked"], facts["comparisons_in_part"], facts["comparisons"]))
+
+
+def order_effect_text(each: Mapping[str, Any]) -> str:
+    """The order's effect on a judge in words."""
+    if each["effect"] is None:
+        return "not known: no comparison has verdicts in both orders"
+    over = f"{number_of(each['n'], 'comparison')} of {number_of(each['n_prompts'], 'prompt')}"
+    place = "the first" if each["effect"] >= 0 else "the second"
+    between = f"{place} of two equals is preferred in {100 * (0.5 + abs(each['effect'])):.0f} %"
+    ends = f"[{each['ci_low']:+.2f}, {each['ci_high']:+.2f}]"
+    return f"{each['effect']:+.2f} {ends} (95 %, over {over}): {between}; taken out of all preferences"
+
+
+def _ranking_lines(facts: Mapping[str, Any]) -> dict[str, str]:
+    if not facts["ranking"]:
+        return {"ranking": f"none: {facts['not_ranked_because']}"}
+    by = f"{number_of(facts['ranking_comparisons'], 'comparison')} of {number_of(facts['ranking_prompts'], 'prompt')}"
+    prior = "" if facts["ranking_is_bounded"] else "; with half a tie for every two, as some won or lost all"
+    count = len(facts["ranking"])
+    lines = {"ranking": f"{number_of(count, 'system')} by {by} (95 % intervals){prior}"}
+    lines |= {f"system {place}": _system_text(each) for place, each in enumerate(facts["ranking"][:_MOST_SHOWN], 1)}
+    if count > _MOST_SHOWN:
+        lines["further systems"] = f"{count - _MOST_SHOWN:,}; all: robin export {facts['run']} --what ranking"
+    return lines
+
+
+def _system_text(each: Mapping[str, Any]) -> str:
+    strength = f"strength {each['strength']:+.2f}{_ends(each, 'ci', '{:+.2f}')}"
+    wins = f"preferred in {100 * each['win_rate']:.0f} %{_ends(each, 'win', '{:.0f}', 100)}"
+    return f"{each['system']}: rank {ranks_text(each)}, {strength}, {wins}, {number_of(each['n_votes'], 'verdict')}"
+
+
+def ranks_text(each: Mapping[str, Any]) -> str:
+    """The rank of a system, and in brackets those that are not ruled out where they are several."""
+    low, high = each["rank_low"], each["rank_high"]
+    return f"{each['rank']}" if low == high else f"{each['rank']} ({low} – {high})"
+
+
+def _ends(each: Mapping[str, Any], name: str, form: str, times: float = 1.0) -> str:
+    low, high = each[f"{name}_low"], each[f"{name}_high"]
+    return "" if low is None or high is None else f" [{form.format(times * low)}, {form.format(times * high)}]"
+
+
+def headlines(facts: Mapping[str, Any]) -> list[str]:
+    """What the end of a session says of a pairwise run: the order's effect, and who leads."""
+    several = len(facts["order_effects"]) > 1
+    lines = [
+        f"order effect{' of ' + each['judge'] if several else ''}: {order_effect_text(each)}"
+        for each in facts["order_effects"]
+        if each["effect"] is not None
+    ]
+    if not facts["ranking"]:
+        if facts["systems"]:
+            lines.append(f"no ranking of systems: {facts['not_ranked_because']}")
+        if sure := facts["comparisons_certified"]:
+            rate = f"at most {100 * facts['error_rate']:g} % wrong on average"
+            lines.append(f"in {number_of(sure, 'comparison')} a response is certified to be better ({rate})")
+        return lines
+    first, *others = facts["ranking"]
+    if len(others) == 1:
+        share = f"{100 * first['win_rate']:.0f} %{_ends(first, 'win', '{:.0f}', 100)}"
+        verdict = "told apart" if first["rank_low"] == first["rank_high"] else "not told apart"
+        of = number_of(facts["ranking_comparisons"], "comparison")
+        lines.append(f"{first['system']} is preferred to {others[0]['system']} in {share} of {of}: {verdict} at 95 %")
+    else:
+        open_ = [each["system"] for each in others if each["rank_low"] == 1]
+        rivals = f"; {number_of(len(open_), 'other')} may be as good" if open_ else ""
+        lines.append(
+            f"{first['system']} leads {number_of(len(others) + 1, 'system')}, rank {ranks_text(first)}{rivals}"
+        )
+    return lines
