@@ -78,6 +78,26 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """What the rows of the table are, in words.
+
+    Attributes:
+        name: their heading.
+        find: what can be looked for.
+        opens: what a row opens to.
+        texts: the headings of the texts there.
+    """
+
+    name: str
+    find: str
+    opens: str
+    texts: Sequence[str]
+
+
+PAIRS = Rows("Pairs", "a pair’s id, an attribute", "its prompt, response and feedbacks", ("Prompt", "Response"))
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """What a report shows, from top to bottom.
 
@@ -91,6 +111,7 @@ class Page:
         orders: the orders to choose from, the first the one that it opens with.
         views: choices of rows, beside all.
         left_out: rows that the table does not have, for they were too many.
+        rows: what they are.
     """
 
     title: str
@@ -106,6 +127,7 @@ class Page:
     orders: Sequence[Order]
     views: Sequence[View] = field(default_factory=tuple)
     left_out: str = ""
+    rows: Rows = PAIRS
 
 
 def cells(values: Sequence[Any] | NDArray[Any]) -> list[Any]:
@@ -146,6 +168,7 @@ def html(page: Page) -> str:
         "rows": packed(list(zip(*(each.values for each in page.columns), page.pairs, strict=True))),
         "texts": page.texts.blocks,
         "block": page.texts.block,
+        "headings": page.rows.texts,
     }
     return environment.get_template("report.html.jinja").render(
         page=page,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 _SIZE = (5.2, 3.6)
+"""Inches."""
 _PANEL_HEIGHT = 1.8
 _SQUARE = 2.6
 SAME_EACH_TIME: Any = {"svg.hashsalt": "robin"}
@@ -59,16 +60,25 @@ class Picture:
     says: str
     light: str
     dark: str
+    wide: bool = False
 
 
-def picture(title: str, says: str, draw: Draw | Mapping[str, Draw], *, square: bool = False) -> Picture:
+def picture(
+    title: str,
+    says: str,
+    draw: Draw | Mapping[str, Draw],
+    *,
+    square: bool = False,
+    size: tuple[float, float] = _SIZE,
+) -> Picture:
     """Draw a picture in both themes; ``says`` is read out in its place, and stands below it.
 
-    ``draw``: one panel, or several under one another, each with its name; two a line where they are ``square``.
+    ``draw``: one panel, or several under one another, each with its name; two a line where they are ``square``. ``size``: width
+    and height at least; wider than usual it has the page to itself.
     """
     panels = draw if isinstance(draw, Mapping) else {"": draw}
-    light, dark = (_address(_svg(panels, theme, square=square)) for theme in (LIGHT, DARK))
-    return Picture(title, says, light, dark)
+    light, dark = (_address(_svg(panels, theme, size, square=square)) for theme in (LIGHT, DARK))
+    return Picture(title, says, light, dark, wide=size[0] > _SIZE[0])
 
 
 def small_multiples(names: Iterable[str], draw: Callable[[str], Draw]) -> Draw | dict[str, Draw]:
@@ -251,7 +261,7 @@ def _density(axes: Axes, x: FloatArray, y: FloatArray, ends: tuple[float, float,
     axes.hexbin(x, y, gridsize=_CELLS, extent=ends, mincnt=1, bins="log", cmap=colours, linewidths=0, rasterized=True)
 
 
-def _svg(panels: Mapping[str, Draw], theme: Theme, *, square: bool) -> str:
+def _svg(panels: Mapping[str, Draw], theme: Theme, size: tuple[float, float], *, square: bool) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -277,7 +287,7 @@ def _svg(panels: Mapping[str, Draw], theme: Theme, *, square: bool) -> str:
     with mpl.rc_context(style):
         a_line = 2 if square and len(panels) > 1 else 1
         lines = -(-len(panels) // a_line)
-        width, height = _SIZE
+        width, height = size
         figure = Figure(
             figsize=(width, max(height, (_SQUARE if square else _PANEL_HEIGHT) * lines)),
             layout="constrained",

@@ -164,16 +164,16 @@
     opened.append(cell);
     tr.after(opened);
     const pair = row[row.length - 1];
-    const [prompt, response, answers] = (await block(Math.floor(pair / data.block)))[pair % data.block];
+    const [said, answers] = (await block(Math.floor(pair / data.block)))[pair % data.block];
     const attribute = position.attribute === undefined ? null : row[position.attribute];
     const mine = answers.filter((answer) => attribute === null || answer[0] === attribute);
     const texts = element("div", undefined, "texts");
-    for (const [name, text] of [["Prompt", prompt], ["Response", response]]) {
+    said.forEach((text, at) => {
       const pre = element("pre", text);
       pre.dir = "auto";
       pre.tabIndex = 0;
-      texts.append(element("h3", name), pre);
-    }
+      texts.append(element("h3", data.headings[at]), pre);
+    });
     const list = element("ol");
     for (const [, rating, reason, feedback, judge] of mine) {
       const item = element("li");

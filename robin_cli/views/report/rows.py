@@ -58,13 +58,18 @@ def texts_of(pairs: Sequence[Pair], answers: Answers, *, room: int = _ROOM) -> T
         blocks = []
         for start in range(0, len(pairs), _BLOCK):
             part = range(start, min(start + _BLOCK, len(pairs)))
-            texts = [[_cut(pairs[k].prompt, longest), _cut(pairs[k].response, longest)] for k in part]
-            blocks.append(packed([[*text, answers(k, longest, most)] for k, text in zip(part, texts, strict=True)]))
+            texts = [[_cut(text, longest) for text in _of(pairs[k])] for k in part]
+            blocks.append(packed([[text, answers(k, longest, most)] for k, text in zip(part, texts, strict=True)]))
             if sum(map(len, blocks)) > room and most != 0:
                 break
         else:
             break
     return Texts(blocks, _BLOCK, longest, most, cut=longest is not None)
+
+
+def _of(pair: Pair) -> list[str]:
+    """The texts of a pair; of a comparison both responses."""
+    return [pair.prompt, pair.response, *([] if pair.other is None else [pair.other])]
 
 
 class Judged:

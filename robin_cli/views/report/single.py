@@ -61,7 +61,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
         title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
         headline=[*(headline_of(systems) if systems else ()), *_headline(facts, scores)],
-        warnings=[*_warnings(facts), *left_out],
+        warnings=[*warnings_of(facts), *left_out],
         pictures=[
             *(pictures_of(systems) if systems else ()),
             *_decisions_over_calls(facts, decisions),
@@ -74,11 +74,12 @@ def page_of(run: RunData, *, working: bool) -> Page:
         bar=_bar(run, columns),
         orders=[*orders, Order("order of the data")],
         views=_views(columns),
-        left_out=_left_out(len(scores), len(shown), orders),
+        left_out=left_out_of(len(scores), len(shown), orders),
     )
 
 
-def _left_out(rows: int, shown: int, orders: Iterable[Order]) -> str:
+def left_out_of(rows: int, shown: int, orders: Iterable[Order]) -> str:
+    """What a table of ``rows`` of which it has ``shown`` does not have; "" where it has all."""
     if shown == rows:
         return ""
     names = ", ".join(f"“{order.name}”" for order in orders)
@@ -132,7 +133,8 @@ def _mean_line(name: str, scores: FloatArray) -> tuple[str, str, str]:
     return name, mean, f"over {number_of(len(rated), 'score')}; how they differ: standard deviation {spread}"
 
 
-def _warnings(facts: dict[str, Any]) -> list[str]:
+def warnings_of(facts: dict[str, Any]) -> list[str]:
+    """What a reader must know of a run before believing its figures."""
     found = []
     judges = [judge["judge"] for judge in facts["judges"]]
     replays = [judge for judge in judges if judge.startswith(MODEL_PREFIX)]

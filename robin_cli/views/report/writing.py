@@ -39,13 +39,19 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
         _check(path, runs, own=own)
     working = [is_locked(run) for run in runs]
     data = [read_run(run, _COLUMNS) for run in runs]
-    if len(data) == 1:
+    if len(data) == 1 and data[0].manifest.is_pairwise:
+        from robin_cli.views.report import pairwise
+
+        page = pairwise.page_of(data[0], working=working[0])
+    elif len(data) == 1:
         from robin_cli.views.report.single import page_of
 
         page = page_of(data[0], working=working[0])
     else:
         from robin_cli.views.report.comparison import comparison_of
+        from robin_cli.views.report.pairwise import refuse_two
 
+        refuse_two(data)
         page = comparison_of(data[0], data[1], working=(working[0], working[1]))
     text = html(page).encode()
     if output == "-":

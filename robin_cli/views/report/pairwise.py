@@ -1,0 +1,321 @@
+"""The report of a pairwise run: who is better, how sure that is, what the order did, and each comparison with its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from robin_cli.analysis.order_effect import MOST
+from robin_cli.analysis.pairwise import order_means
+from robin_cli.analysis.pairwise_results import PairwiseResults, Ranked, pairwise_results
+from robin_cli.analysis.scores import score
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.bradley_terry import PRIOR
+from robin_cli.model.errors import InputError
+from robin_cli.model.errors import shown as cut
+from robin_cli.model.matches import Compared
+from robin_cli.model.records import SYSTEM_COLUMNS, in_words, number_of
+from robin_cli.storage.reader import RunData
+from robin_cli.views.report import pictures
+from robin_cli.views.report.page import Bar, Column, Order, Page, Rows, View, cells, first_rows
+from robin_cli.views.report.pictures import Picture, picture
+from robin_cli.views.report.rows import Judged, texts_of
+from robin_cli.views.report.single import left_out_of, warnings_of
+from robin_cli.views.report.standings import labels_of, rank_text
+from robin_cli.views.report.standings import pictures_of as systems_drawn
+from robin_cli.views.status import cost_of, facts_of, lines_of, tokens_of
+from robin_cli.views.table import judged_by
+from robin_cli.views.text import dollars
+
+_BINS = 20
+_NAME = 32
+_EVEN = 0.5
+_LARGE = 0.25
+"""An order's effect by which a response that would be preferred in half of all cases is so in three quarters."""
+
+_ROWS = Rows(
+    "Comparisons",
+    "a comparison’s id, a system",
+    "its prompt, both responses and the feedbacks; where B came first the judge calls it response A",
+    ("Prompt", "Response A", "Response B"),
+)
+
+
+def page_of(run: RunData, *, working: bool) -> Page:
+    """What the report of the pairwise ``run`` shows; ``working``: a process is at work on it."""
+    found, facts = pairwise_results(run), facts_of(run, score(run), working=working)
+    of = {name: np.asarray(values) for name, values in found.scores.columns.items()}
+    by_order = order_means(run).mean(axis=2)
+    orders = {
+        Order("least certain", ("likely",), 1): of["likely_high"] - of["likely_low"],
+        Order("most swayed by the order", ("A first", "B first"), 1): np.abs(by_order[:, 0] - by_order[:, 1]),
+    }
+    keys = [np.where(np.isnan(key), np.inf, key) if at == 0 else key for at, key in enumerate(orders.values())]
+    shown = first_rows(*keys)
+    columns = _columns(of, by_order, shown)
+    answers = _Verdicts(run)
+    return Page(
+        title=_title(run, found),
+        subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
+        headline=_headline(run, found, facts),
+        warnings=[*warnings_of(facts), *_warnings(found)],
+        pictures=list(_pictures(run, found, facts, of["preference"])),
+        facts={"About this run": lines_of(facts)},
+        columns=columns,
+        pairs=list(range(len(shown))),
+        texts=texts_of(
+            [run.pairs[int(each)] for each in shown],
+            lambda row, longest, most: answers.of(int(shown[row]), longest, most),
+        ),
+        bar=Bar(
+            "A bar goes from B to A: the thick line is the likely interval, the thin one the guaranteed, the stroke the "
+            "preference, the mean over both orders.",
+            *("preference", "likely", "guaranteed", ""),
+            scales=[(0.0, 1.0)],
+        ),
+        orders=[*orders, Order("order of the data")],
+        views=_views(columns),
+        left_out=left_out_of(len(found.scores), len(shown), orders),
+        rows=_ROWS,
+    )
+
+
+def refuse_two(runs: Iterable[RunData]) -> None:
+    """InputError if one of several runs is pairwise: a table of two runs shows differences of ratings."""
+    listed = list(runs)
+    for run in listed:
+        if run.manifest.is_pairwise:
+            each = ", ".join(f"robin report {other.path}" for other in listed)
+            raise InputError(
+                f"{run.path}: holds comparisons, and two runs are shown side by side by their ratings; make a report of each "
+                f"({each}), or judge the systems of both in one run"
+            )
+
+
+def _title(run: RunData, found: PairwiseResults) -> str:
+    by = f" by {run.manifest.criteria[0]}" if run.manifest.criteria else ""
+    names = found.ranked.names
+    prompts = number_of(int(np.unique(found.matches.prompt).size), "prompt")
+    if len(names) == 2:
+        return f"{cut(names[0], _NAME)} against {cut(names[1], _NAME)}{by}, {prompts}"
+    if names:
+        return f"{len(names):,} systems{by}, {prompts}"
+    return f"{number_of(len(found.matches), 'comparison')}{by}, {prompts}"
+
+
+def _headline(run: RunData, found: PairwiseResults, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+    budget = f"{facts['budget']:,}" if facts["budget_usd"] is None else dollars(facts["budget_usd"])
+    asked = found.compared
+    return [
+        *_leaders(found.ranked),
+        *_order_lines(run, found),
+        ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
+        *_tie_line(found),
+        ("calls spent", f"{facts['spent']:,}", f"of a budget of {budget}; {facts['state']}"),
+        (
+            "answers without a verdict",
+            f"{sum(facts['unparsed'].values()):,}",
+            f"and {sum(facts['failed'].values()):,} failed calls kept",
+        ),
+        ("cost", cost_of(facts), tokens_of(facts)),
+    ]
+
+
+def _compared(asked: Compared) -> str:
+    partly = f"; {asked.partly:,} in part" if asked.partly else ""
+    return f"asked in both orders{partly}"
+
+
+def _leaders(ranked: Ranked) -> list[tuple[str, str, str]]:
+    """Who leads, and how sure that is."""
+    ranking = ranked.ranking
+    if ranking is None:
+        return [("leading", "–", ranked.why)]
+    best, second = ranked.order[:2]
+    names = [cut(ranked.names[system], _NAME) for system in (best, second)]
+    rate, low, high = (100 * float(each[best]) for each in (ranking.win_rate, ranking.win_low, ranking.win_high))
+    who = "none" if ranking.rank[best] == ranking.rank[second] else names[0]
+    if len(ranked.names) == 2:
+        is_settled = int(ranking.rank_high[best]) == 1
+        verdict = "it is better" if is_settled else "which of the two is better is not settled"
+        return [
+            ("leading", who, f"{verdict}; p {ranking.p[best, second]:.2g}"),
+            (
+                f"preferred to {names[1]}",
+                f"{rate:.1f} %",
+                f"95 % interval {low:.1f} to {high:.1f} %, over {number_of(ranking.n_prompts, 'prompt')}",
+            ),
+        ]
+    candidates = int((ranking.rank_low == 1).sum())
+    not_out = "no other can be the best" if candidates == 1 else f"{candidates:,} systems can still be the best"
+    return [
+        ("leading", who, f"ranks not ruled out: {rank_text(ranking, best)}; {not_out}"),
+        ("preferred to another system", f"{rate:.1f} %", f"{names[0]}; 95 % interval {low:.1f} to {high:.1f} %"),
+    ]
+
+
+def _order_lines(run: RunData, found: PairwiseResults) -> list[tuple[str, str, str]]:
+    lines = []
+    for judge, each in zip(run.manifest.judges, found.order_effects, strict=True):
+        name = f"the order's effect · {cut(judge, _NAME)}" if len(found.order_effects) > 1 else "the order's effect"
+        if not each.n:
+            lines.append((name, "–", "no comparison has verdicts in both orders"))
+            continue
+        place = "the first place helps" if each.effect > 0 else "the second place helps"
+        if each.ci_low <= 0 <= each.ci_high:
+            place = "it cannot be told from 0"
+        between = 100 * (_EVEN + each.effect)
+        interval = f"95 % interval {each.ci_low:+.3f} to {each.ci_high:+.3f}"
+        told = f"{place}; {interval}; between equals the first is preferred in {between:.0f} %"
+        lines.append((name, f"{each.effect:+.3f}", told))
+    return lines
+
+
+def _tie_line(found: PairwiseResults) -> list[tuple[str, str, str]]:
+    ties, n = (int(np.sum(found.scores.columns[name])) for name in ("n_ties", "n"))
+    return [("ties", f"{100 * ties / n:.0f} %", f"{ties:,} of {n:,} verdicts; each counts half")] if ties else []
+
+
+def _warnings(found: PairwiseResults) -> list[str]:
+    ranked, told = found.ranked, []
+    if ranked.parts:
+        told.append(f"There is no ranking: {ranked.why}.")
+    if ranked.ranking is not None and not ranked.ranking.is_bounded:
+        told.append(
+            "Some systems won, or lost, every comparison with some others, so that no strength is large enough: strengths have "
+            f"{PRIOR:g} ties more in them for every two systems that were compared, and are too close together."
+        )
+    return told
+
+
+def _pictures(run: RunData, found: PairwiseResults, facts: dict[str, Any], preference: FloatArray) -> Iterable[Picture]:
+    ranked = found.ranked
+    if ranked.ranking is not None:
+        yield from systems_drawn(ranked.names, ranked.ranking, ranked.order)
+    told = {
+        name: (each.effect, each.ci_low, each.ci_high)
+        for name, each in zip(labels_of(run.manifest.judges), found.order_effects, strict=True)
+        if each.n
+    }
+    if told:
+        yield picture(
+            "What the order does",
+            "By how much the place that the judge reads first raises the probability of being preferred, between equals, with "
+            f"95 % intervals over prompts. Right of 0 the first place helps; {MOST:+g} is a judge that always prefers it. "
+            "Each comparison is asked in both orders as often, so preferences, win rates and ranks are free of it.",
+            pictures.intervals(told, "effect of the first place, in probability"),
+            size=(5.2, max(2.2, 1.5 + 0.5 * len(told))),
+        )
+    known = preference[~np.isnan(preference)]
+    if len(known):
+        yield _clearness(found, preference)
+    troubles = {in_words(name): count for name, count in facts["unparsed"].items()}
+    troubles |= {f"{in_words(name)} (failed)": count for name, count in facts["failed"].items()}
+    if troubles:
+        yield picture(
+            "What brought no verdict",
+            "Answers without a verdict are paid for and count; failed calls do not.",
+            pictures.bars(troubles, "calls"),
+        )
+
+
+def _clearness(found: PairwiseResults, preference: FloatArray) -> Picture:
+    """The preferences: of two systems for the one that leads, else for the response that is preferred."""
+    if len(found.ranked.order) == 2:
+        best = found.ranked.order[0]
+        values = np.where(found.matches.system[:, 0] == best, preference, 1.0 - preference)
+        who, start = cut(found.ranked.names[best], _NAME), 0.0
+        says = (
+            f"How many comparisons prefer {who}, and how clearly: at 1 always, at 0 never, both orders taken together."
+        )
+    else:
+        values, start = np.maximum(preference, 1.0 - preference), _EVEN
+        says = (
+            "How clearly comparisons prefer one response, both orders taken together: at 1 always the same, at 0.5 neither, "
+            "or each response where it comes first."
+        )
+    return picture(
+        "Preferences",
+        says,
+        pictures.histogram(values, "preference", np.linspace(start, 1.0, _BINS + 1), "comparisons"),
+    )
+
+
+_COLUMNS = {
+    "pair_id": ("comparison", "id", "The comparison's id; opens its texts."),
+    "system_a": ("A is by", "text", "The system that wrote response A."),
+    "system_b": ("B is by", "text", "The system that wrote response B."),
+    "bar": (
+        "B … A",
+        "bar",
+        "Preference and intervals from 0, B is better, to 1, A is. Sorts by how wide the likely one is.",
+    ),
+    "preference": ("preference", "score", "Probability that A is better, the order's effect taken out."),
+    "likely": ("likely", "range", "Likely 95 % interval: right on average over comparisons. Sorts by how wide it is."),
+    "guaranteed": (
+        "guaranteed",
+        "range",
+        "Guaranteed 95 % interval: it holds for this comparison, whenever one looks. Sorts by how wide it is.",
+    ),
+    "a_first": ("A first", "score", "Preference for A where the judge read A first."),
+    "b_first": ("B first", "score", "Preference for A where the judge read B first."),
+    "order_effect": ("order", "difference", "The order's effect: half of A first − B first."),
+    "n": ("verdicts", "number", "How many verdicts there are."),
+    "n_ties": ("ties", "number", "Verdicts that neither is better."),
+    "n_unparsed": ("unparsed", "number", "Answers without a verdict."),
+    "given_up": ("given up", "text", "Why the comparison is asked no more."),
+}
+
+
+def _columns(of: dict[str, Any], by_order: FloatArray, shown: Any) -> list[Column]:
+    """Those of ``_COLUMNS`` that say something of this run."""
+    values = {
+        **of,
+        **{name: np.array([cut(each, _NAME) for each in of[name]], dtype=object) for name in SYSTEM_COLUMNS},
+        "bar": np.zeros(len(by_order), dtype=np.int64),
+        "likely": np.column_stack([of["likely_low"], of["likely_high"]]),
+        "guaranteed": np.column_stack([of["ci_low"], of["ci_high"]]),
+        "a_first": by_order[:, 0],
+        "b_first": by_order[:, 1],
+    }
+    says_nothing = {name for name in ("system_a", "system_b", "given_up") if not any(of[name])}
+    says_nothing |= {name for name in ("n_ties", "n_unparsed") if not of[name].any()}
+    return [Column(*said, cells(values[name][shown])) for name, said in _COLUMNS.items() if name not in says_nothing]
+
+
+def _views(columns: list[Column]) -> list[View]:
+    names = {column.name for column in columns}
+    views = [
+        View("A preferred", "preference", "above", _EVEN),
+        View("B preferred", "preference", "below", _EVEN),
+        View(f"order's effect above {_LARGE:g}", "order", "above", _LARGE),
+        View(f"order's effect below -{_LARGE:g}", "order", "below", -_LARGE),
+        View("with unparsed answers", "unparsed", "above", 0),
+        View("without a verdict", "verdicts", "is", 0),
+        View("given up", "given up", "isnt", ""),
+    ]
+    return [view for view in views if view.column in names]
+
+
+class _Verdicts:
+    """The answers of a run, by comparison: which order (and judge, if several), the verdict or its reason, the feedback."""
+
+    def __init__(self, run: RunData) -> None:
+        self._judged = Judged(run)
+        scale = run.space.scales[0]
+        self._said = {float(scale.high): "A is better", float(scale.low): "B is better"}
+        self._width, self._low = scale.high - scale.low, scale.low
+
+    def of(self, comparison: int, longest: int | None, most: int | None) -> list[Any]:
+        """At most ``most`` answers of each order and judge, as :meth:`Judged.of`."""
+        return [
+            ["", None, reason or self._verdict(rating), feedback, label[:1].upper() + label[1:].replace("-", " ", 1)]
+            for label, rating, reason, feedback in self._judged.of(comparison, longest, most)
+        ]
+
+    def _verdict(self, points: float) -> str:
+        if points in self._said:
+            return self._said[points]
+        return "tie" if isinstance(points, int) else f"A is better: {100 * (points - self._low) / self._width:.0f} %"
