@@ -84,7 +84,7 @@ WORLDS = (
     World("20 equal systems, sparse", np.zeros(20), 50, 4),
     World("20 systems, sparse", even(20, 1.0), 50, 4),
     World("20 systems, a couple a prompt", even(20, 1.0), 200, 1),
-    World("20 systems", even(20, 1.0), 200, 10),
+    World("12 systems", even(12, 1.0), 200, 10),
 )
 
 
