@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.court import Court, Verdict
-from robin_cli.analysis.decisions import contest_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import Task
@@ -104,6 +103,7 @@ def simulate(
     worlds: int = 1,
     task: Task | None = None,
     rounds: int | None = None,
+    first_fit: int | None = None,
 ) -> list[Snapshot]:
     """Run ``policy`` for the largest of ``budgets``, ``runs`` times at once, one call after another.
 
@@ -112,22 +112,31 @@ def simulate(
             policy that knows variances knows those of all sets, shape (worlds · K,).
         task: what is to be decided of each set; a run ends when it is.
         rounds: in which calls go out; each of ``budgets`` is then that of a run of its own. None: one call at a time.
+        first_fit: ratings at which a pooled policy is fitted first; None: as many as pairs.
 
     Returns:
         A snapshot at each of ``budgets``, in rising order.
     """
     if rounds is not None:
         return [
-            _State(ratings, policy, runs, rng, worlds, task).in_rounds(budget, rounds)
+            _State(ratings, policy, runs, rng, worlds, task, first_fit).in_rounds(budget, rounds)
             for budget in sorted(set(budgets))
         ]
-    state = _State(ratings, policy, runs, rng, worlds, task)
+    state = _State(ratings, policy, runs, rng, worlds, task, first_fit)
     snapshots = []
     for budget in sorted(set(budgets)):
         state.ask_evenly(min(budget, len(ratings.sizes) // worlds * policy.warm_up))
         state.ask_adaptively(budget)
         snapshots.append(state.snapshot(budget))
     return snapshots
+
+
+def _contest_of(members: IntArray, arms: int) -> IntArray:
+    """Which contest each arm is in, shape (arms,)."""
+    there = members >= 0
+    found = np.empty(arms, dtype=np.int64)
+    found[members[there]] = np.nonzero(there)[0]
+    return found
 
 
 def round_ends_of(
@@ -146,7 +155,14 @@ class _State:
     """
 
     def __init__(
-        self, ratings: Ratings, policy: Policy, runs: int, rng: np.random.Generator, worlds: int, task: Task | None
+        self,
+        ratings: Ratings,
+        policy: Policy,
+        runs: int,
+        rng: np.random.Generator,
+        worlds: int,
+        task: Task | None,
+        first_fit: int | None,
     ) -> None:
         self._ratings = ratings
         self._rng = rng
@@ -167,15 +183,16 @@ class _State:
         self._key: FloatArray | None = None
         self._least = np.empty(0)
         self._policy = policy
-        self._refit_at = next_refit(0, self._pairs) if policy.refits else NEVER
+        self._first_fit = self._pairs if first_fit is None else first_fit
+        self._refit_at = next_refit(0, self._first_fit) if policy.refits else NEVER
         self._court = None if task is None else Court(task, runs)
         self._looks_at: float = NEVER if task is None else next_look(0, self._pairs)
         turn = np.arange(self._pairs) if policy.turn is None else policy.turn
         self._round = np.argsort(turn)
         self._contests = policy.contests
         self._contest_of = np.empty(0, dtype=np.int64)
-        if task is not None and self._contests is not None:
-            self._contest_of = contest_of(task)
+        if self._contests is not None:
+            self._contest_of = _contest_of(self._contests, self._pairs)
 
     def _is_over(self) -> bool:
         return self._court is not None and bool(self._court.done.all())
@@ -209,7 +226,7 @@ class _State:
     def in_rounds(self, budget: int, rounds: int) -> Snapshot:
         """All of ``budget`` in rounds, the first of them even."""
         ends = round_ends_of(self._policy, budget, self._pairs, rounds, may_end_early=self._court is not None)
-        even = self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs))
+        even = self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs)) if self._policy.warm_up else 0
         self._refit_at = self._looks_at = NEVER  # but when a round begins
         for end in itertools.chain(ends, itertools.repeat(budget)):  # again, for what could not be asked at once
             self._begin_round()
@@ -237,7 +254,7 @@ class _State:
     def _begin_round(self) -> None:
         if self._court is not None and self._budget:
             self._court.look(self._sums())
-        if self._policy.refits and self._budget >= self._pairs:
+        if self._policy.refits and self._budget >= self._first_fit:
             self._policy = self._policy.fitted(*self._sums())
 
     def _answer(self) -> None:
@@ -284,7 +301,7 @@ class _State:
             return
         n, pending, total, total_sq = self.n[at], self.pending[at], self.total[at], self.total_sq[at]
         keys = adaptive_key(self._policy, n, pending, total, total_sq, row)
-        in_block[rows, place] = np.where(pending < self._asked_for_each_known * n, keys, NEVER)
+        in_block[rows, place] = np.where(pending < self._asked_for_each_known * np.maximum(n, 0.5), keys, NEVER)
         self._key[rows, block] = in_block
         self._least[rows, block] = in_block.min(axis=1)
 
@@ -312,7 +329,7 @@ class _State:
         columns = (self.n, self.pending, self.total, self.total_sq)
         n, pending, total, total_sq = (np.where(there, each[at], 0.0) for each in columns)
         keys = contest_keys(self._policy, n, pending, total, total_sq, self._first_row[:, None, None] + arms)
-        keys = np.where(pending < self._asked_for_each_known * n, keys, NEVER)
+        keys = np.where(pending < self._asked_for_each_known * np.maximum(n, 0.5), keys, NEVER)
         if self._court is not None:
             keys = np.where(self._court.settled[run, arms], NEVER, keys)
         runs, arms = np.broadcast_to(run, arms.shape)[there], arms[there]
@@ -347,7 +364,7 @@ class _State:
 
     def _refit(self) -> None:
         self._policy = self._policy.fitted(*self._sums())
-        self._refit_at = next_refit(self._budget, self._pairs)
+        self._refit_at = next_refit(self._budget, self._first_fit)
         self._key = None
 
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:

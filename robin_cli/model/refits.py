@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 GROWTH = 1.1
-"""By how much the ratings have grown from one fit to the next: with K arms it is fitted at K · GROWTH^k, rounded up."""
+"""By how much the ratings have grown from one fit to the next: with K arms it is fitted at K · GROWTH^k, rounded up.
+
+A pairwise run is fitted as if it had fewer, see :attr:`ArmSpace.first_fit`."""
 
 
 def next_refit(rated: int, arms: int) -> float:

@@ -15,6 +15,8 @@ from robin_cli.model.records import Scale, shared_scale
 
 Coordinates = NDArray[np.int32]
 
+_FIRST_OF_COMPARISONS = 64
+
 
 @dataclass(frozen=True)
 class ArmSpace:
@@ -41,6 +43,14 @@ class ArmSpace:
     def arms_per_pair(self) -> int:
         """How many arms each pair has."""
         return len(self.attributes) * len(self.judges)
+
+    @property
+    def first_fit(self) -> int:
+        """Ratings of all arms together at which a pooled policy is fitted first: as many as arms.
+
+        Of a pairwise run, where not all are asked, it is a few dozen.
+        """
+        return min(len(self), _FIRST_OF_COMPARISONS) if self.is_pairwise else len(self)
 
     @cached_property
     def pair(self) -> Coordinates:

@@ -32,6 +32,9 @@ MODES = ("practice", "theory")
 
 _FLAT_MASS = 2.0
 
+DEFAULT_MARGIN = 0.025
+"""A fortieth of the scale, as for ratings."""
+
 DEFAULT_DELTA = 0.007
 """The paper's δ, tuned by its authors on their own pools."""
 
@@ -52,6 +55,8 @@ class Setup:
         to_target: the run stops once the largest error of all is small enough, as estimated or bounded.
         systems: what is to be compared; None where nothing is.
         matches: which responses the comparisons of a pairwise run are of; None for other runs.
+        margin: of those, by how much two preferences must differ for it to matter which of two responses is taken for the best,
+            as a probability.
         by_money: the run ends by its money, and ``budget`` is about how many calls that pays for.
         rounds: in which calls go out, all of one before its first answer; None where each is chosen by all answers so far.
     """
@@ -68,6 +73,7 @@ class Setup:
     to_target: bool = False
     systems: Systems | None = None
     matches: Matches | None = None
+    margin: float = DEFAULT_MARGIN
     by_money: bool = False
     rounds: int | None = None
 
@@ -94,6 +100,7 @@ class Policy:
         adapts: whether an arm's own ratings say how often it is asked. Then its mean is a little off on average, for one whose
             first ratings agree by chance is left with them.
         compares: it is for runs that compare systems (``setup.systems``), and no other policy is.
+        pairwise: it is for runs that compare two responses at a time (``setup.matches``); no other but the even spread is.
         turn: the order of the arms in each round of the warm-up.
     """
 
@@ -106,9 +113,13 @@ class Policy:
     whole: ClassVar[bool] = False
     adapts: ClassVar[bool] = True
     compares: ClassVar[bool] = False
+    pairwise: ClassVar[bool] = False
 
     warm_up: int
-    """Ratings that every arm gets, in whole rounds, before ``priority`` is asked; at least 1."""
+    """Ratings that every arm gets, in whole rounds, before ``priority`` is asked; at least 1, of a pairwise policy 0.
+
+    With 0, ``priority`` is asked of arms without a rating as well.
+    """
 
     @classmethod
     def of(cls, setup: Setup) -> Self:

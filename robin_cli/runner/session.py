@@ -179,6 +179,7 @@ class Session:
             if in_rounds is None
             else first_depth(manifest.budget, len(self.space), max(1, in_rounds.rounds), warm_up=first),
             costs=self.costs,
+            first_fit=self.space.first_fit,
             closely=in_rounds is None and settings.samples_per_request == 1 and not settings.may_end_early,
         )
         self.budget = self.scheduler.budget

@@ -51,7 +51,7 @@ def most_pending_in_a_round(n: int, streak: int, warm_up: int, share: int) -> in
 def most_pending_in_a_deciding_round(n: int, streak: int, warm_up: int, share: int) -> int:
     """The same where something is to be decided: an arm past its warm-up has its ratings tripled in a round at most."""
     most = most_pending_in_a_round(n, streak, warm_up, share)
-    return most if n < warm_up else min(most, ASKED_FOR_EACH_KNOWN * n)
+    return most if n < warm_up else min(most, max(1, ASKED_FOR_EACH_KNOWN * n))
 
 
 def most_pending_of_all(arms: Arms, warm_up: int, share: int, of_one: MostPending = most_pending) -> IntArray:

@@ -32,6 +32,8 @@ class Fairness:
             return False
         judge = self._judge[arm]
         foremost = min((at for other, at in self.waiting.items() if self._judge[other] != judge), default=NEVER)
+        if not calls:  # without a warm-up: not while one of another judge is twice as urgent
+            return is_warm_up(foremost) or key > foremost / 2
         lead = max(1, calls // KNOWN_FOR_EACH_PENDING)
         return is_warm_up(foremost) or key * calls > foremost * (calls - lead)
 

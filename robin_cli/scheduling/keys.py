@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def windowed_key(calls: Number, unread: Number, window: Number, windows: int, sh
 def adaptive_key(policy: Policy, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
     """After its warm-up the arm with the largest priority comes first."""
     try:
-        return -(policy.priority(n, pending, total, total_sq, arm) + SPREAD / (n + pending))
+        return -(policy.priority(n, pending, total, total_sq, arm) + SPREAD / _counted(n + pending))
     except SystemExit as error:
         raise exited(policy, error) from error
 
@@ -60,7 +61,13 @@ def contest_keys(
         priorities = policy.priorities(n, pending, total, total_sq, arm)
     except SystemExit as error:
         raise exited(policy, error) from error
-    return -(priorities + SPREAD / np.maximum(n + pending, 1.0))
+    return -(priorities + SPREAD / _counted(n + pending))
+
+
+def _counted(calls: Number) -> Number:
+    """``calls``, but half a call where there is none: a policy without a warm-up is asked for arms without any."""
+    counted: Any = calls
+    return cast("Number", max(counted, 0.5) if isinstance(counted, float) else np.maximum(counted, 0.5))
 
 
 def is_warm_up(key: float) -> bool:

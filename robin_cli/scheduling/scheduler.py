@@ -125,6 +125,7 @@ class HeapScheduler:
         round_depth: calls of each arm in the first round, where calls go out in rounds and all of one are chosen before any
             answer comes; a round begins when nothing is under way. None where each is chosen by all answers so far.
         costs: what calls cost, as learned when a pooled policy was fitted last; None where each counts as one.
+        first_fit: ratings at which a pooled policy is fitted first, see :attr:`ArmSpace.first_fit`; None: as many as arms.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class HeapScheduler:
         closely: bool = False,
         round_depth: int | None = None,
         costs: Costs | None = None,
+        first_fit: int | None = None,
     ) -> None:
         self.arms = arms
         self.budget = CallBudget(budget, arms.spent)
@@ -173,7 +175,8 @@ class HeapScheduler:
         self._rated = int(arms.counts.sum())
         self._costs = costs
         self._learns = policy.refits or costs is not None
-        self._refit_at = next_refit(self._rated, len(arms)) if self._learns and not self._in_rounds else NEVER
+        self._first_fit = len(arms) if first_fit is None else first_fit
+        self._refit_at = next_refit(self._rated, self._first_fit) if self._learns and not self._in_rounds else NEVER
         self._rated_before = -1  # ratings there were when the last round was begun
         self._build()
 
@@ -271,7 +274,7 @@ class HeapScheduler:
         """Decide and fit by all answers so far: what is chosen next then owes nothing to the order in which they came."""
         if self._has_news:
             self._look()
-        if self._learns and self._rated >= max(len(self.arms), self._rated_before + 1):
+        if self._learns and self._rated >= max(self._first_fit, self._rated_before + 1):
             self._rated_before = self._rated
             self._refit()
 
@@ -475,7 +478,7 @@ class HeapScheduler:
             raise exited(self._policy, error) from error
         if self._costs is not None:
             self._costs.learn(arms.counts)
-        self._refit_at = NEVER if self._in_rounds else next_refit(self._rated, len(arms))
+        self._refit_at = NEVER if self._in_rounds else next_refit(self._rated, self._first_fit)
         self._build()
 
     def _build(self) -> None:
@@ -483,7 +486,7 @@ class HeapScheduler:
         arms, warm_up = self.arms, self._warm_up
         n, pending = arms.counts.astype(np.float64), np.frombuffer(arms.pending, dtype=np.int64).astype(np.float64)
         if self._contests is None:
-            rated = np.maximum(n, 1.0)  # any number will do for arms in their warm-up: they are masked below
+            rated = np.maximum(n, min(warm_up.calls, 1))  # any number will do in a warm-up: it is masked below
             with np.errstate(invalid="ignore", divide="ignore"):
                 keys = adaptive_key(self._policy, rated, pending, arms.totals, arms.totals_sq, np.arange(len(arms)))
             if self._costs is not None:

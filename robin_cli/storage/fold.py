@@ -142,7 +142,7 @@ class Fold:
         self._check_ratings(arm, judgments)
         before = int(self.arms.counts.sum())
         rated = before + np.cumsum(_mask(judgments["rating"].is_valid()))
-        refit = last_refit(int(rated[-1]) if len(rated) else before, len(self.space))
+        refit = last_refit(int(rated[-1]) if len(rated) else before, self.space.first_fit)
         if refit > self.fitted_at:
             until = int(np.searchsorted(rated, refit)) + 1
             received = judgments["received_at"].cast(pa.int64()).to_numpy()

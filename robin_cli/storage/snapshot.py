@@ -180,7 +180,7 @@ def _fold_in(table: pa.Table, covers: Mapping[str, Any], space: ArmSpace) -> Fol
     rated, fold.judgments, fold.fitted_at = int(n.sum()), covers["judgments"], covers["fitted_at"]
     if int(n.sum() + fold.arms.unparsed.sum() + fold.arms.failed.sum()) != fold.judgments:
         raise _Unfit
-    if fold.fitted_at != last_refit(rated, len(space)):
+    if fold.fitted_at != last_refit(rated, space.first_fit):
         raise _Unfit
     if fold.fitted_at:
         fitted_n, fitted_total, fitted_sq = (_column(table, name, pa.float64()) for name in _FITTED)

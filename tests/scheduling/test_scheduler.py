@@ -541,7 +541,7 @@ def test_states_the_smallest_budget_for_the_theory_and_means_it() -> None:
         (
             "robbin",
             {},
-            "known schedulers are apt, auto, dirichlet, lucb, paired, robin, robin-hood, two-priors, uniform",
+            "known schedulers are apt, auto, dirichlet, duels, lucb, paired, preferences, robin, robin-hood, tournament",
         ),
         ("robin", {}, "--variances RUN"),
         ("robin-hood", {"delta": 1.5}, "at most at 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from robin_cli.model.errors import InputError
+from robin_cli.model.matches import Matches
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Choice, Policy, Setup
 from robin_cli.policies.own.robin_hood import RobinHood
@@ -34,6 +35,8 @@ class Auto(Policy):
         """
         if setup.task is not None:
             return cls._deciding(setup, setup.task)
+        if setup.matches is not None:
+            return cls._pairwise(setup.matches)
         if setup.systems is not None:
             return Choice("paired", "for --objective compare, it asks prompts not asked yet before it repeats any")
         warm_up = RobinHood.of(setup).warm_up
@@ -57,6 +60,15 @@ class Auto(Policy):
         if setup.budget >= least * setup.arms:
             return Choice(after, f"{budget}, at least {_WARM_UPS:g} times its warm-up of {warm_up}")
         return Choice(at_once, f"{budget}, and {after}, whose warm-up is {warm_up}, is taken from {least:g} up")
+
+    @staticmethod
+    def _pairwise(matches: Matches) -> Choice:
+        """The policy that is for what is wanted of comparisons."""
+        if matches.wants_best:
+            return Choice("duels", "for --decide best, it asks where the best response to a prompt is not clear")
+        if matches.ranks_systems:
+            return Choice("tournament", f"with {len(matches.names)} systems it asks what tells most of their order")
+        return Choice("preferences", "it asks each comparison the more often the less certain its preference is")
 
     @classmethod
     def _deciding(cls, setup: Setup, task: Task) -> Choice:

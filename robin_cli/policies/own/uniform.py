@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from robin_cli.model.arms import IntArray
+from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Arm, Number, Policy, Setup
 
 
@@ -16,11 +18,17 @@ class Uniform(Policy):
     adapts: ClassVar[bool] = False
 
     warm_up: int = 2**40
+    matches: Matches | None = None
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:  # noqa: ARG003
-        """The same for every run."""
-        return cls()
+    def of(cls, setup: Setup) -> Self:
+        """The same for every run, but that comparisons have an order of their own."""
+        return cls(matches=setup.matches)
+
+    @property
+    def turn(self) -> IntArray | None:
+        """Of a pairwise run that of :attr:`Matches.turn`: a budget that ends within a round leaves no order unasked."""
+        return None if self.matches is None else self.matches.turn
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
         """1 / (n + pending), whatever the ratings were."""

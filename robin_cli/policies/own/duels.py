@@ -1,0 +1,184 @@
+"""Duels: to each prompt the best response, by its comparisons with the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.matches import Matches
+from robin_cli.policies.base import Policy, Setup, flat_variance
+
+_PRIOR_WEIGHT = 4.0
+_LOGISTIC = 1.702
+"""Φ(z) is about 1 / (1 + exp(−1.702 z)), to 0.01."""
+
+_NEAREST = 1e-3
+"""In shares of the scale; no leader is taken to be less ahead than that."""
+
+
+class _Prompts:
+    """The comparisons of each prompt, side by side.
+
+    Attributes:
+        members: arms, shape (prompts, comparisons, calls of one), −1 where a prompt has fewer comparisons.
+        side: which response of the prompt is A, and B, shape (prompts, comparisons, 2); −1 where there is no comparison.
+        of: the prompt of each comparison, shape (comparisons of all,).
+        missing: of each prompt's responses, how many others there are that it is not compared with, shape (prompts, responses).
+    """
+
+    def __init__(self, matches: Matches) -> None:
+        prompts, self.of = np.unique(matches.prompt, return_inverse=True)
+        order = np.argsort(self.of, kind="stable")
+        sizes = np.bincount(self.of)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        arms = matches.space.by_pair(np.arange(len(matches.space)))
+        self.members = np.full((len(prompts), int(sizes.max()), arms.shape[1]), -1, dtype=np.int64)
+        self.members[self.of[order], place] = arms[order]
+        self.side = np.full((*self.members.shape[:2], 2), -1, dtype=np.int64)
+        _, first = np.unique(matches.response, return_index=True)
+        own = _numbers_within(np.repeat(self.of, 2), matches.response.ravel()).reshape(-1, 2)
+        self.side[self.of[order], place] = own[order]
+        responses = own.max(initial=0) + 1
+        count = np.bincount(np.repeat(self.of, 2)[first], minlength=len(prompts))
+        there = np.arange(responses) < count[:, None]
+        compared = np.zeros((len(prompts), responses))
+        np.add.at(compared, (np.repeat(self.of, 2), own.ravel()), 1.0)
+        self.missing = np.where(there, np.maximum(count[:, None] - 1.0 - compared, 0.0), np.inf)
+
+
+def _numbers_within(group: IntArray, value: IntArray) -> IntArray:
+    """The place of each value among the different ones of its group."""
+    values, which = np.unique(value, return_inverse=True)
+    of = np.zeros(len(values), dtype=np.int64)
+    of[which] = group
+    order = np.argsort(of, kind="stable")
+    sizes = np.bincount(of)
+    place = np.empty(len(values), dtype=np.int64)
+    place[order] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.asarray(place[which])
+
+
+class _Seen(NamedTuple):
+    """What the verdicts so far say of comparisons, shape (…, comparisons) each.
+
+    ``mean``: the preference of A over ½; ``error``: its variance; ``whole``: whether each order and judge has a verdict.
+    """
+
+    mean: FloatArray
+    error: FloatArray
+    whole: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Duels(Policy):
+    """Of each prompt, the response likeliest the best against that other of which this is least certain.
+
+    A comparison has the preference m − ½ of A over B and the variance V/n of it, calls under way counted as made: V as lucb has
+    it, over all arms of the comparison. One that was not asked has 0 and the variance of a single verdict. The leader is the
+    response with the largest product of the chances Φ(z) that it is the better of each comparison; the rival the one with the
+    largest error / (m − ½ + ε)², over all prompts. A comparison that was begun is asked in all orders and by all judges first.
+
+    So a prompt's responses meet one after another, each the best so far, until one has met all others: r − 1 comparisons of
+    r (r − 1)/2. Then calls go where it is least clear.
+
+    Source: leader and challenger as lucb has them (Kalyanakrishnan and others, ICML 2012), for duels as Zoghi, Whiteson, Munos
+    and de Rijke, "Relative upper confidence bound for the k-armed dueling bandit problem", ICML 2014, have them.
+
+    Attributes:
+        margin: ε, a probability.
+        pooled: g, in shares of the scale, in simulation one a run.
+    """
+
+    whole: ClassVar[bool] = True
+    pairwise: ClassVar[bool] = True
+
+    matches: Matches
+    margin: float
+    pooled: float | FloatArray
+    warm_up: int = 0
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """For the prompts of the run; InputError where no best response is looked for."""
+        matches = setup.matches
+        if matches is None or not matches.wants_best:
+            raise InputError("--scheduler duels: finds the best response to each prompt; take it with --decide best")
+        return cls(matches, setup.margin, _even(matches))
+
+    @cached_property
+    def _prompts(self) -> _Prompts:
+        return _Prompts(self.matches)
+
+    @property
+    def contests(self) -> IntArray:
+        """The comparisons of each prompt, and the arms of each of these."""
+        return self._prompts.members
+
+    def priorities(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
+        """error / ahead² of the leader's comparisons, in the share by which a call of each arm lowers the error."""
+        made = n + pending
+        prompt = self._prompts.of[self.matches.space.pair[arm[..., 0, 0] % len(self.matches.space)]]
+        side = self._prompts.side[prompt]
+        there = side[..., 0] >= 0
+        seen = self._seen(n, made, total, total_sq)
+        lead = self._leader(prompt, side, seen)[..., None]
+        ahead = np.where(side[..., 0] == lead, seen.mean, -seen.mean) + self.margin
+        doubt = seen.error / np.maximum(ahead, _NEAREST) ** 2
+        doubt = np.where(there & (side == lead[..., None]).any(axis=-1), doubt, 0.0)
+        of_call = doubt[..., None] / (1.0 + made)
+        is_begun = there & ~seen.whole & (made > 0).any(axis=-1)
+        most = 1.0 / (4.0 * _NEAREST**2)  # more than any other
+        return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
+
+    def _seen(self, n: FloatArray, made: FloatArray, total: FloatArray, total_sq: FloatArray) -> _Seen:
+        scale = self.matches.space.scales[0]
+        width, calls = float(scale.high - scale.low), n.shape[-1]
+        rated, count = n > 0, np.maximum(n, 1.0)
+        points = np.where(rated, (total / count - scale.low) / width, 0.5)
+        squares = np.where(rated, np.maximum(total_sq - total * total / count, 0.0), 0.0).sum(axis=-1) / width**2
+        flat = np.where(rated, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0).sum(axis=-1)
+        flat = np.where(rated.any(axis=-1), flat / np.maximum(rated.sum(axis=-1), 1) / width**2, _even(self.matches))
+        pooled: Any = (
+            np.asarray(self.pooled).reshape(-1, *[1] * (flat.ndim - 1)) if np.ndim(self.pooled) else self.pooled
+        )
+        freedom = np.maximum(n - 1.0, 0.0).sum(axis=-1)
+        variance = np.sqrt(flat * (squares + _PRIOR_WEIGHT * pooled) / (freedom + _PRIOR_WEIGHT))
+        whole = np.asarray(rated.all(axis=-1))
+        mean = np.where(whole, points.mean(axis=-1) - 0.5, 0.0)
+        error = (variance[..., None] / np.maximum(made, 1.0)).sum(axis=-1) / calls**2
+        return _Seen(mean, np.where((made > 0).any(axis=-1), error, variance), whole)
+
+    def _leader(self, prompt: IntArray, side: IntArray, seen: _Seen) -> IntArray:
+        """The response of each prompt that is likeliest the best, the first of those that are alike."""
+        z = _LOGISTIC * seen.mean / np.sqrt(seen.error)
+        there = side[..., 0] >= 0
+        chances = (np.where(there, -np.logaddexp(0.0, -sign * z), 0.0) for sign in (1.0, -1.0))
+        responses = np.arange(self._prompts.missing.shape[-1])
+        found = -np.log(2.0) * self._prompts.missing[prompt]
+        for which, chance in enumerate(chances):
+            found = found + np.where(side[..., which, None] == responses, chance[..., None], 0.0).sum(axis=-2)
+        return np.asarray(found.argmax(axis=-1))
+
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Duels:
+        """The same with g from these ratings."""
+        scale = self.matches.space.scales[0]
+        freedom = np.maximum(n - 1.0, 0.0).sum(axis=-1)
+        squares = np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0).sum(axis=-1)
+        pooled = (squares / (scale.high - scale.low) ** 2 + _even(self.matches)) / (freedom + 1.0)
+        fitted = replace(self, pooled=pooled if n.ndim > 1 else float(pooled))
+        fitted.__dict__["_prompts"] = self._prompts
+        return fitted
+
+
+def _even(matches: Matches) -> float:
+    """The variance of a verdict drawn evenly from the scale, in shares of it."""
+    scale = matches.space.scales[0]
+    return float((scale.levels**2 - 1) / 12 / (scale.high - scale.low) ** 2)

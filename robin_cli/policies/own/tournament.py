@@ -1,0 +1,162 @@
+"""Tournament: of many systems, the comparisons that tell most about which of two is the stronger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.bradley_terry import PRIOR, fit, information, win_chances, wins_of
+from robin_cli.model.errors import InputError
+from robin_cli.model.matches import Matches
+from robin_cli.policies.base import Arm, Number, Policy, Setup
+
+_DISPERSION = 0.6
+"""φ of a verdict in each order, that are a little alike."""
+
+_PRIOR_COMPARISONS = 16.0
+_TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Tournament(Policy):
+    """The comparison, of a prompt not asked yet of these two systems, after which the order of all systems is surest.
+
+    Strengths are those of Bradley and Terry, with half a tie of every two systems beside the votes, so that no first verdicts
+    keep two systems apart for ever. With p the chance of one system against another, I = Σ n p (1 − p) (e_k − e_l)(e_k − e_l)ᵀ,
+    and φ what the preferences scatter more (or less, for each is of several verdicts) than one vote would, a difference Δ has
+    the variance s² = φ (e_i − e_j)ᵀ I⁻¹ (e_i − e_j). A comparison of k and l takes φ p (1 − p) ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))²
+    from it. The gain is the sum of that over every two systems i and j, each counted h = 1 / (s² (1 + |Δ|/s)⁴).
+
+    That h falls with |Δ|/s as a power, where the chance that the two are in the wrong order falls as the normal distribution's
+    tail: what looks decided is not left alone for ever. It is largest where Δ is 0, while the slope of that chance in s² is 0
+    there: looking one call ahead, equal systems would never be asked again. benchmarks/tournaments.py has what was tried.
+
+    Between two fits the t-th further comparison of k and l counts 1 / (1 + t p (1 − p) s²/φ)², which is what the t before it
+    leave of the gain; so these are filled up evenly, in a random order of the prompts. Repeats come where the prompts are used
+    up: of the variance φ p (1 − p) of a preference, they lower only the V/2 that is by chance within each order.
+
+    Source of the scheme: Chen, Bennett, Collins-Thompson and Horvitz, "Pairwise ranking aggregation in a crowdsourced
+    setting", WSDM 2013, who take the expected gain of each comparison; the information matrix in its place as in the optimal
+    design of paired comparisons.
+
+    Attributes:
+        fresh: the priority of an arm without a call, shape (K,), in simulation (runs, K).
+        again: that of one with n calls, times n (n + 1); likewise.
+    """
+
+    whole: ClassVar[bool] = True
+    pairwise: ClassVar[bool] = True
+
+    matches: Matches
+    fresh: FloatArray
+    again: FloatArray
+    warm_up: int = 0
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """For the systems of the run; InputError where there are not three of them, or something else is wanted."""
+        matches = setup.matches
+        if matches is None or not matches.ranks_systems:
+            raise InputError(
+                "--scheduler tournament: ranks three systems or more, and this data does not name as many (or --decide best is "
+                "given); leave --scheduler out"
+            )
+        nothing = np.zeros(len(matches.space))
+        return cls(matches, *_gains(matches, nothing, nothing, nothing))
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+        """What was found at the last fit, falling with the calls of the arm."""
+        made: Any = n + pending
+        fresh, again = (self._of(each, arm) for each in (self.fresh, self.again))
+        if isinstance(arm, int):
+            return cast("Number", fresh if made < 1 else again / (made * (made + 1.0)))
+        return cast("Number", np.where(made < 1, fresh, again / np.maximum(made * (made + 1.0), 1.0)))
+
+    @staticmethod
+    def _of(values: FloatArray, arm: Arm) -> Any:
+        if isinstance(arm, int):
+            return values.item(arm)
+        own = arm % values.shape[-1]
+        if values.ndim == 1:
+            return values[own]
+        run = np.arange(len(values)).reshape(-1, *[1] * (arm.ndim - 1))
+        return values[run, own]
+
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Tournament:
+        """The same with what these ratings say of every two systems."""
+        if n.ndim > 1:
+            of_runs = [_gains(self.matches, *each) for each in zip(n, total, total_sq, strict=True)]
+            fresh, again = (np.stack(each) for each in zip(*of_runs, strict=True))
+            return replace(self, fresh=fresh, again=again)
+        fresh, again = _gains(self.matches, n, total, total_sq)
+        return replace(self, fresh=fresh, again=again)
+
+
+def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``fresh`` and ``again`` of all arms, shape (K,) each."""
+    space, (couples, couple) = matches.space, matches.opponents
+    scale = space.scales[0]
+    width, each = float(scale.high - scale.low), space.arms_per_pair
+    rated = space.by_pair(n > 0)
+    points = (space.by_pair(np.where(n > 0, total / np.maximum(n, 1.0), 0.0)) - scale.low) / width
+    is_whole, is_begun = np.asarray(rated.all(axis=1)), np.asarray(rated.any(axis=1))
+    preference = points.mean(axis=1)[is_whole]
+    gain, falls, chance, dispersion = _of_couples(matches, preference, matches.system[is_whole])
+    within = _within(n, total, total_sq, scale.levels, width) / each
+    i, j = couples.T
+    noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
+    gain, falls = gain[i, j][couple], falls[i, j][couple]
+    # Before each comparison of two systems there are so many of theirs that are not asked yet, and so many that are.
+    order = np.lexsort((matches.place, couple))
+    starts = np.searchsorted(couple[order], np.arange(len(couples)))
+    left, done = np.empty(len(matches)), np.empty(len(matches))
+    for into, there in ((left, ~is_whole), (done, is_whole)):
+        before: FloatArray = np.cumsum(there[order], dtype=np.float64) - there[order]
+        into[order] = before - before[starts][couple[order]]
+    all_left = np.bincount(couple, ~is_whole, len(couples))[couple]
+    fresh = gain / (1.0 + falls * left) ** 2
+    again = gain * noise / (1.0 + falls * (all_left + noise * done)) ** 2
+    fresh = np.where(
+        is_begun & ~is_whole, 2.0 * fresh.max(initial=0.0), fresh
+    )  # else what was asked of it says nothing
+    in_turn = 1.0 - _TIE * matches.turn / len(space)
+    return np.repeat(fresh, each) * in_turn, np.repeat(again, each) * in_turn
+
+
+def _of_couples(
+    matches: Matches, preference: FloatArray, system: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """The gain of a further comparison of every two systems, how fast it falls, the chance of one against the other, and φ."""
+    m = len(matches.names)
+    wins = wins_of(preference, system, m) + 0.5 * PRIOR
+    np.fill_diagonal(wins, 0.0)
+    strength = fit(wins).values
+    chance = win_chances(strength)
+    expected = chance[system[:, 0], system[:, 1]]
+    scatter = ((preference - expected) ** 2).sum() + _PRIOR_COMPARISONS * 0.25 * _DISPERSION
+    dispersion = float(scatter / ((expected * (1.0 - expected)).sum() + _PRIOR_COMPARISONS * 0.25))
+    inverse: FloatArray = np.asarray(np.linalg.inv(information(wins + wins.T, chance) + 1.0 / m) - 1.0 / m, np.float64)
+    variance = dispersion * _between(inverse) + np.eye(m)
+    z = np.abs(strength[:, None] - strength) / np.sqrt(variance)
+    counted = 1.0 / (variance * (1.0 + z) ** 4)
+    np.fill_diagonal(counted, 0.0)
+    # Σ h ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))² over i and j is a quadratic form: that of h's Laplacian.
+    spread: FloatArray = inverse @ (np.diag(counted.sum(axis=1)) - counted) @ inverse
+    weight = chance * chance.T
+    return dispersion * weight * _between(spread), weight * variance / dispersion, chance, dispersion
+
+
+def _between(matrix: FloatArray) -> FloatArray:
+    """(e_i − e_j)ᵀ M (e_i − e_j) of every two."""
+    own = np.diag(matrix)
+    return np.asarray(np.maximum(own[:, None] + own - 2.0 * matrix, 0.0))
+
+
+def _within(n: FloatArray, total: FloatArray, total_sq: FloatArray, levels: int, width: float) -> float:
+    """V: the variance of a verdict about the same in the same order, in shares of the scale."""
+    squares = np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0).sum() / width**2
+    even = (levels**2 - 1) / 12 / width**2
+    return float((squares + even) / (np.maximum(n - 1.0, 0.0).sum() + 1.0))
