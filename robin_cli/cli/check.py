@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _QUESTION = "What is the capital of France?"
 _ANSWER = "The capital of France is Paris."
+_WRONG = "The capital of France is Lyon."
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +36,8 @@ def check(
 ) -> None:
     """Ask the endpoint for one judgment, say what it supports and what robin judge will do about it.
 
-    It makes five requests or so, each paid for. Several judges and addresses are checked one after another.
+    With --pairwise it is asked which of two responses is better, in both orders. It makes five requests or so, each paid for.
+    Several judges and addresses are checked one after another.
     """
     import asyncio
 
@@ -50,6 +52,8 @@ def check(
     from robin_cli.views.table import print_facts
 
     settings = load_settings(ctx.obj, config)
+    if settings.no_ties and not settings.pairwise:
+        raise InputError("--no-ties: is for --pairwise; add that, or leave it out")
     if not settings.at_endpoints:
         raise InputError(
             f'{settings.source}: judge = "{settings.judge}": robin check asks endpoints, and this judge is at none; ask it for '
@@ -86,11 +90,14 @@ async def _look(
     from robin_cli.judges.metering import Meter
     from robin_cli.judges.openai_http import OpenAIJudge
     from robin_cli.model.records import Pair
+    from robin_cli.parsing.structured import form_of
     from robin_cli.prompts.rubrics import load_prompts
     from robin_cli.runner.connection import endpoint_at, prices_at
 
-    named = settings.attributes[:1] or (() if settings.rubric else ("helpfulness",))
-    prompts = load_prompts(named, settings.rubric, settings.template)
+    named = settings.attributes[:1] or (() if settings.rubric or settings.pairwise else ("helpfulness",))
+    prompts = load_prompts(
+        named, settings.rubric, settings.template, pairwise=settings.pairwise, ties=not settings.no_ties
+    )
     unlimited = replace(settings, max_cost=None, budget_usd=None)
     (price,) = prices_at(replace(asked, base_urls=(base_url,)), unlimited)
 
@@ -105,11 +112,17 @@ async def _look(
     )
     limited = Limited(judge, Limiter(1, ceiling=1, clock=time.monotonic), notices)
     patient = Retrying(limited, max_retries=2, notices=notices, no_room_s=60.0)
-    pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER)
+    pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER, other=_WRONG)
     try:
-        attribute = next(iter(prompts.rubrics))
-        return await capabilities_of(
-            judge, patient, prompts.messages(pair, attribute), prompts.rubrics[attribute].scale
-        ), price
+        attribute, *others = prompts.attributes
+        seen = await capabilities_of(
+            judge,
+            patient,
+            prompts.messages(pair, attribute),
+            prompts.scales[0],
+            form=form_of(is_pairwise=prompts.is_pairwise),
+            swapped=prompts.messages(pair, others[0]) if prompts.is_pairwise else None,
+        )
+        return seen, price
     finally:
         await judge.aclose()

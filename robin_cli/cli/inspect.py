@@ -301,18 +301,24 @@ def parse(
     file: Annotated[str, typer.Argument(help="JSON lines with a field text; - for standard input.")] = "-",
     scale: Annotated[str, typer.Option(help="The ratings allowed.")] = "0-4",
     answer_format: Annotated[str, typer.Option(help="How the judge answered: text, json_schema or grammar.")] = "text",
+    pairwise: Annotated[
+        bool, typer.Option("--pairwise", help="Read verdicts on two responses: A, B or tie; the scale says nothing.")
+    ] = False,
+    no_ties: Annotated[bool, typer.Option("--no-ties", help="With --pairwise: a tie is no verdict.")] = False,
 ) -> None:
     """Run the rating parser over judge outputs, a JSON object a line."""
+    from robin_cli.model.errors import InputError
     from robin_cli.views.parsing import parse_lines
 
+    if no_ties and not pairwise:
+        raise InputError("--no-ties: is for --pairwise; add that, or leave it out")
+    read = partial(parse_lines, answer_format=answer_format, pairwise=pairwise, ties=not no_ties)
     if file == "-":
-        parse_lines(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer, answer_format=answer_format)
+        read(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer)
         return
-    from robin_cli.model.errors import InputError
-
     try:
         stream = Path(file).open("rb")  # noqa: SIM115  # closed below; only opening it is a user's error
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     with stream:
-        parse_lines(stream, file, scale, sys.stdout.buffer, answer_format=answer_format)
+        read(stream, file, scale, sys.stdout.buffer)

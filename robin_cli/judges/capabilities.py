@@ -11,9 +11,9 @@ from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Rating, Scale
-from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation, expected_rating
-from robin_cli.parsing.ratings import parse_rating
-from robin_cli.parsing.structured import place_of_rating
+from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation
+from robin_cli.parsing.structured import RATING, Form, place_of_rating
+from robin_cli.parsing.verdicts import said_for
 
 _SEVERAL = 4
 _SEED = 20
@@ -35,6 +35,8 @@ class Capabilities:
         system_role: whether a system message is taken.
         sent: the parameters of a request after what was refused was learnt.
         requests: how many answers all this took.
+        verdicts: on two responses in the first order and in the other, each in words, or why there is none; empty where one
+            response was rated.
     """
 
     reply: Reply
@@ -49,10 +51,17 @@ class Capabilities:
     system_role: bool
     sent: tuple[str, ...]
     requests: int
+    verdicts: tuple[str, ...] = ()
 
 
 async def capabilities_of(
-    judge: OpenAIJudge, patient: Judge, messages: Sequence[Message], scale: Scale
+    judge: OpenAIJudge,
+    patient: Judge,
+    messages: Sequence[Message],
+    scale: Scale,
+    *,
+    form: Form = RATING,
+    swapped: Sequence[Message] | None = None,
 ) -> Capabilities | Failure:
     """Ask for one judgment: plainly, four at once, with log probabilities, and twice with one seed.
 
@@ -60,6 +69,8 @@ async def capabilities_of(
         judge: what is asked.
         patient: the same with retries around it.
         messages, scale: of the judgment.
+        form: what the judge is asked for.
+        swapped: the same question about two responses in the other order, to be asked once.
 
     Returns:
         What was seen; the failure where not even the plain question is answered.
@@ -73,21 +84,23 @@ async def capabilities_of(
     several = await patient.ask(Question(messages, samples=_SEVERAL))
     logprobs = await _with_logprobs(judge, messages)
     seeded = [await patient.ask(Question(messages, seed=_SEED)) for _ in range(2)]
+    other = None if swapped is None else await patient.ask(Question(swapped))
     answer = first.answers[0]
     others = [each.text for each in several.answers] if isinstance(several, Reply) else []
     return Capabilities(
         reply=first,
-        rating=parse_rating(answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal),
+        rating=_read(answer, scale, form),
         choices=len(several.answers) if isinstance(several, Reply) else 1,
         logprobs=logprobs.logprobs if isinstance(logprobs, Completion) else None if _may_pass(logprobs) else False,
-        expectation=_expectation(logprobs.answers[0], scale) if isinstance(logprobs, Completion) else None,
+        expectation=_expectation(logprobs.answers[0], scale, form) if isinstance(logprobs, Completion) else None,
         seed=_seed(judge, seeded),
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
         repeats=bool(others) and set(others) == {answer.text},
         system_role=judge.takes_system,
         sent=tuple(sorted(judge.parameters())),
-        requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded)),
+        requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded, other)),
+        verdicts=() if swapped is None else tuple(_verdict(each, scale, form) for each in (first, other)),
     )
 
 
@@ -103,9 +116,20 @@ def _may_pass(problem: Problem) -> bool:
     return isinstance(problem, Failure) and problem.transient
 
 
-def _expectation(answer: Answer, scale: Scale) -> Expectation | None:
-    at = place_of_rating(answer.text, answer_format="text")
-    return None if at is None or not answer.tokens else expected_rating(answer.tokens, answer.text, at, scale)
+def _read(answer: Answer, scale: Scale, form: Form) -> Rating:
+    return form.parse(answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal)
+
+
+def _verdict(reply: Reply | Failure | None, scale: Scale, form: Form) -> str:
+    if not isinstance(reply, Reply):
+        return "none: it was not answered"
+    rating = _read(reply.answers[0], scale, form)
+    return said_for(rating.value, scale) or f"none: {rating.reason}"
+
+
+def _expectation(answer: Answer, scale: Scale, form: Form) -> Expectation | None:
+    at = place_of_rating(answer.text, answer_format="text", form=form)
+    return None if at is None or not answer.tokens else form.expected(answer.tokens, answer.text, at, scale)
 
 
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:

@@ -136,6 +136,11 @@ def points_of(said: str, scale: Scale) -> int | None:
     return {"a": scale.high, "b": scale.low}.get(name)
 
 
+def said_for(points: int | None, scale: Scale) -> str | None:
+    """The verdict that has so many points: the other way round than :func:`points_of`."""
+    return next((said for said in said_of(scale) if points_of(said, scale) == points), None)
+
+
 def said_of(scale: Scale) -> tuple[str, ...]:
     """The verdicts there are: A and B, and tie where the scale has something between."""
     return ("A", "B", TIE) if scale.levels == 3 else ("A", "B")

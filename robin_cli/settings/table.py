@@ -168,11 +168,12 @@ class Settings:
         {}, example='{ prompt = "question", response = "answer", id = "uid" }', accept=_names,
         check=(lambda _: True, 'names as text: prompt = "question", response = "answer"'))
     pairwise: bool = _data("Ask which of two responses is better, in both orders, in place of ratings.",
-        default=False, scope=RUN, example="true",
+        default=False, scope=RUN, example="true", of_question=True,
         note="Data: response_a and response_b, or a row a response, with the same prompt and another system.")
     reference: str | None = _data("With --pairwise: outputs that those of DATA are compared with, and nothing else.",
         metavar="FILE", example='"baseline.json"', file="read")
-    no_ties: bool = _data("With --pairwise: the judge has to choose.", default=False, scope=RUN, example="true")
+    no_ties: bool = _data("With --pairwise: the judge has to choose.", default=False, scope=RUN, example="true",
+        of_question=True)
     skip_bad_rows: bool = _data("Leave bad rows out and count them.", default=False, example="true")
     limit: int | None = _data("Take the first K pairs only.",
         scope=RUN, metavar="K", example="100", always=True, check=_within(1, None, "a number of pairs, at least 1"))

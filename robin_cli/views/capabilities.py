@@ -26,12 +26,12 @@ def facts_of(url: str, seen: Capabilities, price: Price | None, *, samples_all: 
 
     ``samples_all``: temperature and top_p are 1, as rating by log probabilities needs.
     """
-    reply, rating = seen.reply, seen.rating
+    reply = seen.reply
     return {
         "endpoint": url,
         "model": reply.model,
         "answered_in_s": round(reply.latency_s, 3),
-        "rating": rating.value if rating.value is not None else f"none: {rating.reason}",
+        **_judged(seen),
         "answer": one_line(" ".join(reply.answers[0].text[:_EXCERPT].split())),
         "parameters_sent": _parameters(seen.sent),
         "system_message": "taken" if seen.system_role else "refused: its text goes to the front of the user's",
@@ -56,7 +56,7 @@ def print_json(url: str, seen: Capabilities, price: Price | None) -> None:
         "endpoint": url,
         "model": seen.reply.model,
         "latency_s": seen.reply.latency_s,
-        "rating": seen.rating.value,
+        **(_judged(seen) if seen.verdicts else {"rating": seen.rating.value}),
         "reason": seen.rating.reason,
         "answer": seen.reply.answers[0].text,
         "parameters": seen.sent,
@@ -73,6 +73,13 @@ def print_json(url: str, seen: Capabilities, price: Price | None) -> None:
         "requests": seen.requests,
     }
     messages.print_json(content)
+
+
+def _judged(seen: Capabilities) -> dict[str, Any]:
+    """What was read out of the first answer; of two responses also out of that in the other order."""
+    if seen.verdicts:
+        return {"verdict": seen.verdicts[0], "verdict_swapped": seen.verdicts[1]}
+    return {"rating": seen.rating.value if seen.rating.value is not None else f"none: {seen.rating.reason}"}
 
 
 def _parameters(sent: Sequence[str]) -> str:

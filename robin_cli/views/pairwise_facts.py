@@ -101,7 +101,9 @@ def result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
     return {
         "comparisons": asked_text(facts),
         "without a preference": f"{without:,} ({counted(facts['no_preference_because'])})" if without else "none",
-        "certified": f"{number_of(sure, 'comparison')} (at most {100 * facts['error_rate']:g} % of these wrong on average)",
+        "certified": f"{number_of(sure, 'comparison')} (at most {100 * facts['error_rate']:g} % of these wrong on average)"
+        if sure
+        else "none",
         "ties": f"{facts['ties']:,}",
         **effects,
         **_ranking_lines(facts),

@@ -67,7 +67,7 @@ def print_comparisons(console: Console, run: RunData, view: View, *, by_judge: b
     """
     scores = judge_preferences(run) if by_judge else pairwise_scores(run)
     rows = _order(scores, view.sort)[: view.top]
-    fitted = fit(_columns(scores, rows), console.width, GAP)
+    fitted = fit(_columns(scores, rows, by_judge=by_judge), console.width, GAP)
     counts = np.asarray(scores.columns["n"])
     print_fitted(console, fitted, counts[rows] / max(1, counts.max(initial=0)), scores.retired[rows])
     what = " --what judge-scores" if by_judge else ""
@@ -79,10 +79,12 @@ def print_ranking(console: Console, run: RunData, view: View, *, by_length: bool
     found = ranked_systems(run, by_length=by_length)
     check_ranked(found, run)
     fitted = fit(_ranking_columns(found, found.order[: view.top]), console.width, GAP)
-    nothing = np.zeros(len(fitted.columns[0].cells))
-    print_fitted(console, fitted, nothing, nothing.astype(np.bool_))
+    votes = found.n_votes[found.order[: view.top]]
+    print_fitted(console, fitted, votes / max(1, found.n_votes.max(initial=0)), np.zeros(len(votes), dtype=np.bool_))
     notes = [*left_out_notes(fitted, console.width), *notes_on(found)]
-    notes.append("95 % intervals, of each system by itself; rank: of those that are not ruled out, the range")
+    notes.append(
+        "95 % intervals, of each system by itself; ranks: those that are not ruled out; wins: against each other system alike"
+    )
     if (more := len(found.names)) > view.top:
         length = " --length-control" if by_length else ""
         command = f"robin export {shlex.quote(str(run.path))} --what ranking{length} --format table --top {more}"
@@ -107,7 +109,7 @@ def _order(scores: PairwiseScores, sort: str) -> IntArray:
     return np.asarray(np.argsort(np.nan_to_num(-key, nan=np.inf), kind="stable"))
 
 
-def _columns(scores: PairwiseScores, rows: IntArray) -> list[Column]:
+def _columns(scores: PairwiseScores, rows: IntArray, *, by_judge: bool) -> list[Column]:
     told = scores.columns
 
     def of(name: str) -> list[float]:
@@ -119,7 +121,7 @@ def _columns(scores: PairwiseScores, rows: IntArray) -> list[Column]:
 
     pairs = [one_line(each) for each in names("pair_id")]
     columns = [Column("comparison", pairs, numbers=(scores.comparison[rows] + 1).tolist())]
-    if "judge" in told:
+    if by_judge:
         columns.append(names_column("judge", names("judge")))
     if any(names("system_a")):
         columns += [names_column("A", names("system_a")), names_column("B", names("system_b"))]

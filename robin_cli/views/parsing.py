@@ -9,16 +9,31 @@ import orjson
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.parsing.structured import ANSWER_FORMATS, parse_answer
+from robin_cli.parsing.structured import ANSWER_FORMATS, form_of, parse_answer
+from robin_cli.parsing.verdicts import said_for
 
 
-def parse_lines(lines: IO[bytes], name: str, scale: str, out: IO[bytes], *, answer_format: str = "text") -> None:
+def parse_lines(
+    lines: IO[bytes],
+    name: str,
+    scale: str,
+    out: IO[bytes],
+    *,
+    answer_format: str = "text",
+    pairwise: bool = False,
+    ties: bool = True,
+) -> None:
     """Parse each line's ``text`` (and ``finish_reason``, ``refusal``, where given) and write one JSON object for it.
+
+    Args:
+        scale: the ratings allowed.
+        pairwise: read verdicts on two responses in place of ratings; ``ties``: neither may be better.
 
     Raises:
         InputError: a scale or an answer format that is none, or a line that is no object with a text.
     """
-    allowed = read_scale(scale)
+    form = form_of(is_pairwise=pairwise)
+    allowed = (Scale(0, 2) if ties else Scale(0, 1)) if pairwise else read_scale(scale)
     if answer_format not in ANSWER_FORMATS:
         raise InputError(f'--answer-format "{answer_format}": must be one of {", ".join(ANSWER_FORMATS)}')
     for number, line in enumerate(lines, 1):
@@ -31,8 +46,10 @@ def parse_lines(lines: IO[bytes], name: str, scale: str, out: IO[bytes], *, answ
             answer_format=answer_format,
             finish_reason=answer.get("finish_reason"),
             refusal=answer.get("refusal"),
+            form=form,
         )
-        found: dict[str, Any] = {"rating": rating.value, "status": "ok" if rating.reason is None else "unparsed"}
+        value = said_for(rating.value, allowed) if pairwise else rating.value
+        found: dict[str, Any] = {form.name: value, "status": "ok" if rating.reason is None else "unparsed"}
         if rating.reason is not None:
             found["reason"] = rating.reason
         out.write(orjson.dumps(found) + b"\n")
