@@ -5,15 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Dialog, Locator, Page, sync_playwright
 
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.scores import score
@@ -27,8 +22,9 @@ from robin_cli.views.report.page import first_rows, html
 from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.report.single import page_of
 from robin_cli.views.status import facts_of
-from tests.conftest import ROOT, missing, robin
+from tests.conftest import ROOT, robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.conftest import Open
 from tests.views.test_table import rated
 
 CORPUS = [json.loads(line) for line in (ROOT / "tests/hostile/pairs.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -71,69 +67,6 @@ def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
     ]
     ratings[3] = [None, None, 4]
     return make_run(path, pairs, ratings, budget=98)
-
-
-@dataclass
-class Seen:
-    """A page in the browser, and what it did that it should not."""
-
-    page: Page
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-    dialogs: list[str] = field(default_factory=list)
-
-    def rows(self) -> list[str]:
-        return self.page.locator("tbody tr.row td:first-child").all_inner_texts()
-
-    def column(self, name: str) -> list[str]:
-        number = self.page.locator("thead th").all_inner_texts().index(name) + 1
-        return self.page.locator(f"tbody tr.row td:nth-child({number})").all_inner_texts()
-
-    def head(self, name: str) -> Locator:
-        return self.page.locator("thead th", has_text=name)
-
-
-Open = Callable[..., Seen]
-
-
-def _dismiss(seen: Seen, dialog: Dialog) -> None:
-    seen.dialogs.append(dialog.message)
-    dialog.dismiss()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        missing("Chromium", "install_browser.sh")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Opens HTML in the browser, from a file, as a user does."""
-    pages = []
-
-    def opening(text: str, width: int = 1200, scheme: str = "light") -> Seen:
-        file = tmp_path / "report.html"
-        file.write_text(text, encoding="utf-8")
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-        pages.append(page)
-        seen = Seen(page)
-        page.on("console", lambda message: seen.complaints.append(message.text))
-        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-        page.on("dialog", partial(_dismiss, seen))
-        page.on("request", lambda request: seen.requests.append(request.url) if request.url[:5] != "data:" else None)
-        page.goto(file.as_uri())
-        page.wait_for_selector("tbody tr.row")
-        return seen
-
-    yield opening
-    for page in pages:
-        page.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (1200, "dark"), (390, "light")])

@@ -265,6 +265,11 @@ _COLUMNS = {
     "n": ("verdicts", "number", "How many verdicts there are."),
     "n_ties": ("ties", "number", "Verdicts that neither is better."),
     "n_unparsed": ("unparsed", "number", "Answers without a verdict."),
+    "certified": (
+        "certified",
+        "text",
+        "yes, where the response that leads is better: of all that say so, the error rate holds.",
+    ),
     "given_up": ("given up", "text", "Why the comparison is asked no more."),
 }
 
@@ -277,10 +282,11 @@ def _columns(of: dict[str, Any], by_order: FloatArray, shown: Any) -> list[Colum
         "bar": np.zeros(len(by_order), dtype=np.int64),
         "likely": np.column_stack([of["likely_low"], of["likely_high"]]),
         "guaranteed": np.column_stack([of["ci_low"], of["ci_high"]]),
+        "certified": np.where(of["certified"], "yes", "").astype(object),
         "a_first": by_order[:, 0],
         "b_first": by_order[:, 1],
     }
-    says_nothing = {name for name in ("system_a", "system_b", "given_up") if not any(of[name])}
+    says_nothing = {name for name in ("system_a", "system_b", "certified", "given_up") if not any(of[name])}
     says_nothing |= {name for name in ("n_ties", "n_unparsed") if not of[name].any()}
     return [Column(*said, cells(values[name][shown])) for name, said in _COLUMNS.items() if name not in says_nothing]
 
@@ -288,6 +294,7 @@ def _columns(of: dict[str, Any], by_order: FloatArray, shown: Any) -> list[Colum
 def _views(columns: list[Column]) -> list[View]:
     names = {column.name for column in columns}
     views = [
+        View("certified", "certified", "is", "yes"),
         View("A preferred", "preference", "above", _EVEN),
         View("B preferred", "preference", "below", _EVEN),
         View(f"order's effect above {_LARGE:g}", "order", "above", _LARGE),

@@ -10,6 +10,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
@@ -35,6 +36,10 @@ _FEW_MARKS = 5.0
 """An axis that ends at less than so many times its beginning has hardly one of 1, 2, 5, 10, … on it."""
 _FEW = 12
 """Up to so many marks each has its number beside it."""
+
+
+_STRONGEST = 0.62
+"""How much of the colour a cell has at most: numbers are read upon it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +197,70 @@ def intervals(rows: Mapping[str, tuple[float, float, float]], label: str) -> Dra
             )
         axes.set_yticks(places, [title_of(name) for name in rows])
         axes.set(xlabel=label, ylim=(len(rows) - 0.5, -0.7))
+        axes.grid(visible=False, axis="y")
+
+    return draw
+
+
+def matrix(labels: Sequence[str], rate: FloatArray, settled: NDArray[np.bool_], letters: float) -> Draw:
+    """A share for each row and column, in %, coloured by which side of a half it is; in bold where it is ``settled``."""
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        from matplotlib.colors import to_rgba
+
+        worse, better = (to_rgba(theme.marks[at])[:3] for at in (1, 0))
+        places = np.arange(len(labels))
+        for row, column in zip(*np.nonzero(~np.isnan(rate)), strict=True):
+            share = float(rate[row, column])
+            strength = _STRONGEST * abs(2.0 * share - 1.0)
+            axes.fill(
+                column + np.array([-0.5, 0.5, 0.5, -0.5]),
+                row + np.array([-0.5, -0.5, 0.5, 0.5]),
+                color=(*(better if share > 0.5 else worse), strength),
+                linewidth=0,
+            )
+            axes.text(
+                column,
+                row,
+                f"{100 * share:.0f}",
+                ha="center",
+                va="center",
+                fontsize=letters,
+                fontweight="bold" if settled[row, column] else "normal",
+                color=theme.ink,
+            )
+        for at in range(len(labels)):
+            axes.text(at, at, "·", ha="center", va="center", color=theme.ink)
+        few = len(labels) <= 3
+        axes.set_xticks(
+            places, labels, rotation=0 if few else 40, ha="center" if few else "right", rotation_mode="anchor"
+        )
+        axes.set_yticks(places, labels)
+        axes.set(xlim=(-0.5, len(labels) - 0.5), ylim=(len(labels) - 0.5, -0.5), ylabel="preferred …", xlabel="… to")
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        for side in axes.spines.values():
+            side.set_visible(False)
+
+    return draw
+
+
+def whiskers(
+    labels: Sequence[str], values: tuple[FloatArray, FloatArray, FloatArray], ranks: Sequence[str], label: str
+) -> Draw:
+    """Values with the ends of their intervals, one under another, and on the right the ranks of each."""
+    value, low, high = values
+
+    def draw(axes: Axes, theme: Theme) -> None:
+        places = np.arange(len(labels))
+        axes.axvline(0.0, color=theme.ink, linewidth=1, linestyle="--")
+        axes.hlines(places, low, high, color=theme.marks[0], linewidth=2)
+        axes.plot(value, places, color=theme.marks[0], marker="o", linestyle="none")
+        axes.set_yticks(places, labels)
+        for place, text in enumerate(ranks):
+            axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center", color=theme.ink)
+        axes.text(1.02, -0.8, "ranks", transform=axes.get_yaxis_transform(), va="center", color=theme.ink, fontsize=8)
+        axes.set(xlabel=label, ylim=(len(labels) - 0.4, -1.1))
         axes.grid(visible=False, axis="y")
 
     return draw

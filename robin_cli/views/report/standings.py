@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robin_cli.analysis.ranking import Ranking
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
-from robin_cli.views.report.pictures import Draw, Picture, Theme, picture, title_of
+from robin_cli.views.report import pictures
+from robin_cli.views.report.pictures import Picture, picture, title_of
 from robin_cli.views.text import one_line
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_SYSTEMS = 20
 """Systems that are drawn; of more, the best."""
@@ -24,8 +19,6 @@ _FEW = 6
 _NAME = 24
 _HEAD = 15
 _WIDTH, _WIDE = 5.2, 9.5
-_STRONGEST = 0.62
-"""How much of the colour a cell has at most: numbers are read upon it."""
 _LINE = 0.3
 """Inches of a system's line in the ranking."""
 
@@ -63,50 +56,9 @@ def _matrix(labels: Sequence[str], ranking: Ranking, shown: Sequence[int], rest:
         "Who beats whom",
         "How often, in %, the system of the row is preferred to that of the column, each comparison once, a tie as half; "
         f"the best system is first. In bold where the 95 % interval over prompts leaves 50 out, each for itself.{empty}{rest}",
-        _cells(labels, rate, (low > 0.5) | (high < 0.5), 10.0 if len(labels) <= 12 else 8.0),
+        pictures.matrix(labels, rate, (low > 0.5) | (high < 0.5), 10.0 if len(labels) <= 12 else 8.0),
         size=(width, height),
     )
-
-
-def _cells(labels: Sequence[str], rate: FloatArray, settled: NDArray[np.bool_], letters: float) -> Draw:
-    def draw(axes: Axes, theme: Theme) -> None:
-        from matplotlib.colors import to_rgba
-
-        worse, better = (to_rgba(theme.marks[at])[:3] for at in (1, 0))
-        places = np.arange(len(labels))
-        for row, column in zip(*np.nonzero(~np.isnan(rate)), strict=True):
-            share = float(rate[row, column])
-            strength = _STRONGEST * abs(2.0 * share - 1.0)
-            axes.fill(
-                column + np.array([-0.5, 0.5, 0.5, -0.5]),
-                row + np.array([-0.5, -0.5, 0.5, 0.5]),
-                color=(*(better if share > 0.5 else worse), strength),
-                linewidth=0,
-            )
-            axes.text(
-                column,
-                row,
-                f"{100 * share:.0f}",
-                ha="center",
-                va="center",
-                fontsize=letters,
-                fontweight="bold" if settled[row, column] else "normal",
-                color=theme.ink,
-            )
-        for at in range(len(labels)):
-            axes.text(at, at, "·", ha="center", va="center", color=theme.ink)
-        few = len(labels) <= 3
-        axes.set_xticks(
-            places, labels, rotation=0 if few else 40, ha="center" if few else "right", rotation_mode="anchor"
-        )
-        axes.set_yticks(places, labels)
-        axes.set(xlim=(-0.5, len(labels) - 0.5), ylim=(len(labels) - 0.5, -0.5), ylabel="preferred …", xlabel="… to")
-        axes.tick_params(length=0)
-        axes.grid(visible=False)
-        for side in axes.spines.values():
-            side.set_visible(False)
-
-    return draw
 
 
 def _ranking(labels: Sequence[str], ranking: Ranking, shown: Sequence[int], rest: str) -> Picture:
@@ -114,25 +66,13 @@ def _ranking(labels: Sequence[str], ranking: Ranking, shown: Sequence[int], rest
     ranks = [rank_text(ranking, system) for system in shown]
     controlled = "" if ranking.covariate is None else f", at equal {ranking.covariate.name}"
 
-    def draw(axes: Axes, theme: Theme) -> None:
-        places = np.arange(len(labels))
-        axes.axvline(0.0, color=theme.ink, linewidth=1, linestyle="--")
-        axes.hlines(places, low, high, color=theme.marks[0], linewidth=2)
-        axes.plot(values, places, color=theme.marks[0], marker="o", linestyle="none")
-        axes.set_yticks(places, labels)
-        for place, text in enumerate(ranks):
-            axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center", color=theme.ink)
-        axes.text(1.02, -0.8, "ranks", transform=axes.get_yaxis_transform(), va="center", color=theme.ink, fontsize=8)
-        axes.set(xlabel="strength", ylim=(len(labels) - 0.4, -1.1))
-        axes.grid(visible=False, axis="y")
-
     return picture(
         "The ranking",
         f"Strengths by Bradley and Terry{controlled}, natural logarithms, 0 on average: a system that is 1 above another is "
         "preferred to it in 73 %, 2 above in 88 %. The lines are 95 % intervals over prompts, each for itself; on the right "
         "the ranks that are not ruled out, for each system with 95 %. From "
         f"{number_of(ranking.n_comparisons, 'comparison')} on {number_of(ranking.n_prompts, 'prompt')}.{rest}",
-        draw,
+        pictures.whiskers(labels, (values, low, high), ranks, "strength"),
         size=(_WIDTH, max(2.4, 1.0 + _LINE * len(labels))),
     )
 
