@@ -21,11 +21,12 @@ import pyarrow as pa
 from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.datasets import pairs as data_pairs
 from robin_cli.datasets.columns import FurtherColumns
+from robin_cli.datasets.comparisons import comparisons_of, load_comparisons
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.files.remote import scheme_of
 from robin_cli.judges.functions import Function, name_of, tells_itself
 from robin_cli.model.errors import InputError, RobinError
-from robin_cli.model.records import SYSTEM_COLUMN, Pair
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
 from robin_cli.runner.connection import check_judges
 from robin_cli.runner.engine import Stop
 from robin_cli.runner.opening import open_run as open_configured
@@ -93,7 +94,8 @@ def judge(
 
     Args:
         data: a file, a glob, an address, several of these in a list, pairs (of :func:`load_pairs`), or a
-            DataFrame.
+            DataFrame. With ``pairwise=True`` every two responses to a prompt are compared, of which a column ``system`` says
+            who wrote them; or rows hold two, ``response_a`` and ``response_b``, as pairs do whose ``other`` is the second.
         judge: who is asked in place of an endpoint: a function from chat messages (dicts of role and content) to the text of an
             answer, ``async`` or not, or the name of a judge that an installed package adds.
         config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
@@ -395,14 +397,14 @@ def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
     return checked({**settings, **paths}, "Python")
 
 
-def _load(source: Any, **options: Any) -> Dataset:
+def _load(source: Any, *, read: Callable[..., Dataset] = data_pairs.load_pairs, **options: Any) -> Dataset:
     if not isinstance(options.get("columns") or {}, Mapping):
         raise InputError(
             f'columns={options["columns"]!r}: give a dict of our names to the data\'s, as {{"prompt": "question"}}'
         )
     if isinstance(source, (str, Path, Sequence)):
-        return data_pairs.load_pairs(source, **options)
-    return data_pairs.load_pairs(_parquet(source), called="DataFrame", **options)
+        return read(source, **options)
+    return read(_parquet(source), called="DataFrame", **options)
 
 
 def _table_of(labels: str | Path | pd.DataFrame | None) -> str | Path | io.BytesIO | None:
@@ -424,7 +426,8 @@ def _parquet(frame: pd.DataFrame) -> io.BytesIO:
 def _dataset(data: Any, settings: Settings, notify: Callable[[str], None]) -> Dataset:
     named = isinstance(data, (str, Path)) or (isinstance(data, Sequence) and _are_names(data))
     if named or not isinstance(data, Sequence):
-        found = pairs_of(settings, prompts_of(settings), notify, partial(_load, data))
+        read = load_comparisons if settings.pairwise else data_pairs.load_pairs
+        found = pairs_of(settings, prompts_of(settings), notify, partial(_load, data, read=read))
         return found if named else replace(found, sha256=_in_memory(found.pairs, 0).sha256, source="Python", files=())
     if settings.columns:
         raise InputError(f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
@@ -432,10 +435,24 @@ def _dataset(data: Any, settings: Settings, notify: Callable[[str], None]) -> Da
         raise InputError(
             f"{settings.source}: group: pairs have their own; give it to load_pairs, which makes the pairs"
         )
-    found = _in_memory(list(data)[: settings.limit], 0)
-    for said in found.columns_left_out:
+    found = _compared(data, settings) if settings.pairwise else _in_memory(list(data)[: settings.limit], 0)
+    for said in (*found.notes, *found.columns_left_out):
         notify(said)
+    if not settings.pairwise and any(pair.other is not None for pair in found.pairs):
+        raise InputError("judge: pairs hold two responses, and one is rated here; pairwise=True compares them")
     return found
+
+
+def _compared(data: Sequence[Pair], settings: Settings) -> Dataset:
+    """The comparisons that pairs make; told apart, as all from no file, by what they are."""
+    found = comparisons_of(
+        _in_memory(list(data), 0),
+        reference=settings.reference,
+        skip_bad_rows=settings.skip_bad_rows,
+        limit=settings.limit,
+        wants_best=settings.decide is not None,
+    )
+    return replace(found, sha256=_in_memory(found.pairs, 0).sha256, source="Python", files=())
 
 
 def _are_names(data: Sequence[Any]) -> bool:
@@ -462,8 +479,8 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
             for name, value in asdict(kept[-1]).items()
             if name != "columns" and (name not in {"group", "other"} or value is not None)
         }
-        if SYSTEM_COLUMN in kept[-1].columns:  # of the others nothing that is asked hangs on
-            known[SYSTEM_COLUMN] = kept[-1].columns[SYSTEM_COLUMN]
+        asked_by = (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS  # nothing that is asked hangs on others
+        known |= {name: kept[-1].columns[name] for name in asked_by if name in kept[-1].columns}
         digest.update(orjson.dumps(known, option=orjson.OPT_SORT_KEYS) + b"\n")
     if not pairs:
         raise InputError("judge: no pairs")

@@ -43,6 +43,9 @@ _FOR = {
 }
 """What each option of ``robin export`` is for that is not for all."""
 
+_RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
+_RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
+
 _SHOWN = {What.SCORES, What.JUDGE_SCORES, What.RANKING}
 """What can be shown as a table."""
 
@@ -59,9 +62,7 @@ def register(app: typer.Typer) -> None:
         epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
     )(export)
     app.command(
-        cls=opt.taking(
-            lambda each: each.name in {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
-        ),
+        cls=opt.taking(lambda each: each.name in _RENDERED),
         epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness",
     )(render)
     app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")(parse)
@@ -259,20 +260,29 @@ def render(
         list[str],
         typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False),
     ],
-    pair: Annotated[str, typer.Option(help="The pair's id.", show_default=False)],
+    pair: Annotated[str, typer.Option(help="The pair's id; of a comparison the comparison's.", show_default=False)],
 ) -> None:
-    """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one."""
+    """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one.
+
+    With --pairwise these are two questions: the same responses in both orders.
+    """
     import orjson
 
+    from robin_cli.datasets.comparisons import load_comparisons
     from robin_cli.datasets.pairs import load_pairs
     from robin_cli.model.errors import InputError
-    from robin_cli.parsing.structured import request_of
+    from robin_cli.parsing.structured import form_of, request_of
     from robin_cli.runner.opening import prompts_of
+    from robin_cli.runner.pairwise import check_pairwise
     from robin_cli.settings.reading import load_settings
 
     config = load_settings(ctx.obj, None)
+    check_pairwise(config)
     prompts = prompts_of(config)
-    dataset = load_pairs(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows)
+    read: Callable[..., Any] = load_pairs
+    if config.pairwise:
+        read = partial(load_comparisons, reference=config.reference, wants_best=config.decide is not None)
+    dataset = read(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows)
     pairs = dataset.pairs
     found = next((each for each in pairs if each.pair_id == pair), None)
     if found is None:
@@ -281,9 +291,11 @@ def render(
         )
     prompts.check_references([found])
     for name in prompts.attributes:
+        order = f", {name}" if prompts.is_pairwise else ""
         for message in prompts.messages(found, name):
-            _print_part(message["role"], message["content"])
-        if structure := request_of(config.answer_format, prompts.rubrics[name].scale):
+            _print_part(f"{message['role']}{order}", message["content"])
+        form = form_of(is_pairwise=prompts.is_pairwise)
+        if structure := request_of(config.answer_format, prompts.rubrics[name].scale, form):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 

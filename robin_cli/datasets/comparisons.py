@@ -59,11 +59,33 @@ def load_comparisons(
         InputError: as load_pairs; no comparison, or too many; systems that no chain of comparisons connects, or that are not
             named in some of them.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"--limit {limit}: at least one prompt is needed. Use --limit 1 or more.")
     columns = dict(columns or {})
     found = _gathered(names, columns, of_one=reference is not None, called=called, skip_bad_rows=skip_bad_rows)
-    left = _LeftOut()
+    return comparisons_of(
+        found, reference=reference, columns=columns, skip_bad_rows=skip_bad_rows, limit=limit, wants_best=wants_best
+    )
+
+
+def comparisons_of(
+    found: Dataset,
+    *,
+    reference: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    skip_bad_rows: bool = False,
+    limit: int | None = None,
+    wants_best: bool = False,
+) -> Dataset:
+    """The comparisons that the pairs ``found`` make, those of two responses as they are; args and raises as above."""
+    if limit is not None and limit < 1:
+        raise InputError(f"--limit {limit}: at least one prompt is needed. Use --limit 1 or more.")
+    twos = sum(pair.other is not None for pair in found.pairs)
+    if 0 < twos < len(found.pairs) or (twos and reference is not None):
+        others = "--reference is for one" if twos == len(found.pairs) else "the others one"
+        raise InputError(
+            f"{found.source}: {twos:,} of {len(found.pairs):,} rows hold two responses, response_a and response_b, and "
+            f"{others}; give all of them the same shape, or make a run of each"
+        )
+    left, columns = _LeftOut(), columns or {}
     if reference is not None:
         found, made = _against(found, reference, columns, left, skip_bad_rows=skip_bad_rows)
     elif found.pairs[0].other is not None:
@@ -102,7 +124,7 @@ def _gathered(
         )
     fields = _unrated(fields_of({name: path for name, path in columns.items() if name not in two}))
     of_two = _unrated(fields_of_two(columns))
-    found = gathered(
+    return gathered(
         names,
         of_two if two else fields,
         of_two=None if two or one or of_one else of_two,
@@ -110,13 +132,6 @@ def _gathered(
         called=called,
         skip_bad_rows=skip_bad_rows,
     )
-    twos = sum(pair.other is not None for pair in found.pairs)
-    if 0 < twos < len(found.pairs):
-        raise InputError(
-            f"{found.source}: {twos:,} of {len(found.pairs):,} rows hold two responses, response_a and response_b, and the "
-            "others one; give all of them the same shape, or make a run of each"
-        )
-    return found
 
 
 def _unrated(fields: Fields) -> Fields:
