@@ -25,27 +25,56 @@ def serve(
     pool: Annotated[
         str,
         typer.Argument(
-            help="Recorded ratings: a table pair_id, rating[, attribute], a run, or data that several people rated.",
+            help="Recorded ratings: a table pair_id, rating[, attribute], a run, or data that several people rated. "
+            "Or verdicts: prompt, response_a, response_b, verdict.",
             show_default=False,
         ),
     ],
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)] = 8000,
     latency_ms: Annotated[float, typer.Option(help="How long each answer takes.", min=0)] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Of draws for requests without a seed.", min=0)] = None,
+    first_place: Annotated[
+        float | None,
+        typer.Option(
+            help="Of verdicts: how much oftener a response is preferred because it comes first.",
+            min=-0.5,
+            max=0.5,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Replay recorded ratings as an OpenAI-compatible judge, on this machine only; no model is asked.
 
     Each set of ratings is a model of that name. A prompt gets the ratings of some recorded pair, always the same one: ids are
-    not matched. When it is ready, the address is printed on standard output.
+    not matched. Recorded verdicts are for robin judge --pairwise: a question gets those on its own prompt and responses. When
+    it is ready, the address is printed on standard output.
     """
     import asyncio
 
     from robin_cli.datasets.pools import load_pools
+    from robin_cli.datasets.votes import holds_votes, load_votes
     from robin_cli.judges.replay_server import Replay
+    from robin_cli.model.errors import InputError
     from robin_cli.model.records import MODEL_PREFIX
 
-    pools = load_pools(pool, grouped=False)
     source = Path(pool).name
+    if holds_votes(pool):
+        votes = load_votes(pool)
+        for recorded in votes.values():
+            typer.echo(
+                f'robin serve: "{MODEL_PREFIX}{recorded.name}" replays recorded verdicts on {len(recorded.pairs):,} '
+                f"comparisons from {source}; no model reads the prompts"
+                + (f"; the first place is worth {first_place:+g}" if first_place else ""),
+                err=True,
+            )
+        replay = Replay(votes, source=source, latency_s=latency_ms / 1000, seed=seed, first_place=first_place or 0.0)
+        asyncio.run(_serve(replay, port))
+        return
+    if first_place is not None:
+        raise InputError(
+            f"--first-place: is for recorded verdicts on two responses, and {source} holds ratings; leave it out"
+        )
+    pools = load_pools(pool, grouped=False)
     for each in pools.values():
         typer.echo(
             f'robin serve: "{MODEL_PREFIX}{each.name}" replays {each.size:,} recorded ratings of {len(each.pair_ids):,} pairs '

@@ -1,7 +1,8 @@
-"""``robin serve``: an OpenAI-compatible judge on loopback that answers with recorded ratings.
+"""``robin serve``: an OpenAI-compatible judge on loopback that answers with recorded ratings, or verdicts.
 
 A real HTTP server with real answers, except that no model reads anything: which recorded pair answers for a prompt is
-decided by a hash of the prompt. So it is good for demos, tests and load trials, and says so in every answer.
+decided by a hash of the prompt; recorded verdicts are found by the texts they are on. So it is good for demos, tests and load
+trials, and says so in every answer.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import orjson
 from aiohttp import web
 
 from robin_cli.datasets.pools import Pool
+from robin_cli.datasets.votes import VotePool
+from robin_cli.judges.replay_votes import Votes, answer_of
 from robin_cli.model.records import MODEL_PREFIX
 
 _MAX_BODY = 64 * 2**20
@@ -38,12 +41,22 @@ class Replay:
         source: where the ratings come from, told in every answer.
         latency_s: how long every answer takes, at least 0.
         seed: of the draws for requests that bring no seed of their own.
+        first_place: of pools of verdicts, see :class:`Votes`.
     """
 
     def __init__(
-        self, pools: Mapping[str, Pool], *, source: str, latency_s: float = 0.0, seed: int | None = None
+        self,
+        pools: Mapping[str, Pool | VotePool],
+        *,
+        source: str,
+        latency_s: float = 0.0,
+        seed: int | None = None,
+        first_place: float = 0.0,
     ) -> None:
         self._pools = {MODEL_PREFIX + name: pool for name, pool in pools.items()}
+        self._votes = {
+            name: Votes(pool, first_place) for name, pool in self._pools.items() if isinstance(pool, VotePool)
+        }
         self._source = source
         self._latency_s = latency_s
         self._rng = np.random.default_rng(seed)
@@ -89,42 +102,68 @@ class Replay:
         prompt = orjson.dumps(body["messages"])
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
-        return _json(self._completion(pool, prompt, samples, seed))
-
-    def _completion(self, pool: Pool, prompt: bytes, samples: int, seed: int | None) -> dict[str, Any]:
-        pair = int.from_bytes(hashlib.sha256(prompt).digest()[:8], "big") % len(pool.pair_ids)
-        rng = self._rng if seed is None else np.random.default_rng([seed, pair])
         number = next(self._number)
         # No two answers are alike to the letter, as with a judge that thinks; with a seed, they are what the seed makes them.
         label = f"{number}." if seed is None else f"of seed {seed}."
-        texts = [
+        if isinstance(pool, VotePool):
+            texts = self._verdicts(pool, body, samples, seed, label)
+        else:
+            texts = self._ratings(pool, prompt, samples, seed, label)
+        return _json(_completion(pool.name, number, prompt, texts))
+
+    def _ratings(self, pool: Pool, prompt: bytes, samples: int, seed: int | None, label: str) -> list[str]:
+        pair = int.from_bytes(hashlib.sha256(prompt).digest()[:8], "big") % len(pool.pair_ids)
+        rng = self._rng if seed is None else np.random.default_rng([seed, pair])
+        return [
             f"Feedback: Replay {label}{letter} of a recorded rating of {pool.pair_ids[pair]} in {self._source}; no model read "
             f"this response.\nRating: {rating}"
             for letter, rating in enumerate(rng.choice(pool.ratings[pair], size=samples).tolist(), start=1)
         ]
-        prompt_tokens = len(prompt) // _CHARACTERS_PER_TOKEN
-        completion_tokens = sum(map(len, texts)) // _CHARACTERS_PER_TOKEN
-        return {
-            "id": f"replay-{number}",
-            "object": "chat.completion",
-            "created": int(time.time()),
-            "model": MODEL_PREFIX + pool.name,
-            "system_fingerprint": "robin-replay",
-            "choices": [
-                {
-                    "index": index,
-                    "message": {"role": "assistant", "content": text},
-                    "finish_reason": "stop",
-                    "logprobs": None,
-                }
-                for index, text in enumerate(texts)
-            ],
-            "usage": {
-                "prompt_tokens": prompt_tokens,
-                "completion_tokens": completion_tokens,
-                "total_tokens": prompt_tokens + completion_tokens,
-            },
-        }
+
+    def _verdicts(self, pool: VotePool, body: dict[str, Any], samples: int, seed: int | None, label: str) -> list[str]:
+        votes = self._votes[MODEL_PREFIX + pool.name]
+        asked = votes.asked(body["messages"])
+        if asked is None:
+            raise _refusal(
+                f"No comparison that was recorded in {self._source} is in the messages: a prompt, and behind it two responses",
+                "not_recorded",
+            )
+        rng = self._rng if seed is None else np.random.default_rng([seed, asked.comparison, asked.order])
+        return [
+            answer_of(
+                votes.verdict(asked, rng),
+                f"Replay {label}{letter} of a recorded verdict on {pool.pairs[asked.comparison].pair_id} in {self._source}; no "
+                "model read these responses.",
+                body,
+            )
+            for letter in range(1, samples + 1)
+        ]
+
+
+def _completion(name: str, number: int, prompt: bytes, texts: Sequence[str]) -> dict[str, Any]:
+    prompt_tokens = len(prompt) // _CHARACTERS_PER_TOKEN
+    completion_tokens = sum(map(len, texts)) // _CHARACTERS_PER_TOKEN
+    return {
+        "id": f"replay-{number}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": MODEL_PREFIX + name,
+        "system_fingerprint": "robin-replay",
+        "choices": [
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": "stop",
+                "logprobs": None,
+            }
+            for index, text in enumerate(texts)
+        ],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
+    }
 
 
 async def serve(replay: Replay, port: int, ready: Callable[[str], None], stop: asyncio.Event) -> None:

@@ -1,0 +1,161 @@
+"""Recorded verdicts on comparisons: what a replay judge answers with, and what simulations draw from."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.datasets.checking import as_number, pair_of
+from robin_cli.datasets.columns import FurtherColumns
+from robin_cli.datasets.fields import RESPONSES, Fields, fields_of_two
+from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, no_collector, place
+from robin_cli.datasets.sources import STDIN, expanded, opened
+from robin_cli.files import remote
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.records import ORDERS, SYSTEM_COLUMNS, Pair
+
+Points = NDArray[np.int64]
+
+_VERDICT, _ORDER, _JUDGE = "verdict", "order", "judge"
+_COLUMNS = (*SYSTEM_COLUMNS, _VERDICT, _ORDER, _JUDGE)
+_POINTS = {"a": 2, "tie": 1, "b": 0}
+_OF_SHARES = {1.0: 2, 0.5: 1, 0.0: 0}
+_WANTED = (
+    "Recorded verdicts have prompt, response_a, response_b and verdict (A, B or tie, or 1, 0.5 or 0 for A), and may have "
+    "system_a, system_b, order (a-first or b-first) and judge"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VotePool:
+    """Recorded verdicts of one judge, comparison by comparison.
+
+    Attributes:
+        name: the judge's, as in the file's column ``judge``; the file's name without one.
+        pairs: K comparisons in the order they first appear, with the systems where the file says them.
+        points: for each of ORDERS the verdicts on each comparison, shape (at least 1,): 2 where A was better, 1 for a tie, 0
+            where B was, whichever came first.
+    """
+
+    name: str
+    pairs: tuple[Pair, ...]
+    points: tuple[tuple[Points, ...], tuple[Points, ...]]
+
+    @property
+    def size(self) -> int:
+        """How many comparisons and orders have verdicts, counted by verdict; one without an order counts in both."""
+        return sum(len(each) for order in self.points for each in order)
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether a verdict is a tie."""
+        return any((each == _POINTS["tie"]).any() for order in self.points for each in order)
+
+
+def holds_votes(name: str) -> bool:
+    """Whether these are recorded verdicts, and no ratings: the first row says it.
+
+    Raises InputError where there is nothing to be read.
+    """
+    first = expanded([name])[0]
+    if first == STDIN or (not remote.scheme_of(first) and Path(first).is_dir()):
+        return False
+    with opened(first, Wanted({*RESPONSES, _VERDICT})) as source:
+        names = source.table.names
+        if names is None:
+            names = next((list(row) for _, row in source.table.rows if isinstance(row, dict)), [])
+    return _VERDICT in names
+
+
+@dataclass
+class _Gathered:
+    """The verdicts of one judge so far, by comparison."""
+
+    pairs: dict[str, Pair] = field(default_factory=dict)
+    said: dict[tuple[str, str | None], list[int]] = field(default_factory=dict)
+
+    def add(self, pair: Pair, order: str | None, points: int) -> None:
+        first = self.pairs.setdefault(pair.pair_id, pair)
+        if (pair.response, _systems(pair)) != (first.response, _systems(first)):  # the same two, the other way round
+            points = 2 - points
+            order = None if order is None else ORDERS[1 - ORDERS.index(order)]
+        self.said.setdefault((pair.pair_id, order), []).append(points)
+
+    def pool(self, name: str) -> VotePool:
+        return VotePool(name, tuple(self.pairs.values()), (self._in(ORDERS[0]), self._in(ORDERS[1])))
+
+    def _in(self, order: str) -> tuple[Points, ...]:
+        """The verdicts in one order; those of the other where there are none."""
+        other = ORDERS[1 - ORDERS.index(order)]
+        found = []
+        for pair_id in self.pairs:
+            unsaid, mine, theirs = (self.said.get((pair_id, each), []) for each in (None, order, other))
+            found.append(np.array(mine + unsaid or theirs, dtype=np.int64))
+        return tuple(found)
+
+
+def load_votes(name: str | Path) -> Mapping[str, VotePool]:
+    """The recorded verdicts in one or more files, by judge, in order.
+
+    Rows as :func:`robin_cli.datasets.comparisons.load_comparisons` reads them where they hold two responses, several for a
+    comparison, also with its sides changed: ``verdict`` says which of the row's responses is better. ``order`` says which of
+    them the judge read first; a verdict without it counts for both orders. Rows without a verdict are left out.
+
+    Raises:
+        InputError: no such file, or a row that cannot be used; or no verdict at all.
+    """
+    fields = fields_of_two({})._replace(id=None, reference=None, chat=None)
+    gathered: dict[str, _Gathered] = {}
+    names = expanded([name])
+    with no_collector():
+        for each in names:
+            with opened(each, Wanted(fields.paths | {*_COLUMNS})) as source:
+                further = FurtherColumns(fields)
+                for number, row in source.table.rows:
+                    here = place(source.name, source.table.unit, number)
+                    try:
+                        for judge, pair, order, points in _votes(row, fields, further):
+                            gathered.setdefault(judge or Path(each).stem, _Gathered()).add(pair, order, points)
+                    except BadRow as bad:
+                        raise InputError(f"{here}: {str(bad).partition('. ')[0]}. {_WANTED}") from None
+    if not gathered:
+        raise InputError(f"{', '.join(map(str, names[:3]))}: holds no verdicts. {_WANTED}")
+    return {judge: found.pool(judge) for judge, found in gathered.items()}
+
+
+def _votes(row: Row | BadRow, fields: Fields, further: FurtherColumns) -> Iterator[tuple[str, Pair, str | None, int]]:
+    """The verdict of a row, if it has one."""
+    if isinstance(row, BadRow):
+        raise row
+    points = _points(row.get(_VERDICT))
+    if points is None:
+        return
+    order, judge = row.get(_ORDER), row.get(_JUDGE)
+    if order in (None, ""):
+        order = None
+    elif order not in ORDERS:
+        raise BadRow(f'the order is "{shown(order)}", and not one of {", ".join(ORDERS)}')
+    if judge is not None and not isinstance(judge, str):
+        raise BadRow(f"the judge is {kind(judge)}, not text")
+    pair, _ = pair_of(row, fields, further, [each for each in SYSTEM_COLUMNS if each in row])
+    yield judge or "", pair, order, points
+
+
+def _points(value: object) -> int | None:
+    """2, 1 or 0 for A, a tie or B; None where there is no verdict."""
+    if value is None or value == "" or value != value:
+        return None
+    if isinstance(value, str) and value.strip().lower() in _POINTS:
+        return _POINTS[value.strip().lower()]
+    number = as_number(value)
+    if number not in _OF_SHARES:
+        raise BadRow(f'the verdict is "{shown(value)}", and none of A, B, tie, 1, 0.5 and 0')
+    return _OF_SHARES[number]
+
+
+def _systems(pair: Pair) -> tuple[Hashable, ...]:
+    return tuple(pair.columns.get(name) for name in SYSTEM_COLUMNS)
