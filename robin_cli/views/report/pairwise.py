@@ -10,7 +10,6 @@ import numpy as np
 from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.analysis.pairwise_results import PairwiseResults, Ranked, pairwise_results
-from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.bradley_terry import PRIOR
 from robin_cli.model.errors import InputError
@@ -25,7 +24,7 @@ from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.report.single import left_out_of, warnings_of
 from robin_cli.views.report.standings import labels_of, rank_text
 from robin_cli.views.report.standings import pictures_of as systems_drawn
-from robin_cli.views.status import cost_of, facts_of, lines_of, tokens_of
+from robin_cli.views.status import cost_of, facts_of_comparisons, lines_of, tokens_of
 from robin_cli.views.table import judged_by
 from robin_cli.views.text import dollars
 
@@ -45,7 +44,8 @@ _ROWS = Rows(
 
 def page_of(run: RunData, *, working: bool) -> Page:
     """What the report of the pairwise ``run`` shows; ``working``: a process is at work on it."""
-    found, facts = pairwise_results(run), facts_of(run, score(run), working=working)
+    found = pairwise_results(run)
+    facts = facts_of_comparisons(run, found, working=working)
     of = {name: np.asarray(values) for name, values in found.scores.columns.items()}
     by_order = order_means(run).mean(axis=2)
     orders = {
