@@ -189,3 +189,8 @@ def test_shows_no_pairwise_run_beside_another(tmp_path: Path) -> None:
     done = robin("report", "a", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "preferred to wren" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+
+
+def test_tells_no_interval_out_of_one_prompt(tmp_path: Path) -> None:
+    one = page_of(compared_run(tmp_path / "r", FOUR, [0, 1, 2, 3], prompts=1), working=False)
+    assert headline(one)["preferred to another system"][1].endswith("1 prompt says nothing of others")

@@ -135,8 +135,10 @@ def _leaders(ranked: Ranked) -> list[tuple[str, str, str]]:
         return [("leading", "–", ranked.why)]
     best, second = ranked.order[:2]
     names = [cut(ranked.names[system], _NAME) for system in (best, second)]
+    over = number_of(ranking.n_prompts, "prompt")
     rate, low, high = (100 * float(each[best]) for each in (ranking.win_rate, ranking.win_low, ranking.win_high))
     who = "none" if ranking.rank[best] == ranking.rank[second] else names[0]
+    interval = f"95 % interval {low:.1f} to {high:.1f} %" if not np.isnan(low) else f"{over} says nothing of others"
     if len(ranked.names) == 2:
         is_settled = int(ranking.rank_high[best]) == 1
         verdict = "it is better" if is_settled else "which of the two is better is not settled"
@@ -145,14 +147,14 @@ def _leaders(ranked: Ranked) -> list[tuple[str, str, str]]:
             (
                 f"preferred to {names[1]}",
                 f"{rate:.1f} %",
-                f"95 % interval {low:.1f} to {high:.1f} %, over {number_of(ranking.n_prompts, 'prompt')}",
+                f"{interval}, over {over}",
             ),
         ]
     candidates = int((ranking.rank_low == 1).sum())
     not_out = "no other can be the best" if candidates == 1 else f"{candidates:,} systems can still be the best"
     return [
         ("leading", who, f"ranks not ruled out: {rank_text(ranking, best)}; {not_out}"),
-        ("preferred to another system", f"{rate:.1f} %", f"{names[0]}; 95 % interval {low:.1f} to {high:.1f} %"),
+        ("preferred to another system", f"{rate:.1f} %", f"{names[0]}; {interval}"),
     ]
 
 
