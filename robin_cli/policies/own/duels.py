@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
+from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import Policy, Setup, flat_variance
 
 _PRIOR_WEIGHT = 4.0
@@ -20,48 +21,6 @@ _LOGISTIC = 1.702
 
 _NEAREST = 1e-3
 """In shares of the scale; no leader is taken to be less ahead than that."""
-
-
-class _Prompts:
-    """The comparisons of each prompt, side by side.
-
-    Attributes:
-        members: arms, shape (prompts, comparisons, calls of one), −1 where a prompt has fewer comparisons.
-        side: which response of the prompt is A, and B, shape (prompts, comparisons, 2); −1 where there is no comparison.
-        of: the prompt of each comparison, shape (comparisons of all,).
-        missing: of each prompt's responses, how many others there are that it is not compared with, shape (prompts, responses).
-    """
-
-    def __init__(self, matches: Matches) -> None:
-        prompts, self.of = np.unique(matches.prompt, return_inverse=True)
-        order = np.argsort(self.of, kind="stable")
-        sizes = np.bincount(self.of)
-        place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        arms = matches.space.by_pair(np.arange(len(matches.space)))
-        self.members = np.full((len(prompts), int(sizes.max()), arms.shape[1]), -1, dtype=np.int64)
-        self.members[self.of[order], place] = arms[order]
-        self.side = np.full((*self.members.shape[:2], 2), -1, dtype=np.int64)
-        _, first = np.unique(matches.response, return_index=True)
-        own = _numbers_within(np.repeat(self.of, 2), matches.response.ravel()).reshape(-1, 2)
-        self.side[self.of[order], place] = own[order]
-        responses = own.max(initial=0) + 1
-        count = np.bincount(np.repeat(self.of, 2)[first], minlength=len(prompts))
-        there = np.arange(responses) < count[:, None]
-        compared = np.zeros((len(prompts), responses))
-        np.add.at(compared, (np.repeat(self.of, 2), own.ravel()), 1.0)
-        self.missing = np.where(there, np.maximum(count[:, None] - 1.0 - compared, 0.0), np.inf)
-
-
-def _numbers_within(group: IntArray, value: IntArray) -> IntArray:
-    """The place of each value among the different ones of its group."""
-    values, which = np.unique(value, return_inverse=True)
-    of = np.zeros(len(values), dtype=np.int64)
-    of[which] = group
-    order = np.argsort(of, kind="stable")
-    sizes = np.bincount(of)
-    place = np.empty(len(values), dtype=np.int64)
-    place[order] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.asarray(place[which])
 
 
 class _Seen(NamedTuple):
@@ -112,21 +71,21 @@ class Duels(Policy):
         return cls(matches, setup.margin, _even(matches))
 
     @cached_property
-    def _prompts(self) -> _Prompts:
-        return _Prompts(self.matches)
+    def _rivals(self) -> Rivals:
+        return Rivals(self.matches)
 
     @property
     def contests(self) -> IntArray:
         """The comparisons of each prompt, and the arms of each of these."""
-        return self._prompts.members
+        return self._rivals.members
 
     def priorities(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """error / ahead² of the leader's comparisons, in the share by which a call of each arm lowers the error."""
         made = n + pending
-        prompt = self._prompts.of[self.matches.space.pair[arm[..., 0, 0] % len(self.matches.space)]]
-        side = self._prompts.side[prompt]
+        prompt = self._rivals.of[self.matches.space.pair[arm[..., 0, 0] % len(self.matches.space)]]
+        side = self._rivals.side[prompt]
         there = side[..., 0] >= 0
         seen = self._seen(n, made, total, total_sq)
         lead = self._leader(prompt, side, seen)[..., None]
@@ -161,8 +120,8 @@ class Duels(Policy):
         z = _LOGISTIC * seen.mean / np.sqrt(seen.error)
         there = side[..., 0] >= 0
         chances = (np.where(there, -np.logaddexp(0.0, -sign * z), 0.0) for sign in (1.0, -1.0))
-        responses = np.arange(self._prompts.missing.shape[-1])
-        found = -np.log(2.0) * self._prompts.missing[prompt]
+        responses = np.arange(self._rivals.missing.shape[-1])
+        found = -np.log(2.0) * self._rivals.missing[prompt]
         for which, chance in enumerate(chances):
             found = found + np.where(side[..., which, None] == responses, chance[..., None], 0.0).sum(axis=-2)
         return np.asarray(found.argmax(axis=-1))
@@ -174,7 +133,7 @@ class Duels(Policy):
         squares = np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0).sum(axis=-1)
         pooled = (squares / (scale.high - scale.low) ** 2 + _even(self.matches)) / (freedom + 1.0)
         fitted = replace(self, pooled=pooled if n.ndim > 1 else float(pooled))
-        fitted.__dict__["_prompts"] = self._prompts
+        fitted.__dict__["_rivals"] = self._rivals
         return fitted
 
 

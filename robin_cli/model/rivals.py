@@ -1,0 +1,63 @@
+"""The responses to each prompt that are compared with one another, where the best of them is looked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robin_cli.model.arms import IntArray
+from robin_cli.model.matches import Matches
+
+
+class Rivals:
+    """The comparisons of each prompt of a run, side by side, where the best response to each is looked for.
+
+    Attributes:
+        members: arms, shape (prompts, comparisons, calls of one), −1 where a prompt has fewer comparisons.
+        side: which response of the prompt is A, and B, shape (prompts, comparisons, 2); −1 where there is no comparison.
+        of: the prompt of each comparison, shape (comparisons of all,).
+        rows: the comparisons themselves, by number, shape (prompts, comparisons); −1 likewise.
+        responses: which responses each prompt has, as :attr:`Matches.response` has them, shape (prompts, responses); −1 where
+            one has fewer.
+        missing: of each prompt's responses, how many others there are that it is not compared with, shape (prompts, responses);
+            inf where there is no response.
+    """
+
+    def __init__(self, matches: Matches) -> None:
+        prompts, self.of = np.unique(matches.prompt, return_inverse=True)
+        order = np.argsort(self.of, kind="stable")
+        sizes = np.bincount(self.of)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        arms = matches.space.by_pair(np.arange(len(matches.space)))
+        self.members = np.full((len(prompts), int(sizes.max()), arms.shape[1]), -1, dtype=np.int64)
+        self.members[self.of[order], place] = arms[order]
+        self.rows = np.full(self.members.shape[:2], -1, dtype=np.int64)
+        self.rows[self.of[order], place] = order
+        self.side = np.full((*self.members.shape[:2], 2), -1, dtype=np.int64)
+        _, first = np.unique(matches.response, return_index=True)
+        own = _numbers_within(np.repeat(self.of, 2), matches.response.ravel()).reshape(-1, 2)
+        self.side[self.of[order], place] = own[order]
+        responses = own.max(initial=0) + 1
+        count = np.bincount(np.repeat(self.of, 2)[first], minlength=len(prompts))
+        there = np.arange(responses) < count[:, None]
+        self.responses = np.full(there.shape, -1, dtype=np.int64)
+        self.responses[np.repeat(self.of, 2), own.ravel()] = matches.response.ravel()
+        compared = np.zeros((len(prompts), responses))
+        np.add.at(compared, (np.repeat(self.of, 2), own.ravel()), 1.0)
+        self.missing = np.where(there, np.maximum(count[:, None] - 1.0 - compared, 0.0), np.inf)
+
+    @property
+    def count(self) -> IntArray:
+        """Responses to each prompt, shape (prompts,)."""
+        return np.asarray((self.responses >= 0).sum(axis=1))
+
+
+def _numbers_within(group: IntArray, value: IntArray) -> IntArray:
+    """The place of each value among the different ones of its group."""
+    values, which = np.unique(value, return_inverse=True)
+    of = np.zeros(len(values), dtype=np.int64)
+    of[which] = group
+    order = np.argsort(of, kind="stable")
+    sizes = np.bincount(of)
+    place = np.empty(len(values), dtype=np.int64)
+    place[order] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.asarray(place[which])
