@@ -121,6 +121,11 @@ class DuelVerdicts:
         self.settled = np.asarray(of_pair[self._matches.space.pair])
         return np.flatnonzero(self.settled != before)
 
+    @property
+    def decided(self) -> tuple[int, int]:
+        """How many prompts have a best response that is certain, by the last looks, and of how many."""
+        return int(certified(self._log, self._error_rate).sum()), len(self._log)
+
     def best(self, arms: Arms) -> Best:
         """What the ratings so far come to."""
         return best_responses(self._matches, arms, self._counts, error_rate=self._error_rate, margin=self._margin)

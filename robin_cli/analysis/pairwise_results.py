@@ -10,6 +10,7 @@ import numpy as np
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.order_effect import OrderEffect
 from robin_cli.analysis.pairwise import PairwiseScores, matches_of_run, pairwise_scores, run_order_effects, run_ranking
+from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.ranking import Ranking
 from robin_cli.model.arms import IntArray
 from robin_cli.model.bradley_terry import NotConnected
@@ -58,6 +59,7 @@ class PairwiseResults:
         compared: how many comparisons were asked.
         order_effects: of each judge, in the order of the run's judges.
         ranked: the systems.
+        best: the best response to each prompt, where the run looks for it; else None.
     """
 
     scores: PairwiseScores
@@ -65,6 +67,7 @@ class PairwiseResults:
     compared: Compared
     order_effects: Sequence[OrderEffect]
     ranked: Ranked
+    best: Best | None = None
 
 
 def pairwise_results(run: RunData, *, by_length: bool = False, alpha: float = ALPHA) -> PairwiseResults:
@@ -81,6 +84,7 @@ def pairwise_results(run: RunData, *, by_length: bool = False, alpha: float = AL
         matches.compared(run.fold.arms),
         run_order_effects(run, alpha=alpha),
         ranked_systems(run, by_length=by_length, alpha=alpha),
+        run_best(run) if matches.wants_best else None,
     )
 
 

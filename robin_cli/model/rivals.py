@@ -39,7 +39,7 @@ class Rivals:
         responses = own.max(initial=0) + 1
         count = np.bincount(np.repeat(self.of, 2)[first], minlength=len(prompts))
         there = np.arange(responses) < count[:, None]
-        self.responses = np.full(there.shape, -1, dtype=np.int64)
+        self.responses: IntArray = np.full(there.shape, -1, dtype=np.int64)
         self.responses[np.repeat(self.of, 2), own.ravel()] = matches.response.ravel()
         compared = np.zeros((len(prompts), responses))
         np.add.at(compared, (np.repeat(self.of, 2), own.ravel()), 1.0)

@@ -39,7 +39,7 @@ from robin_cli.model.records import (
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems, check_systems, systems_of
 from robin_cli.model.task import Task, task_of
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.prompts.rubrics import PromptSet, known_templates, load_prompts
@@ -249,6 +249,7 @@ def _setup_of(
         to_target=settings.target_error is not None,
         systems=systems,
         matches=matches,
+        margin=DEFAULT_MARGIN if settings.margin is None else settings.margin,
         rounds=settings.rounds if settings.in_rounds else None,
     )
 
@@ -578,6 +579,7 @@ def policy_of(
         task=task,
         systems=systems,
         matches=matches,
+        margin=manifest.own_settings["margin"] or DEFAULT_MARGIN,
         by_money=manifest.budget_usd is not None,
     )
     return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())

@@ -21,6 +21,9 @@ _NOT_WITH = {
 }
 
 
+_MOST_MARGIN = 0.5
+
+
 def check_pairwise(settings: Settings) -> None:
     """InputError for what a pairwise run cannot have, or what only it can."""
     if not settings.pairwise:
@@ -42,6 +45,11 @@ def check_pairwise(settings: Settings) -> None:
     if settings.mode != TABLE["mode"].default:
         raise InputError(
             f"--pairwise: not with --mode {settings.mode}, whose guarantee is that of ratings; leave it out"
+        )
+    if settings.margin is not None and settings.margin >= _MOST_MARGIN:
+        raise InputError(
+            f"--margin {settings.margin:g}: with --pairwise a probability by which a response may fall short of ½ and still be "
+            f"the best; take one below {_MOST_MARGIN:g}"
         )
     if len(settings.attributes) > 1 or len(settings.rubric) > 1:
         raise InputError(

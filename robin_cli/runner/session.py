@@ -16,6 +16,7 @@ import numpy as np
 from robin_cli.analysis.decisions import Decided, RunVerdicts
 from robin_cli.analysis.level_counts import COUNTED as LEVELS_READ
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.pairwise_decisions import Best, DuelVerdicts
 from robin_cli.analysis.worst_error import Aim, Target
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.judges.functions import Function
@@ -28,7 +29,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Asked
 from robin_cli.parsing.judgments import AnswerReader
 from robin_cli.parsing.structured import form_of, request_of
-from robin_cli.policies.base import Policy
+from robin_cli.policies.base import DEFAULT_MARGIN, Policy
 from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
 from robin_cli.runner.engine import Engine, Stats, Stop, end_all
@@ -71,6 +72,7 @@ class Outcome:
         aim: the error that the run was to stop at, and where it stands; None for none.
         decided: what was to be decided, and where it stands; None where nothing was.
         matched: how many comparisons were asked; None where the run is not pairwise.
+        best: the best response to each prompt of a pairwise run that looks for it; None for another.
         compared: how far the prompts were asked about on which systems are compared; None where none are.
         tier: the service tier that was asked for; None for the normal one.
         worked: False where there was nothing to do, and nothing was sent.
@@ -87,6 +89,7 @@ class Outcome:
     decided: Decided | None = None
     compared: Asked | None = None
     matched: Compared | None = None
+    best: Best | None = None
     tier: str | None = None
     worked: bool = True
     to_run: Sequence[str] = ()
@@ -101,7 +104,8 @@ class Outcome:
     @property
     def finished(self) -> bool:
         """Whether the budget is spent, or what the run was to stop at is reached."""
-        reached = (self.aim is not None and self.aim.reached) or (self.decided is not None and self.decided.is_over)
+        decided = self.decided if self.best is None else self.best
+        reached = (self.aim is not None and self.aim.reached) or (decided is not None and decided.is_over)
         return self.is_spent or reached
 
 
@@ -161,12 +165,20 @@ class Session:
         self.verdicts = None
         if store.task is not None:
             self.verdicts = RunVerdicts(store.task, LevelCounts.of(read_run(store.path, LEVELS_READ)))
+        self.duels = None
+        if store.matches is not None and store.matches.wants_best:
+            counts = LevelCounts.of(read_run(store.path, LEVELS_READ))
+            own = manifest.own_settings
+            self.duels = DuelVerdicts(
+                store.matches, counts, error_rate=own["error_rate"], margin=own["margin"] or DEFAULT_MARGIN
+            )
+        verdicts = self.verdicts or self.duels
         self.level_counts = LevelCounts.of(read_run(store.path, LEVELS_READ)) if settings.guaranteed else None
         self.target = None
         if settings.target_error is not None:
             self.target = Target(self.space, settings.target_error, self.level_counts)
         stop_rule = None if self.target is None else reached(self.target.is_reached)
-        may_end_early = stop_rule is not None or self.verdicts is not None
+        may_end_early = stop_rule is not None or verdicts is not None
         first = 1 if policy.evenly and may_end_early else policy.warm_up  # which goes out at once
         self.scheduler = HeapScheduler(
             self.arms,
@@ -174,7 +186,7 @@ class Session:
             budget=None if by_money else manifest.budget,
             judge=self.space.judge,
             stop=stop_rule,
-            verdicts=self.verdicts,
+            verdicts=verdicts,
             round_depth=None
             if in_rounds is None
             else first_depth(manifest.budget, len(self.space), max(1, in_rounds.rounds), warm_up=first),
@@ -281,6 +293,7 @@ class Session:
             aim=None if self.target is None else self.target.aim(self.arms),
             decided=None if self.verdicts is None else self.verdicts.decided(self.arms),
             compared=None if self._systems is None else self._systems.asked(self.arms),
+            best=None if self.duels is None else self.duels.best(self.arms),
             matched=None if self.matches is None else self.matches.compared(self.arms),
             tier=self._tier,
             worked=worked,

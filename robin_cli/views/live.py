@@ -106,8 +106,15 @@ def standing_of(session: Session) -> Standing:
         math.nan if session.matches is not None else likely_worst_error(session.space, kept, *sums),
         int((n[kept] == 0).sum()),
         list(zip(names, n[most].tolist(), variance.tolist(), strict=True)),
-        None if session.verdicts is None else _decided(session.verdicts.evidence),
+        _decided_in(session),
     )
+
+
+def _decided_in(session: Session) -> tuple[str, str] | None:
+    if session.duels is not None:
+        sure, prompts = session.duels.decided
+        return f"{sure:,} of {number_of(prompts, 'prompt')}", f"{prompts - sure:,}"
+    return None if session.verdicts is None else _decided(session.verdicts.evidence)
 
 
 def _decided(evidence: Evidence) -> tuple[str, str]:

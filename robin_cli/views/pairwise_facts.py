@@ -31,6 +31,7 @@ def pairwise_facts(run: RunData, results: PairwiseResults) -> dict[str, Any]:
         "comparisons_without_preference": int(np.isnan(preference).sum()),
         "no_preference_because": _why_none(results),
         "comparisons_certified": int(np.asarray(told["certified"]).sum()),
+        "best": _best_facts(results),
         "error_rate": run.manifest.settings.get("error_rate") or ALPHA,
         "ties": int(np.asarray(told["n_ties"]).sum()),
         "criterion": run.manifest.criteria[0] if run.manifest.criteria else None,
@@ -58,6 +59,30 @@ def _why_none(results: PairwiseResults) -> dict[str, int]:
         _GIVEN_UP: int((lacks & retired).sum()),
     }
     return {why: count for why, count in counts.items() if count}
+
+
+def _best_facts(results: PairwiseResults) -> dict[str, int] | None:
+    """How many prompts have a best response, and of how many that is certain; None where none is looked for."""
+    if (best := results.best) is None:
+        return None
+    return {
+        "of": len(best.prompt),
+        "certified": best.decided,
+        "leading": int((best.leader >= 0).sum()),
+        "stuck": int(best.stuck.sum()),
+    }
+
+
+def best_text(found: Mapping[str, int], error_rate: float) -> str:
+    """The best responses in words."""
+    certain, open_ = found["certified"], found["of"] - found["certified"]
+    promise = f" (at most {100 * error_rate:g} % of these wrong on average)" if certain else ""
+    line = f"certain for {certain:,} of {number_of(found['of'], 'prompt')}{promise}"
+    if not open_:
+        return line
+    leading = found["leading"] - certain
+    stuck = f", {found['stuck']:,} that no call can settle" if found["stuck"] else ""
+    return f"{line}; {open_:,} open, in {leading:,} of them a response leads{stuck}"
 
 
 def _order_effect(judge: str, each: OrderEffect) -> dict[str, Any]:
@@ -104,6 +129,7 @@ def result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
         "certified": f"{number_of(sure, 'comparison')} (at most {100 * facts['error_rate']:g} % of these wrong on average)"
         if sure
         else "none",
+        **({} if facts["best"] is None else {"best response": best_text(facts["best"], facts["error_rate"])}),
         "ties": f"{facts['ties']:,}",
         **effects,
         **_ranking_lines(facts),
@@ -164,6 +190,8 @@ def headlines(facts: Mapping[str, Any]) -> list[str]:
         for each in facts["order_effects"]
         if each["effect"] is not None
     ]
+    if facts["best"] is not None:
+        return [*lines, f"best response {best_text(facts['best'], facts['error_rate'])}"]
     if not facts["ranking"]:
         if facts["systems"]:
             lines.append(f"no ranking of systems: {facts['not_ranked_because']}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.worst_error import Aim, error_bound, estimated_error
 from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.manifest import Manifest
@@ -48,6 +49,8 @@ def aim_of(run: RunData, bound: float | None = None) -> Aim | None:
 
 def is_decided(run: RunData) -> bool:
     """Whether all that ``run`` was to decide is decided; not where it was to decide nothing."""
+    if run.matches is not None and run.matches.wants_best:
+        return run_best(run).is_over
     if run.task is None:
         return False
     verdicts = RunVerdicts(run.task, LevelCounts.of(run))

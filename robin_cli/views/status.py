@@ -75,7 +75,7 @@ def facts_of_comparisons(run: RunData, results: PairwiseResults, *, working: boo
     """The facts of :func:`status_of`, of a pairwise run that was read already; ``working``: a process is at work on it."""
     reasons = Counter(run.fold.reasons[arm] for arm in np.flatnonzero(run.fold.arms.retired_mask).tolist())
     return {
-        **_work_of(run, None, reasons, is_decided=False, working=working),
+        **_work_of(run, None, reasons, is_decided=results.best is not None and results.best.is_over, working=working),
         **pairwise_facts(run, results),
         "decide": str(run.manifest.decision) if run.manifest.wants_best else None,
         "judges": [_asked_of(run, judge) for judge in run.space.judges],
