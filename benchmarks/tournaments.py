@@ -1,0 +1,267 @@
+"""Wrong rankings by the scheduler tournament, and by an even spread of the same calls; the tournaments are planted.
+
+    python -m benchmarks.tournaments [--runs 100] [--systems 4,8,20] [--spread 2,4,6]
+    python -m benchmarks.tournaments --truth [--runs 200]
+
+Each response has a quality of its own, normal about its system's strength. A vote goes to the first response whatever it is
+with twice the order's effect, else it is a tie in some cases, else by Bradley and Terry. ``wrong``: the share of two systems
+that the strengths of the votes have in the wrong order, ``any``: the share of runs with such. Both ratios are over runs with
+the same budget. ``possible``: the ratio that the best fixed shares of calls would come to, found with the truth known, by the
+normal approximation: where that is near 1, no choice of the next comparison could be much better.
+
+``--truth``: whether strengths and ranks hold the truth as well as after an even spread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
+
+import numpy as np
+
+from robin_cli.analysis.order_effect import order_effects
+from robin_cli.analysis.ranking import ranking
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
+from robin_cli.model.matches import Matches, matches_by
+from robin_cli.model.records import ORDERS, Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import BASELINE, make_policy
+from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
+
+SHAPES = ("even", "normal", "close-top", "near-ties")
+VOTES = Scale(0, 2)
+
+
+@dataclass(frozen=True)
+class World:
+    """A tournament: the shape of its strengths and what lies between the ends, its systems and prompts, and its judge."""
+
+    shape: str
+    systems: int
+    spread: float
+    prompts: int
+    effect: float = 0.1
+    differs: float = 0.5
+    ties: float = 0.2
+
+    @property
+    def strength(self) -> FloatArray:
+        """Of each system, the weakest first."""
+        m = self.systems
+        if self.shape == "normal":
+            quantiles = np.array([NormalDist().inv_cdf((each + 0.5) / m) for each in range(m)])
+            return np.asarray(quantiles / (quantiles[-1] - quantiles[0]) * self.spread)
+        if self.shape == "close-top":
+            top = max(2, m // 4)
+            return np.concatenate([np.linspace(0.0, 0.75, m - top), np.linspace(0.8, 1.0, top)]) * self.spread
+        even = np.linspace(0.0, 1.0, m)
+        if self.shape == "near-ties":  # every second is close to the next
+            even[1::2] -= 0.8 / (m - 1)
+        return even * self.spread
+
+
+@cache
+def matches_in(systems: int, prompts: int, seed: int) -> Matches:
+    """Every two systems compared on each prompt, A by chance."""
+    rng = np.random.default_rng(seed)
+    a, b = np.triu_indices(systems, 1)
+    couples = np.tile(np.stack([a, b], axis=1), (prompts, 1))
+    couples = rng.permuted(couples, axis=1)
+    names = [f"s{each:02}" for each in range(systems)]
+    space = ArmSpace([str(each) for each in range(len(couples))], ORDERS, ("judge",), (VOTES, VOTES), is_pairwise=True)
+    named = [(names[low], names[high]) for low, high in couples.tolist()]
+    return matches_by(space, np.repeat(np.arange(prompts), len(a)), couples, named, seed)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a run came to: arms, the number of each system in the order of strength, and the preference of each comparison."""
+
+    arms: Arms
+    strength: FloatArray
+    preference: FloatArray
+    points: FloatArray
+
+
+def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[Played]:
+    """A run by the scheduler ``name``, as it stands after each of ``budgets`` calls."""
+    matches = matches_in(world.systems, world.prompts, seed % 4)
+    rng = np.random.default_rng(seed)
+    space = matches.space
+    strength = world.strength[[int(each[1:]) for each in matches.names]]
+    quality = strength + rng.normal(0.0, world.differs, (world.prompts, world.systems))
+    at = quality[matches.prompt[:, None], matches.system]
+    p = chance(at[:, 0] - at[:, 1]).tolist()
+    arms = Arms(len(space))
+    policy = make_policy(name, Setup(len(space), budgets[-1], VOTES, matches=matches))
+    scheduler = HeapScheduler(arms, policy, budget=budgets[-1], first_fit=space.first_fit)
+    luck = rng.random((budgets[-1], 3)).tolist()
+    for call, (by_place, tied, by_quality) in enumerate(luck, 1):
+        if not isinstance(ticket := scheduler.ask(), Ticket):
+            break
+        comparison, order = divmod(ticket.arm, 2)
+        rating = 2.0 * (by_quality < p[comparison])
+        if by_place < 2.0 * abs(world.effect):
+            rating = 2.0 * ((order == 0) == (world.effect > 0))
+        elif tied < world.ties:
+            rating = 1.0
+        scheduler.tell(ticket, (rating,))
+        if call in budgets:
+            with np.errstate(invalid="ignore"):
+                points = space.by_pair(arms.totals / arms.counts) / 2.0
+            yield Played(arms, strength, points.mean(axis=1), points)
+
+
+def strengths(matches: Matches, preference: FloatArray) -> FloatArray:
+    """By the comparisons that have a preference, with a tie's half for every two systems where few have."""
+    there = ~np.isnan(preference)
+    wins = wins_of(preference[there], matches.system[there], len(matches.names)) + 0.5 * PRIOR
+    np.fill_diagonal(wins, 0.0)
+    return fit(wins).values
+
+
+def wrong_couples(found: FloatArray, strength: FloatArray) -> float:
+    """The share of every two systems in the wrong order; equal ones are half wrong."""
+    i, j = np.triu_indices(len(strength), 1)
+    agree = np.sign(found[i] - found[j]) * np.sign(strength[i] - strength[j])
+    return float((0.5 * (1.0 - agree)).mean())
+
+
+def possible(world: World, dispersion: float, comparisons: float) -> float:
+    """The smallest ratio of wrong couples that fixed shares of calls could come to, by the normal approximation."""
+    i, j = np.triu_indices(world.systems, 1)
+    strength = world.strength
+    # What votes by the place and ties leave of it: a smaller difference in log odds.
+    strength = strength * 4.0 * _slope(world)
+    p = win_chances(strength)
+    even = np.full(len(i), comparisons / len(i))
+    n, least = even, math.inf
+    first = 0.0
+    for step in range(800):
+        error, slope = _expected(strength, p, n, (i, j), dispersion)
+        first, least = (error if step == 0 else first), min(least, error)
+        n = n * (slope / max(float(n @ slope) / comparisons, 1e-300) + 1e-9) ** 0.3 + 1e-9
+        n = n * comparisons / n.sum()
+    return least / first if first > 0 else math.nan
+
+
+def _slope(world: World) -> float:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    wide = math.sqrt(2.0) * world.differs
+    each = chance(nodes * wide) * chance(-nodes * wide)
+    return float((1.0 - 2.0 * abs(world.effect)) * (1.0 - world.ties) * (each @ weights) / weights.sum())
+
+
+def _expected(
+    strength: FloatArray, p: FloatArray, n: FloatArray, couple: tuple[IntArray, IntArray], dispersion: float
+) -> tuple[float, FloatArray]:
+    m = len(strength)
+    votes = np.zeros((m, m))
+    votes[couple] = n
+    inverse = np.linalg.inv(information(votes + votes.T, p) + 1.0 / m) - 1.0 / m
+    own = np.diag(inverse)
+    variance = dispersion * (own[:, None] + own - 2.0 * inverse) + np.eye(m)
+    z = np.abs(strength[:, None] - strength) / np.sqrt(variance)
+    slope = np.exp(-0.5 * z * z) * z / variance
+    np.fill_diagonal(slope, 0.0)
+    spread = inverse @ (np.diag(slope.sum(axis=1)) - slope) @ inverse
+    own = np.diag(spread)
+    gain = p * p.T * (own[:, None] + own - 2.0 * spread)
+    error = np.mean([0.5 * math.erfc(each / math.sqrt(2.0)) for each in z[couple]])
+    return float(error), np.maximum(gain[couple], 0.0)
+
+
+def compare(world: World, calls: list[float], runs: int) -> None:
+    """Print the ratios at so many calls a system."""
+    most = world.prompts * world.systems * (world.systems - 1)
+    budgets = sorted({2 * round(each * world.systems / 2) for each in calls if each * world.systems <= 4 * most})
+    found: dict[str, list[list[float]]] = {}
+    for name in (BASELINE, "tournament"):
+        of_runs = []
+        for seed in range(runs):
+            every = played(world, name, budgets, seed + 1)
+            matches = matches_in(world.systems, world.prompts, (seed + 1) % 4)
+            of_runs.append([wrong_couples(strengths(matches, each.preference), each.strength) for each in every])
+        found[name] = of_runs
+    even, ours = (np.array(found[name]) for name in (BASELINE, "tournament"))
+    for at, budget in enumerate(budgets):
+        a, b = even[:, at], ours[:, at]
+        ratio = b.mean() / a.mean() if a.any() else math.nan
+        error = math.nan
+        if a.any():
+            error = math.sqrt(np.var(b - ratio * a, ddof=1) / runs) / a.mean()
+        bound = possible(world, 0.6, budget / 2)
+        print(
+            f"{world.systems:3} {world.shape:10} spread {world.spread:g} effect {world.effect:.1f}  calls a system "
+            f"{budget / world.systems:6.0f} (a comparison {budget / most * 2:.2f})  wrong {a.mean():.4f} → {b.mean():.4f}  "
+            f"ratio {ratio:.2f} ± {error:.2f}  any {(a > 0).mean():.2f} → {(b > 0).mean():.2f}  possible {bound:.2f}",
+            flush=True,
+        )
+
+
+def check_truth(world: World, calls: float, runs: int) -> None:
+    """Print the bias and the coverage of strengths, ranks and the order's effect after either scheduler.
+
+    Prompts do not differ and nobody is tied or preferred for the place but evenly, so that the model holds whoever is asked.
+    """
+    budget = 2 * round(calls * world.systems / 2)
+    for name in (BASELINE, "tournament"):
+        covered, ranked, bias, slopes, effects, held, apart = [], [], [], [], [], [], 0
+        for seed in range(runs):
+            matches = matches_in(world.systems, world.prompts, (seed + 1) % 4)
+            (run,) = played(world, name, [budget], seed + 1)
+            result = ranking(run.preference, matches.system, matches.prompt, world.systems)
+            truth = run.strength - run.strength.mean()
+            covered.append(np.mean((result.ci_low <= truth) & (truth <= result.ci_high)))
+            rank = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
+            ranked.append(np.mean((result.rank_low <= rank) & (rank <= result.rank_high)))
+            bias.append((result.rank - rank)[np.argsort(truth)])
+            slopes.append((result.strength @ truth) / (truth @ truth))
+            (effect,) = order_effects(run.points[:, :, None], matches.prompt)
+            effects.append(effect.effect)
+            held.append(effect.ci_low <= world.effect <= effect.ci_high)
+            n = matches.space.by_pair(run.arms.counts)
+            apart = max(apart, int(np.ptp(n, axis=1).max()))
+        shift = np.mean(bias, axis=0)
+        error = np.std(bias, axis=0, ddof=1) / math.sqrt(runs)
+        print(
+            f"{world.systems:3} {world.shape:10} spread {world.spread:g} effect {world.effect:.1f} calls a system {calls:g} "
+            f"{name:10}  strengths covered {np.mean(covered):.3f}  ranks {np.mean(ranked):.3f}  slope of strengths "
+            f"{np.mean(slopes):.3f} ± {np.std(slopes) / math.sqrt(runs):.3f}  rank off by {np.abs(shift).max():.2f} at most "
+            f"(± {error.max():.2f})  order effect {np.mean(effects):.3f}, covered {np.mean(held):.3f}, orders apart {apart}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--systems", default="4,8,20")
+    parser.add_argument("--spread", default="2,4,6")
+    parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--effect", type=float, default=0.1)
+    parser.add_argument("--calls", default="20,50,120,300,700", help="a system")
+    parser.add_argument("--truth", action="store_true")
+    told = parser.parse_args()
+    for systems in map(int, told.systems.split(",")):
+        for spread in map(float, told.spread.split(",")):
+            for shape in told.shapes.split(","):
+                if told.truth:
+                    for effect in (0.0, told.effect):
+                        differs = ties = 0.0
+                        world = World(shape, systems, spread, 100, effect, differs, ties)
+                        check_truth(world, 60, told.runs)
+                    continue
+                world = World(shape, systems, spread, 500 // systems, told.effect)
+                compare(world, [float(each) for each in told.calls.split(",")], told.runs)
+
+
+if __name__ == "__main__":
+    main()
