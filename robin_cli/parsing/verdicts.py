@@ -18,6 +18,7 @@ from robin_cli.model.records import Rating, Scale
 from robin_cli.parsing.answer_lines import COLON, LABEL, MARKS, NOTHING, OPEN, Line, Reading, last_place, parse_lines
 
 TIE = "tie"
+_OURS = ("a", "b", "ａ", "ｂ", TIE)
 
 _RESPONSE = r"(?:response|answer|assistant|option|candidate|model|output|text|summary|completion)"
 _SAID = r"(?:[abＡＢａｂ]|(?:an?\s++)?tie)(?![^\W_])"
@@ -154,13 +155,10 @@ def _read(head: re.Match[str], scale: Scale) -> Reading:
         return NOTHING
     name = said["tie"] or said["letter"]
     value = points_of(name, scale)
-    closed = _CLOSED.match(line, said.end())
-    if name not in "abABａｂＡＢ" and not said["tie"] and closed is None:
-        return NOTHING  # "Verdict: I prefer A"
-    if (
-        closed is None
-        or _AMBIGUOUS.match(line, said.end())
-        or (closed["than"] and points_of(closed["than"], scale) == value)
-    ):
+    closed, is_ours = _CLOSED.match(line, said.end()), name.lower() in _OURS
+    is_unclear = closed is None or _AMBIGUOUS.match(line, said.end()) is not None
+    if is_unclear and not is_ours:
+        return NOTHING  # "Verdict: I prefer A", "Verdict: N/A"
+    if is_unclear or (closed and closed["than"] and points_of(closed["than"], scale) == value):
         return Reading(None, "ambiguous", line[said.start() :])
     return Reading(value, None) if value is not None else Reading(None, "out_of_range", name)
