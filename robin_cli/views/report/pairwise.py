@@ -150,8 +150,8 @@ def _leaders(ranked: Ranked) -> list[tuple[str, str, str]]:
                 f"{interval}, over {over}",
             ),
         ]
-    candidates = int((ranking.rank_low == 1).sum())
-    not_out = "no other can be the best" if candidates == 1 else f"{candidates:,} systems can still be the best"
+    candidates = 1 if ranking.rank_high[best] == 1 else int((ranking.rank_low == 1).sum())
+    not_out = "it is the best" if candidates == 1 else f"{candidates:,} systems may be the best"
     return [
         ("leading", who, f"ranks not ruled out: {rank_text(ranking, best)}; {not_out}"),
         ("preferred to another system", f"{rate:.1f} %", f"{names[0]}; {interval}"),
