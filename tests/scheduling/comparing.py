@@ -1,0 +1,88 @@
+"""Comparisons for the tests of pairwise schedulers, and a run of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from robin_cli.model.arms import Arms
+from robin_cli.model.matches import Matches, matches_by
+from robin_cli.model.records import ORDERS, Scale
+from robin_cli.model.refits import last_refit
+from robin_cli.model.space import ArmSpace
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.registry import make_policy
+from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
+from robin_cli.scheduling.verdicts import Verdicts
+
+VOTES = Scale(0, 2)
+POLICIES = {"tournament": False, "preferences": False, "duels": True}
+"""Those for comparisons, and whether they look for the best response of each prompt."""
+
+
+def comparisons(
+    systems: int, prompts: int, judges: int = 1, *, wants_best: bool = False, named: bool = True
+) -> Matches:
+    """Every two systems on every prompt; the lower is A on even prompts."""
+    couples = [(i, j) for i in range(systems) for j in range(i)]
+    rows = [(prompt, pair[:: 1 if prompt % 2 else -1]) for prompt in range(prompts) for pair in couples]
+    ids = [f"c{number}" for number in range(len(rows))]
+    space = ArmSpace(ids, ORDERS, [f"j{each}" for each in range(judges)], (VOTES, VOTES), is_pairwise=True)
+    names = [(f"s{a}", f"s{b}") if named else (None, None) for _, (a, b) in rows]
+    prompt, text = (np.array(each) for each in zip(*rows, strict=True))
+    return matches_by(space, prompt, text, names, 0, wants_best=wants_best)
+
+
+def policy_for(matches: Matches, name: str, budget: int = 1000, objective: str = "worst-case") -> Policy:
+    return make_policy(name, Setup(len(matches.space), budget, VOTES, matches=matches, objective=objective))
+
+
+def scheduler_of(
+    matches: Matches, policy: Policy, arms: Arms, budget: int | None = None, verdicts: Verdicts | None = None
+) -> HeapScheduler:
+    space = matches.space
+    return HeapScheduler(arms, policy, budget=budget, judge=space.judge, first_fit=space.first_fit, verdicts=verdicts)
+
+
+def system_numbers(matches: Matches) -> list[tuple[int, int]]:
+    """Which system A and B of each comparison are, as :func:`comparisons` numbers them."""
+    return [(int(matches.names[a][1:]), int(matches.names[b][1:])) for a, b in matches.system.tolist()]
+
+
+def by_strength(matches: Matches, strength: list[float], seed: int, effect: float = 0.0) -> Callable[[int], float]:
+    """A judge by Bradley and Terry, for which the first place adds ``effect`` to the log odds."""
+    numbers, rng, space = system_numbers(matches), np.random.default_rng(seed), matches.space
+
+    def rating(arm: int) -> float:
+        a, b = numbers[space.pair[arm]]
+        odds = strength[a] - strength[b] + (effect if space.attribute[arm] == 0 else -effect)
+        return 2.0 * float(rng.random() < 1 / (1 + np.exp(-odds)))
+
+    return rating
+
+
+def play(
+    matches: Matches,
+    policy: Policy,
+    arms: Arms,
+    rating: Callable[[int], float],
+    budget: int,
+    verdicts: Verdicts | None = None,
+) -> Iterator[int]:
+    """The arms asked, one call after another, until the run is over; those of an earlier part are in ``arms``."""
+    scheduler = scheduler_of(matches, policy, arms, budget, verdicts)
+    while isinstance(ticket := scheduler.ask(), Ticket):
+        yield ticket.arm
+        scheduler.tell(ticket, (rating(ticket.arm),))
+
+
+def fitted_as_resumed(matches: Matches, policy: Policy, asked: list[tuple[int, float]]) -> tuple[Policy, Arms]:
+    """The policy and the arms of a run that goes on after these calls, each an arm and its rating."""
+    arms, until = Arms(len(matches.space)), last_refit(len(asked), matches.space.first_fit)
+    for number, (arm, rating) in enumerate(asked, 1):
+        arms.add_rating(arm, rating)
+        arms.next_draw[arm] += 1
+        if number == until and policy.refits:
+            policy = policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+    return policy, arms

@@ -1,0 +1,232 @@
+"""Which comparison is asked next."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.outcome import Outcome, Unanswered
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import chosen, make_policy
+from robin_cli.scheduling.rounds import first_depth, round_ends
+from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
+from tests.scheduling.comparing import (
+    POLICIES,
+    VOTES,
+    by_strength,
+    comparisons,
+    fitted_as_resumed,
+    play,
+    policy_for,
+    scheduler_of,
+    system_numbers,
+)
+
+NAMES = (*POLICIES, "uniform")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), judges=st.integers(1, 2), at_once=st.integers(1, 9), seed=st.integers(0, 99))
+def test_asks_both_orders_of_a_comparison_equally_often(
+    name: str, data: st.DataObject, judges: int, at_once: int, seed: int
+) -> None:
+    matches = comparisons(4, 5, judges, wants_best=POLICIES.get(name, False))
+    space, arms = matches.space, Arms(len(matches.space))
+    rating = by_strength(matches, [0.0, 0.5, 1.0, 3.0], seed, effect=1.0)
+    scheduler = scheduler_of(matches, policy_for(matches, name), arms, 400)
+    luck = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    under_way: list[Ticket] = []
+    in_vain: IntArray = np.zeros(len(matches), dtype=np.int64)
+    while True:
+        ticket = scheduler.ask() if len(under_way) < at_once else None
+        if isinstance(ticket, Ticket):
+            under_way.append(ticket)
+            made = arms.n[ticket.arm] + arms.pending[ticket.arm] - 1
+            for other in space.arms_of_pair(int(space.pair[ticket.arm])):
+                waits = arms.streak[other] or (other != ticket.arm and arms.pending[other])
+                assert waits or arms.n[other] >= made or other == ticket.arm
+        elif under_way:
+            told = under_way.pop(luck.integers(len(under_way)))
+            outcome: Outcome = (rating(told.arm),)
+            if (kind := luck.random()) < 0.15:
+                in_vain[space.pair[told.arm]] += 1
+                outcome = Unanswered.TRANSIENT if kind < 0.05 else (None,)
+            scheduler.tell(told, outcome)
+        else:
+            break
+    is_kept = np.asarray(~space.by_pair(arms.retired_mask).any(axis=1))
+    apart = np.ptp(space.by_pair(arms.counts), axis=1)
+    assert (apart <= 1 + in_vain)[is_kept].all()  # one, and those asked beside calls that brought no verdict
+    assert arms.spent == 400 or arms.retired_mask.any()
+
+
+def told_again(made: list[tuple[int, float]]) -> Callable[[int], float]:
+    rest = iter(made)
+    return lambda _: next(rest)[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chooses_after_an_interruption_as_without_one(name: str) -> None:
+    matches = comparisons(5, 12, wants_best=POLICIES.get(name, False))
+    rating = by_strength(matches, [0.0, 0.2, 0.5, 1.0, 3.0], 7)
+    arms, made = Arms(len(matches.space)), []
+
+    def noted(arm: int) -> float:
+        made.append((arm, rating(arm)))
+        return made[-1][1]
+
+    whole = list(play(matches, policy_for(matches, name), arms, noted, 500))
+    for at in (1, 63, 64, 65, 150, 333):
+        policy, resumed = fitted_as_resumed(matches, policy_for(matches, name), made[:at])
+        assert list(play(matches, policy, resumed, told_again(made[at:]), 500)) == whole[at:]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_asks_the_same_arms_of_comparisons_in_a_simulation_as_in_a_run(name: str) -> None:
+    matches, budget = comparisons(4, 6, 2, wants_best=POLICIES.get(name, False)), 300
+    rng, count = np.random.default_rng(3), len(matches.space)
+    ratings = Ratings.of([rng.integers(0, 3, 6) for _ in range(count)])
+    policy, first = policy_for(matches, name), matches.space.first_fit
+    every = simulate(ratings, policy, range(1, budget + 1), 2, rng, first_fit=first)
+    n = np.array([each.n for each in every])
+    totals = np.nan_to_num(np.array([each.estimates for each in every])) * n
+    for run in range(2):
+        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
+        sums = np.diff(totals[:, run], axis=0, prepend=0.0)
+        told = iter([float(round(sums[call, arm])) for call, arm in enumerate(asked)])
+        arms = Arms(count)
+        scheduler = HeapScheduler(arms, policy, budget=budget, first_fit=first)  # a simulated judge lets none wait
+        for arm in asked.tolist():
+            ticket = scheduler.ask()
+            assert isinstance(ticket, Ticket)
+            assert ticket.arm == arm
+            scheduler.tell(ticket, (next(told),))
+
+
+def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
+    matches = comparisons(5, 40)
+    arms = Arms(len(matches.space))
+    list(play(matches, policy_for(matches, "tournament"), arms, by_strength(matches, [0, 3, 3.3, 6, 9], 1), 300))
+    asked = dict.fromkeys(itertools.combinations(range(5), 2), 0)
+    whole = np.asarray(matches.space.by_pair(arms.counts > 0).all(axis=1))
+    for couple, is_whole in zip(system_numbers(matches), whole.tolist(), strict=True):
+        asked[min(couple), max(couple)] += int(is_whole)
+    assert min(asked.values()) >= 1, "no two systems are left out"
+    assert asked[1, 2] == 40, "all prompts, before any others have half of them"
+    assert asked[0, 4] < 15
+    assert asked[0, 4] + asked[0, 3] + asked[1, 4] < 40
+
+
+def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
+    matches = comparisons(4, 60)
+    rating, numbers, seen = by_strength(matches, [0.0, 2.0, 2.8, 5.0], 1), system_numbers(matches), [0]
+
+    def misled(arm: int) -> float:
+        a, b = numbers[matches.space.pair[arm]]
+        if {a, b} == {1, 2} and seen[0] < 12:
+            seen[0] += 1
+            return 2.0 if a == 1 else 0.0
+        return rating(arm)
+
+    arms = Arms(len(matches.space))
+    list(play(matches, policy_for(matches, "tournament"), arms, misled, 400))
+    with np.errstate(invalid="ignore"):
+        points = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2
+    of_them = [(p if a == 2 else 1 - p) for p, (a, b) in zip(points, numbers, strict=True) if {a, b} == {1, 2}]
+    assert np.isfinite(of_them).sum() > 30
+    assert np.nanmean(of_them) > 0.5
+
+
+def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> None:
+    matches = comparisons(3, 4)
+    arms = Arms(len(matches.space))
+    list(play(matches, policy_for(matches, "tournament"), arms, by_strength(matches, [0, 0.2, 0.4], 1), 24 * 3))
+    assert (arms.counts >= 1).all()
+    assert arms.spent == 72
+
+
+def test_asks_all_comparisons_once_before_it_asks_the_uncertain_again() -> None:
+    matches = comparisons(2, 20)
+    arms = Arms(len(matches.space))
+    sure = {number for number in range(len(matches)) if number % 2}
+    rng = np.random.default_rng(0)
+
+    def rating(arm: int) -> float:
+        return 2.0 if int(matches.space.pair[arm]) in sure else 2.0 * float(rng.integers(0, 2))
+
+    asked = list(play(matches, policy_for(matches, "preferences"), arms, rating, 400))
+    assert set(asked[:40]) == set(range(40))
+    n = matches.space.by_pair(arms.counts).sum(axis=1)
+    assert n[::2].mean() > 1.8 * n[1::2].mean()
+
+
+def test_leaves_no_order_out_where_the_budget_does_not_reach_all_comparisons() -> None:
+    for name in ("uniform", "preferences", "tournament"):
+        matches = comparisons(4, 20, 2)
+        arms = Arms(len(matches.space))
+        list(play(matches, policy_for(matches, name), arms, by_strength(matches, [0, 1, 2, 3], 1), 100))
+        n = matches.space.by_pair(arms.counts)
+        assert (n > 0).all(axis=1).sum() == 25
+        assert not n[(n == 0).any(axis=1)].any()
+
+
+def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
+    matches = comparisons(4, 30)
+    arms, budget = Arms(len(matches.space)), 120
+    depth = first_depth(budget, len(arms), 3, warm_up=0)
+    scheduler = HeapScheduler(
+        arms,
+        policy_for(matches, "tournament"),
+        budget=budget,
+        round_depth=depth,
+        first_fit=matches.space.first_fit,
+    )
+    rating = by_strength(matches, [0, 1, 2, 3], 1)
+    for end in round_ends(budget, len(arms), 3, warm_up=0):
+        tickets = []
+        while scheduler.budget.spent + scheduler.budget.reserved < end:
+            ticket = scheduler.ask()
+            assert isinstance(ticket, Ticket)
+            tickets.append(ticket)
+        for ticket in tickets:
+            scheduler.tell(ticket, (rating(ticket.arm),))
+    n = matches.space.by_pair(arms.counts)
+    assert arms.spent == budget
+    assert (n > 0).all(axis=1).sum() >= 55
+
+
+def test_gives_each_kind_of_comparisons_its_own_scheduler() -> None:
+    def auto(systems: int, *, wants_best: bool = False, named: bool = True) -> str:
+        matches = comparisons(systems, 3, wants_best=wants_best, named=named)
+        choice = chosen("auto", Setup(len(matches.space), 100, VOTES, matches=matches))
+        assert choice is not None
+        return choice.name
+
+    assert auto(3) == "tournament"
+    assert auto(2) == auto(4, named=False) == "preferences"
+    assert auto(3, wants_best=True) == "duels"
+
+
+@pytest.mark.parametrize(
+    ("name", "systems", "said"),
+    [
+        ("two-priors", 3, "--pairwise: has schedulers of its own"),
+        ("tournament", 2, "three systems or more"),
+        ("duels", 3, "--decide best"),
+        ("tournament", None, "take it with --pairwise"),
+        ("preferences", None, "take it with --pairwise"),
+    ],
+)
+def test_refuses_a_scheduler_that_is_not_for_these_data(name: str, systems: int | None, said: str) -> None:
+    matches = None if systems is None else comparisons(systems, 3)
+    with pytest.raises(InputError, match=said):
+        make_policy(name, Setup(12, 100, VOTES, matches=matches))
