@@ -13,6 +13,9 @@ from robin_cli.datasets.chats import marked_turns, named_turns
 from robin_cli.datasets.votes import VotePool
 
 _SAID = ("B", "tie", "A")
+_MARKS = ((":\n", "\n"), ("\n", "\n"), ("", ""))
+"""What stands before a text in a question, and behind it."""
+
 _TIE = re.compile(r"\btie\b", re.IGNORECASE)
 
 
@@ -43,26 +46,31 @@ class Votes:
     def asked(self, messages: Sequence[object]) -> Asked | None:
         """What is asked about: the recorded prompt and its two responses that take up most of the question, in this order.
 
-        Whole lines are looked for first; where that finds nothing, any place will do.
+        Whole lines behind a label are looked for first, as our template shows them, then whole lines, then any place.
         """
         text = "\n" + "\n".join(_contents(messages)) + "\n"
-        for mark in ("\n", ""):
-            best, most = None, -1
-            for prompt, numbers in self._of_prompt.items():
-                at = text.find(f"{mark}{self._shown[prompt]}{mark}")
-                if at < 0:
-                    continue
-                behind = at + len(mark) + len(self._shown[prompt])
-                for number in numbers:
-                    found = self._order(text, behind, number, mark)
-                    taken = (
-                        len(prompt) + len(self._pool.pairs[number].response) + len(self._pool.pairs[number].other or "")
-                    )
-                    if found is not None and taken > most:
-                        best, most = Asked(number, found, _offers_tie(text, self._texts(number))), taken
-            if best is not None:
-                return best
+        for marks in _MARKS:
+            found = [each for prompt in self._of_prompt for each in self._found(text, prompt, *marks)]
+            if found:
+                _, comparison, order, rest = max(found, key=lambda each: each[0])
+                return Asked(comparison, order, ties=_TIE.search(rest) is not None)
         return None
+
+    def _found(self, text: str, prompt: str, mark: str, end: str) -> Iterator[tuple[int, int, int, str]]:
+        """The comparisons of a prompt that are in a question: how long their texts are, which, its order, and what is left."""
+        shown = self._shown[prompt]
+        asked = _after(text, mark, shown, end)
+        if asked is None:
+            return
+        before, rest = asked
+        for number in self._of_prompt[prompt]:
+            a, b = self._pool.pairs[number].response, self._pool.pairs[number].other or ""
+            for order, (first, second) in enumerate(((a, b), (b, a))):
+                one = _after(rest, mark, first, end)
+                two = one and _after(one[1], mark, second, end)
+                if one and two:
+                    yield len(shown) + len(a) + len(b), number, order, "\n".join((before, one[0], *two))
+                    break
 
     def verdict(self, asked: Asked, rng: np.random.Generator) -> str:
         """A, B or tie, as the question calls its responses."""
@@ -73,18 +81,11 @@ class Votes:
             points = 2 * int(rng.integers(2))
         return _SAID[2 - points if asked.order else points]
 
-    def _texts(self, number: int) -> tuple[str, str, str]:
-        pair = self._pool.pairs[number]
-        return self._shown[pair.prompt], pair.response, pair.other or ""
 
-    def _order(self, text: str, behind: int, number: int, mark: str) -> int | None:
-        """0 where A comes before B in the question, 1 where it comes behind it; None where they are not in it."""
-        _, a, b = self._texts(number)
-        for order, (first, second) in enumerate(((a, b), (b, a))):
-            at = text.find(f"{mark}{first}{mark}", behind)
-            if at >= 0 and text.find(f"{mark}{second}{mark}", at + len(mark) + len(first)) >= 0:
-                return order
-        return None
+def _after(text: str, mark: str, sought: str, end: str) -> tuple[str, str] | None:
+    """What is before a text between two marks, and what is behind it from the second mark on; None where it is not there."""
+    at = text.find(f"{mark}{sought}{end}")
+    return None if at < 0 else (text[: at + len(mark)], text[at + len(mark) + len(sought) :])
 
 
 def answer_of(verdict: str, feedback: str, body: dict[str, object]) -> str:
@@ -104,13 +105,6 @@ def _contents(messages: Sequence[object]) -> Iterator[str]:
             yield from (
                 part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
             )
-
-
-def _offers_tie(text: str, texts: Sequence[str]) -> bool:
-    """Whether the question, but for what it is about, speaks of a tie."""
-    for each in sorted(texts, key=len, reverse=True):
-        text = text.replace(each, " ") if each else text
-    return _TIE.search(text) is not None
 
 
 def _as_shown(prompt: str) -> str:
