@@ -225,6 +225,7 @@ def session_of(run: RunData) -> Any:
         scheduler=SimpleNamespace(warming_up=False),
         target=None,
         verdicts=verdicts,
+        matches=None,
     )
 
 

@@ -1,0 +1,460 @@
+"""robin judge --pairwise as a user runs it: real processes, over HTTP, and in Python; and what is made of such a run."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import signal
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pandas as pd
+import pytest
+
+import robin_cli
+from robin_cli import Pair, RobinError, open_run
+from tests.conftest import environment, lines_of, robin, wait_until
+from tests.judges.wire import Answer, completion, error, serving
+from tests.starting import Robin
+
+Rows = list[dict[str, Any]]
+Says = Callable[[str, str, int], str]
+"""What a judge says of two systems, the one that it reads first and the other, at a prompt: A, B or tie."""
+
+PROMPTS = 8
+SYSTEMS = ("alpha", "beta", "gamma")
+CONTRACT = ["pair_id", "system_a", "system_b", "preference", "n", "n_ties", "ci_low", "ci_high", "order_effect"]
+RANKING = ["system", "strength", "ci_low", "ci_high", "rank", "rank_low", "rank_high", "n_votes"]
+
+
+def rows_of(prompts: int = PROMPTS, systems: tuple[str, ...] = SYSTEMS) -> Rows:
+    """The responses of all systems to all prompts."""
+    return [
+        {"id": f"{name}-{k}", "prompt": f"Question {k}?", "response": f"Said by {name} on {k}.", "system": name, "k": k}
+        for k in range(prompts)
+        for name in systems
+    ]
+
+
+def write_rows(path: Path, rows: Rows | None = None) -> Path:
+    lines = [json.dumps(row) + "\n" for row in (rows_of() if rows is None else rows)]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def asked_of(body: Mapping[str, Any]) -> tuple[str, str, int]:
+    """The systems that a request is about, the first one first, and the prompt."""
+    found = re.findall(r"Said by (\w+) on (\d+)\.", json.dumps(body))
+    assert len(found) == 2
+    return found[0][0], found[1][0], int(found[0][1])
+
+
+def by_name(first: str, second: str, prompt: int) -> str:
+    """The better one is alpha, but that it ties with beta on even prompts; gamma is the worst."""
+    if {first, second} == {"alpha", "beta"} and prompt % 2 == 0:
+        return "tie"
+    return "A" if first < second else "B"
+
+
+def always_first(first: str, second: str, prompt: int) -> str:
+    return "A"
+
+
+def saying(says: Says = by_name) -> Callable[[int, dict[str, Any]], Answer]:
+    return lambda _, body: completion(f"Both are short.\nVerdict: {says(*asked_of(body))}")
+
+
+def judging(url: str, budget: int, *more: str) -> list[str]:
+    judge = ["judge", "pairs.jsonl", "--pairwise", "-b", str(budget), "--base-url", url, "--model", "m", "--run", "r"]
+    return [*judge, "--scheduler", "uniform", "--concurrency", "1", *more]
+
+
+def exported(folder: Path, *more: str) -> pd.DataFrame:
+    done = robin("export", "r", *more, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return pd.read_csv(io.StringIO(done.stdout))
+
+
+def status_of(folder: Path) -> dict[str, Any]:
+    done = robin("status", "r", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def said_in(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(saying()) as wire:
+        done = robin(*judging(wire.url, 48), cwd=tmp_path)
+        asked = [asked_of(body) for body in wire.bodies]
+
+    assert done.returncode == 0, done.stderr
+    orders = [(a, b, k) for k in range(PROMPTS) for two in combinations(SYSTEMS, 2) for a, b in (two, two[::-1])]
+    assert sorted(asked) == sorted(orders)
+    said = said_in(done.stderr)
+    assert "24 of 24 comparisons asked in both orders" in said
+    assert "order effect: +0.00" in said
+    assert "alpha leads 3 systems, rank 1" in said
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    assert list(scores.columns[: len(CONTRACT)]) == CONTRACT
+    assert list(scores.columns[-1:]) == ["k"]
+    assert (scores["n"] == 2).all()
+    assert (scores["order_effect"] == 0).all()
+    for row in scores.to_dict("records"):
+        verdict = by_name(row["system_a"], row["system_b"], row["k"])
+        assert row["preference"] == {"A": 1, "tie": 0.5, "B": 0}[verdict]
+        assert row["n_ties"] == (2 if verdict == "tie" else 0)
+        assert row["ci_low"] <= row["preference"] <= row["ci_high"]
+    ranking = exported(tmp_path, "--what", "ranking")
+    assert list(ranking.columns[: len(RANKING)]) == RANKING
+    assert list(ranking["system"]) == ["alpha", "beta", "gamma"]
+    assert list(ranking["n_votes"]) == [32, 32, 32]
+    assert ranking["strength"].sum() == pytest.approx(0)
+    assert (ranking["rank_low"] <= ranking["rank"]).all()
+    assert (ranking["rank"] <= ranking["rank_high"]).all()
+    for command in (("runs", "."), ("status", "r"), ("export", "r", "--what", "judgments")):
+        shown = robin(*command, cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+
+
+def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_judge(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+
+    def answer(number: int, body: dict[str, Any]) -> Answer:
+        return saying(always_first if body["model"] == "hasty" else by_name)(number, body)
+
+    with serving(answer) as wire:
+        done = robin(*judging(wire.url, 96, "--model", "hasty"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    alone = scores[(scores["system_a"] == "alpha") & (scores["system_b"] == "gamma")]
+    assert (alone["preference"] == 0.75).all()  # the hasty one prefers neither, whichever it reads first
+    assert (scores["order_effect"] == 0.25).all()
+    careful, hasty = status_of(tmp_path)["order_effects"]
+    assert (careful["judge"], careful["effect"], careful["n"], careful["n_prompts"]) == ("m", 0, 24, 8)
+    assert (hasty["judge"], hasty["effect"]) == ("hasty", 0.5)
+    assert hasty["ci_low"] > 0
+    assert "order effect of hasty: +0.50" in said_in(done.stderr)
+    said = said_in(robin("status", "r", cwd=tmp_path).stdout)
+    assert "the first of two equals is preferred in 100 %; taken out of all preferences" in said
+    each = exported(tmp_path, "--what", "judge-scores")
+    assert len(each) == 48
+    assert set(each[each["judge"] == "hasty"]["preference"]) == {0.5}
+
+
+def test_goes_on_where_it_was(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(saying()) as wire:
+        first = robin(*judging(wire.url, 21), cwd=tmp_path)
+        facts = status_of(tmp_path)
+        (tmp_path / "pairs.jsonl").unlink()  # the run has its own copy
+        second = robin("resume", "r", "--budget", "48", cwd=tmp_path)
+        third = robin("resume", "r", cwd=tmp_path)
+        asked = [asked_of(body) for body in wire.bodies]
+    for done in (first, second, third):
+        assert done.returncode == 0, done.stderr
+    assert (facts["comparisons_asked"], facts["comparisons_in_part"]) == (10, 1)
+    assert facts["comparisons_without_preference"] == 14
+    assert facts["no_preference_because"] == {"not asked": 13, "asked in part": 1}
+    assert (
+        "10 of 24 comparisons asked in both orders, 1 in part; to go on: robin resume r --budget MORE" in first.stderr
+    )
+    assert len(asked) == len(set(asked)) == 48
+    assert "24 of 24 comparisons asked in both orders" in third.stderr
+    assert pd.read_csv(io.StringIO(third.stdout))["preference"].notna().all()
+
+
+def test_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(saying()) as wire:
+        with Robin(judging(wire.url, 48, "--rpm", "3000"), cwd=tmp_path, env=environment()) as process:
+            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") >= 11, process)
+            process.send_signal(signal.SIGKILL)
+        resumed = robin("resume", "r", cwd=tmp_path)
+        asked = [asked_of(body) for body in wire.bodies]
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(set(asked)) == 48
+    assert len(asked) <= 50  # one whose answer was on its way is asked again
+    facts = status_of(tmp_path)
+    assert (facts["state"], facts["spent"], facts["ratings"], facts["comparisons_asked"]) == ("finished", 48, 48, 24)
+
+
+def test_takes_a_tie_for_no_verdict_where_the_judge_has_to_choose(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(saying()) as wire:
+        done = robin(*judging(wire.url, 150, "--no-ties"), cwd=tmp_path)
+        questions = [json.dumps(body["messages"]) for body in wire.bodies]
+    assert done.returncode == 0, done.stderr
+    assert not any("tie" in re.findall(r"[a-z]+", each) for each in questions)
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    tied = (scores["k"] % 2 == 0) & ~scores["pair_id"].str.contains("gamma")
+    assert scores[tied]["preference"].isna().all()
+    assert set(scores[~tied]["preference"]) == {0, 1}
+    assert (scores["n_ties"] == 0).all()
+    facts = status_of(tmp_path)
+    assert set(facts["unparsed"]) == {"out_of_range"}
+    assert sum(facts["no_preference_because"].values()) == 4
+
+
+def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        likely = {"A": 0.7, "B": 0.2, "tie": 0.1} if asked_of(body)[0] == "alpha" else {"A": 0.5, "B": 0.5}
+        listed = [
+            {"token": name, "logprob": math.log(each), "bytes": list(name.encode())} for name, each in likely.items()
+        ]
+        said = completion("Verdict: A")
+        tokens = [
+            {"token": "Verdict: ", "logprob": 0.0, "bytes": list(b"Verdict: ")},
+            {**listed[0], "top_logprobs": listed},
+        ]
+        said["choices"][0]["logprobs"] = {"content": tokens}
+        return said
+
+    with serving(answer) as wire:
+        done = robin(*judging(wire.url, 48, "--scoring", "logprobs"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    scores = pd.read_csv(io.StringIO(done.stdout))
+    of_alpha = scores[scores["system_a"] == "alpha"]
+    assert of_alpha["preference"].to_numpy() == pytest.approx((0.75 + 0.5) / 2, abs=1e-3)
+    assert of_alpha["order_effect"].to_numpy() == pytest.approx((0.75 - 0.5) / 2, abs=1e-3)
+    assert "48 by log probabilities" in robin("status", "r", cwd=tmp_path).stdout
+
+
+def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(saying(lambda a, b, _: "neither, I cannot say" if "gamma" in {a, b} else "A")) as wire:
+        done = robin(*judging(wire.url, 48), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "no ranking of systems: no chain of comparisons with a preference connects" in said_in(done.stderr)
+    facts = status_of(tmp_path)
+    assert sorted(map(sorted, facts["not_connected"])) == [["alpha", "beta"], ["gamma"]]
+    assert facts["ranking"] == []
+    refused = robin("export", "r", "--what", "ranking", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "alpha, beta | gamma" in said_in(refused.stderr) or "beta, alpha | gamma" in said_in(refused.stderr)
+    assert "robin resume r --budget MORE" in refused.stderr
+
+
+def test_says_which_of_two_systems_is_better(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(20, ("alpha", "beta")))
+    with serving(saying(lambda a, b, _: "A" if a < b else "B")) as wire:
+        done = robin(*judging(wire.url, 40), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "alpha is preferred to beta in 100 %" in said_in(done.stderr)
+    assert "of 20 comparisons: told apart at 95 %" in said_in(done.stderr)
+
+
+def test_exports_what_trainers_read(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(saying()) as wire:
+        assert robin(*judging(wire.url, 48 * 5), cwd=tmp_path).returncode == 0
+    done = robin("export", "r", "--what", "preferences", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = pd.read_csv(io.StringIO(done.stdout))
+    assert list(rows.columns) == ["prompt", "chosen", "rejected", "margin", "certified"]
+    assert "4 whose responses cannot be told apart are left out" in done.stderr
+    assert len(rows) == 20
+    assert (rows["margin"] == 0.5).all()
+    assert rows["certified"].all()
+    better = rows["chosen"].str.extract(r"by (\w+)")[0] < rows["rejected"].str.extract(r"by (\w+)")[0]
+    assert better.all()
+    chats = robin("export", "r", "--what", "preferences", "--messages", "--format", "jsonl", cwd=tmp_path)
+    assert [turn["role"] for turn in json.loads(chats.stdout.splitlines()[0])["chosen"]] == ["user", "assistant"]
+
+
+def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
+    rows = rows_of(2)
+    rows[0]["system"] = rows[3]["system"] = "=1+1"
+    write_rows(tmp_path / "pairs.jsonl", rows)
+    with serving(saying()) as wire:
+        done = robin(*judging(wire.url, 12, "-o", "scores.xlsx", "--with-text"), cwd=tmp_path)
+        shown = robin("resume", "r", "--format", "table", "--budget", "24", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    sheet = openpyxl.load_workbook(tmp_path / "scores.xlsx").worksheets[0]
+    names = [cell.value for cell in next(iter(sheet.iter_rows()))]
+    assert names[-3:] == ["prompt", "response_a", "response_b"]
+    text = robin("export", "r", "--with-text", cwd=tmp_path)
+    assert "'=1+1" in text.stdout
+    assert "system_" in text.stderr
+    assert shown.returncode == 0, shown.stderr
+    assert "A preferred" in shown.stdout
+    assert "order ±" in shown.stdout
+    assert "3 systems by 6 comparisons of 2 prompts" in shown.stdout  # the ranking is under the comparisons
+    table = robin("export", "r", "--format", "table", "--top", "2", "--sort", "score", cwd=tmp_path)
+    assert "2 of 6 rows, highest preference for A first" in table.stdout
+    wide = robin("resume", "r", "--wide", "--budget", "25", cwd=tmp_path)
+    assert wide.returncode == 2
+    assert "--wide: is for several attributes" in wide.stderr
+    ranking = robin("export", "r", "--what", "ranking", "--length-control", "--format", "table", cwd=tmp_path)
+    assert "length control: strengths at equal length" in said_in(ranking.stdout)
+    long = exported(tmp_path, "--what", "ranking", "--length-control")
+    assert set(long["covariate"]) == {"length"}
+
+
+REFUSED: list[tuple[tuple[str, ...], str]] = [
+    (("export", "r", "--what", "agreement"), "robin export r (--what ranking, --what preferences)"),
+    (("export", "r", "--what", "calibration"), "--what calibration has nothing to go by"),
+    (("export", "r", "--what", "summary"), "--what summary has nothing to go by"),
+    (("export", "r", "--what", "labels-wanted"), "--what labels-wanted has nothing to go by"),
+    (("gate", "r", "--require", "mean(helpfulness)>=3"), "robin gate has nothing to go by"),
+    (("compare", "r", "--by", "system_a"), "robin compare has nothing to go by"),
+    (("status", "r", "--labels", "labels.csv"), "--labels has nothing to go by"),
+    (("export", "r", "--wide"), "--wide: is for several attributes"),
+    (("export", "r", "--format", "table", "--sort", "variance"), "sort by width, score, data"),
+    (("export", "r", "--length-control"), "--length-control: is for --what ranking"),
+]
+
+
+def test_refuses_what_is_of_ratings_and_says_what_there_is(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(2))
+    run = robin_cli.judge(
+        tmp_path / "pairs.jsonl", judge=here, pairwise=True, budget=12, run=tmp_path / "r", quiet=True
+    )
+    for command, step in REFUSED:
+        done = robin(*command, cwd=tmp_path)
+        assert done.returncode == 2, (command, done.stderr)
+        assert step in said_in(done.stderr), command
+    for asked in (run.agreement, run.calibration, run.summary, run.decisions, run.labels_wanted):
+        with pytest.raises(RobinError, match=r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)"):
+            asked()
+    with pytest.raises(RobinError, match="--wide"):
+        run.scores(wide=True)
+
+
+def test_has_no_ranking_of_a_run_of_ratings(tmp_path: Path) -> None:
+    rows = [Pair(f"p{k}", f"Question {k}?", f"Answer {k}.") for k in range(3)]
+    run = robin_cli.judge(
+        rows, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=3, run=tmp_path / "r", quiet=True
+    )
+    with pytest.raises(RobinError, match="robin judge --pairwise"):
+        run.ranking()
+
+
+def here(messages: list[Mapping[str, str]]) -> str:
+    """The same judge as a function."""
+    return f"Both are short.\nVerdict: {by_name(*asked_of({'messages': messages}))}"
+
+
+def pairs_of(rows: Rows) -> list[Pair]:
+    columns = [{name: row[name] for name in ("system", "k")} for row in rows]
+    return [
+        Pair(row["id"], row["prompt"], row["response"], columns=each) for row, each in zip(rows, columns, strict=True)
+    ]
+
+
+def test_compares_files_frames_and_pairs_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = rows_of()
+    given: dict[str, Any] = {
+        "file": write_rows(tmp_path / "pairs.jsonl"),
+        "frame": pd.DataFrame(rows),
+        "pairs": pairs_of(rows),
+    }
+    rankings = []
+    for name, data in given.items():
+        run = robin_cli.judge(data, pairwise=True, judge=here, budget=48, run=tmp_path / name)
+        assert run.scores()["preference"].notna().all()
+        assert list(run.scores(with_text=True).columns[-3:]) == ["prompt", "response_a", "response_b"]
+        assert run.status()["comparisons_asked"] == 24
+        rankings.append(run.ranking())
+    assert "to go on: open_run(" in capsys.readouterr().err
+    for ranking in rankings[1:]:
+        pd.testing.assert_frame_equal(ranking, rankings[0])
+    again = open_run(tmp_path / "pairs").resume(budget=60, judge=here)
+    assert again.scores()["n"].sum() == 60
+    with pytest.raises(RobinError, match=r"the run has|differs|another"):
+        robin_cli.judge(pairs_of(rows_of(3)), pairwise=True, judge=here, budget=60, run=tmp_path / "pairs")
+
+
+def test_compares_pairs_that_hold_both_responses(tmp_path: Path) -> None:
+    a, b = ({"system_a": "alpha", "system_b": "beta"}, {"system_a": "beta", "system_b": "alpha"})
+    two = [
+        Pair("x", "Question 1?", "Said by alpha on 1.", columns=a, other="Said by beta on 1."),
+        Pair("y", "Question 3?", "Said by beta on 3.", columns=b, other="Said by alpha on 3."),
+    ]
+    run = robin_cli.judge(two, pairwise=True, judge=here, budget=4, run=tmp_path / "r", quiet=True)
+    assert list(run.scores()["preference"]) == [1, 0]
+    assert list(run.scores()["pair_id"]) == ["x", "y"]
+    with pytest.raises(RobinError, match="pairwise=True compares them"):
+        robin_cli.judge(two, judge=here, attribute="helpfulness", budget=4, run=tmp_path / "s", quiet=True)
+    with pytest.raises(RobinError, match="1 of 2 rows hold two responses"):
+        robin_cli.judge([two[0], *pairs_of(rows_of(1))[:1]], pairwise=True, judge=here, budget=4, run=tmp_path / "t")
+
+
+def test_shows_the_question_in_both_orders(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(1))
+    listed = robin("render", "pairs.jsonl", "--pairwise", "--pair", "none", cwd=tmp_path)
+    assert listed.returncode == 2
+    pair_id = re.findall(r"\w+-0~\w+-0", listed.stderr)[0]
+    a, b = pair_id.replace("-0", "").split("~")
+
+    done = robin("render", "pairs.jsonl", "--pairwise", "--pair", pair_id, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    asked = re.findall(r"Said by (\w+) on", done.stdout)
+    assert asked == [a, b, b, a]
+    assert "[user, a-first]" in done.stdout
+    assert "[user, b-first]" in done.stdout
+    assert "One of A, B and tie" in done.stdout
+    alone = robin("render", "pairs.jsonl", "--no-ties", "-a", "helpfulness", "--pair", "alpha-0", cwd=tmp_path)
+    assert alone.returncode == 2
+    assert "--no-ties: is for --pairwise" in alone.stderr
+
+
+def test_reads_verdicts_from_lines(tmp_path: Path) -> None:
+    (tmp_path / "said.jsonl").write_text(
+        "".join(json.dumps({"text": f"Why.\nVerdict: {said}"}) + "\n" for said in ("A", "B", "tie", "A and B"))
+    )
+    done = robin("parse", "said.jsonl", "--pairwise", cwd=tmp_path)
+    chosen = robin("parse", "said.jsonl", "--pairwise", "--no-ties", cwd=tmp_path)
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["A", "B", "tie", None]
+    assert json.loads(done.stdout.splitlines()[3])["reason"] == "ambiguous"
+    assert json.loads(chosen.stdout.splitlines()[2])["reason"] == "out_of_range"
+    assert robin("parse", "said.jsonl", "--no-ties", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("is_hasty", [False, True])
+def test_asks_an_endpoint_one_comparison_in_both_orders(tmp_path: Path, *, is_hasty: bool) -> None:
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        text = json.dumps(body["messages"])
+        paris_first = text.index("is Paris.") < text.index("is Lyon.")
+        return completion(f"Verdict: {'A' if paris_first or is_hasty else 'B'}")
+
+    with serving(answer) as wire:
+        command = ("check", "--pairwise", "--base-url", wire.url, "--model", "m")
+        done = robin(*command, "--json", cwd=tmp_path)
+        shown = robin(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["verdict"], found["verdict_swapped"]) == ("A", "A" if is_hasty else "B")
+    assert "verdict swapped" in shown.stdout
+
+
+def test_says_where_a_call_of_a_comparison_failed(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(4))
+
+    def flaky(number: int, body: dict[str, Any]) -> Any:
+        return (
+            error(400, "the prompt is too long", code="context_length_exceeded")
+            if number == 2
+            else saying()(number, body)
+        )
+
+    with serving(flaky) as wire:
+        done = robin(*judging(wire.url, 24), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    facts = status_of(tmp_path)
+    assert facts["arms_retired"] == 1
+    assert facts["no_preference_because"] == {"given up": 1}
+    scores = exported(tmp_path)
+    assert scores["given_up"].str.contains("context_length").sum() == 1
