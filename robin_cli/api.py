@@ -193,7 +193,8 @@ class Run:
         the data, by their names; one that has the name of another here is called ``data.score`` and so on.
 
         Of a pairwise run a row a comparison: pair_id, system_a, system_b, preference (the probability that A is better), n,
-        n_ties, ci_low, ci_high, order_effect, likely_low, likely_high, n_unparsed, certified, given_up; ``with_text`` adds
+        n_ties, ci_low, ci_high, order_effect, likely_low, likely_high, n_unparsed, certified, given_up; with
+        ``decide="best"`` also best (A or B, where it is the best of all to its prompt) and best_certified. ``with_text`` adds
         prompt, response_a and response_b.
 
         Raises:

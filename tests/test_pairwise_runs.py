@@ -458,3 +458,23 @@ def test_says_where_a_call_of_a_comparison_failed(tmp_path: Path) -> None:
     assert facts["no_preference_because"] == {"given up": 1}
     scores = exported(tmp_path)
     assert scores["given_up"].str.contains("context_length").sum() == 1
+
+
+def test_finds_the_best_response_to_each_prompt_and_ends(tmp_path: Path) -> None:
+    rows = [Pair(row["id"], row["prompt"], row["response"]) for row in rows_of(3)]  # nobody says who wrote them
+
+    def judge(messages: list[Mapping[str, str]]) -> str:
+        return f"Verdict: {'A' if (asked := asked_of({'messages': messages}))[0] < asked[1] else 'B'}"
+
+    run = robin_cli.judge(rows, pairwise=True, decide="best", judge=judge, budget=600, run=tmp_path / "r", quiet=True)
+
+    told = run.status()
+    assert (told["state"], told["best"]["certified"], told["best"]["of"]) == ("finished", 3, 3)
+    assert told["spent"] < 600
+    scores = run.scores(with_text=True)
+    assert scores["best_certified"].all()
+    of_alpha = scores["response_a"].str.contains("alpha"), scores["response_b"].str.contains("alpha")
+    assert (scores["best"] == of_alpha[0].map({True: "A", False: ""}) + of_alpha[1].map({True: "B", False: ""})).all()
+    preferences = run.preferences()
+    assert preferences[preferences["chosen"].str.contains("alpha")]["certified"].sum() == 6
+    assert "ranking" not in robin("status", "r", cwd=tmp_path).stdout

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from robin_cli.analysis.pairwise import COLUMNS, PairwiseScores, judge_preferences, matches_of_run, pairwise_scores
+from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.pairwise_results import Ranked, ranked_systems
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
@@ -59,8 +60,19 @@ def comparisons_table(run: RunData, *, with_text: bool = False, by_judge: bool =
         names.insert(1, "judge")
     columns = {name: column_of(scores.columns[name]) for name in names}
     columns |= _named_in_part(run, scores)
+    if matches_of_run(run).wants_best:
+        columns |= _best_columns(run, scores)
     rows = scores.comparison if by_judge else None
     return with_data(pa.table(columns), run, rows, with_text=with_text, texts=TEXTS, told=SYSTEM_COLUMNS)
+
+
+def _best_columns(run: RunData, scores: PairwiseScores) -> dict[str, pa.Array]:
+    """Which of the two responses, A or B, is the best of all to its prompt, where one is, and whether that is certain."""
+    matches, best = matches_of_run(run), run_best(run)
+    is_best = np.isin(matches.response, best.leader)
+    sure = np.isin(matches.prompt, best.prompt[best.certified])
+    which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "")[scores.comparison]
+    return {"best": column_of(which.tolist()), "best_certified": column_of(sure[scores.comparison])}
 
 
 def _named_in_part(run: RunData, scores: PairwiseScores) -> dict[str, pa.Array]:

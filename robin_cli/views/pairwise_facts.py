@@ -153,6 +153,8 @@ def order_effect_text(each: Mapping[str, Any]) -> str:
 
 
 def _ranking_lines(facts: Mapping[str, Any]) -> dict[str, str]:
+    if not facts["ranking"] and not facts["systems"] and facts["best"] is not None:
+        return {}  # nobody asked for one
     if not facts["ranking"]:
         return {"ranking": f"none: {facts['not_ranked_because']}"}
     by = f"{number_of(facts['ranking_comparisons'], 'comparison')} of {number_of(facts['ranking_prompts'], 'prompt')}"

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.pairwise import pairwise_scores
+from robin_cli.analysis.pairwise import matches_of_run, pairwise_scores
+from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.preferences import Preferences, preferences
 from robin_cli.datasets.chats import turns_in
 from robin_cli.model.arms import FloatArray
@@ -71,7 +72,7 @@ def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bo
     error_rate = run.manifest.settings.get("error_rate") or ALPHA
     found = pairwise_scores(run, alpha=error_rate).columns
     preference, low, high = (np.asarray(found[name]) for name in ("preference", "likely_low", "likely_high"))
-    certified = np.asarray(found["certified"])
+    certified = np.asarray(found["certified"]) | _is_by_the_best(run, preference)
     told = (low > _EVEN) | (high < _EVEN) | certified
     known = int((~np.isnan(preference)).sum())
     alike = known - int(told.sum())
@@ -91,6 +92,16 @@ def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bo
     notify("; ".join(said))
     margin = np.abs(preference[told] - _EVEN)
     return pa.table(_columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=messages))
+
+
+def _is_by_the_best(run: RunData, preference: FloatArray) -> NDArray[np.bool_]:
+    """Which comparisons a response leads that is certified to be the best of its prompt, where that is looked for."""
+    matches = matches_of_run(run)
+    if not matches.wants_best:
+        return np.zeros(len(matches), dtype=np.bool_)
+    best = run_best(run)
+    leader = np.where(preference > _EVEN, matches.response[:, 0], matches.response[:, 1])
+    return np.asarray(np.isin(leader, best.leader[best.certified]) & ~np.isnan(preference) & (preference != _EVEN))
 
 
 def _columns(

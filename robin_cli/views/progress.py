@@ -266,9 +266,10 @@ def matched_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> li
     if outcome.matched is None:
         return []
     found = read_run(run, COUNTED)
-    again = _again(outcome, run, in_python=in_python)
+    is_over = outcome.best is not None and outcome.best.is_over
+    step = left_of(outcome) if is_over else f"to go on: {_again(outcome, run, in_python=in_python)}"
     return [
-        f"{compared_text(outcome.matched)}; to go on: {again}",
+        f"{compared_text(outcome.matched)}; {step}",
         *headlines(pairwise_facts(found, pairwise_results(found))),
     ]
 
