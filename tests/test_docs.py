@@ -54,8 +54,9 @@ while args:
 if asks:
     # what was sent to the batch service is read there
     batches = "--batch" in kept or (kept[0] == "resume" and os.path.isdir(kept[1] + "/batches"))
-    kept += ["--base-url", os.environ["BATCHES_URL" if batches else "JUDGE_URL"]]
-    for model in {models!r}[: max(1, models)] * (kept[0] != "resume"):
+    pairwise = "--pairwise" in kept
+    kept += ["--base-url", os.environ["VOTES_URL" if pairwise else "BATCHES_URL" if batches else "JUDGE_URL"]]
+    for model in (["replay:votes"] if pairwise else {models!r})[: max(1, models)] * (kept[0] != "resume"):
         kept += ["--model", model]
     if {{"--max-cost", "--budget-usd"}} & set(kept):
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
@@ -127,8 +128,15 @@ def judges_url() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def votes_url() -> Iterator[str]:
+    """A judge of two responses, with an order's effect."""
+    with replaying(DEMO / "votes.parquet", "--first-place", "0.3") as url:
+        yield url
+
+
 @pytest.fixture
-def desk(tmp_path: Path, judges_url: str, batches_url: str) -> tuple[Path, dict[str, str]]:
+def desk(tmp_path: Path, judges_url: str, batches_url: str, votes_url: str) -> tuple[Path, dict[str, str]]:
     """A folder with the demo's pairs and tools' logs, and an environment in which the docs' commands mean what they say."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -145,7 +153,8 @@ def desk(tmp_path: Path, judges_url: str, batches_url: str) -> tuple[Path, dict[
         shutil.copytree(logs / kind, folder / place)
     for model in ("wren-small", "wren-large"):
         shutil.copytree(logs / "helm" / model, folder / f"benchmark_output/runs/v1/facts:model=wren_{model}")
-    return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", JUDGE_URL=judges_url, BATCHES_URL=batches_url)
+    urls = {"JUDGE_URL": judges_url, "BATCHES_URL": batches_url, "VOTES_URL": votes_url}
+    return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", **urls)
 
 
 def write_program(path: Path, text: str) -> None:
