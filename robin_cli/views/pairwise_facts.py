@@ -13,7 +13,7 @@ from robin_cli.analysis.pairwise_results import PairwiseResults, Ranked
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import counted, number_of
 from robin_cli.storage.reader import RunData
-from robin_cli.views.text import compared_text, finite
+from robin_cli.views.text import compared_text, finite, one_line
 
 _MOST_SHOWN = 20
 _NOT_ASKED, _IN_PART, _GIVEN_UP = "not asked", "asked in part", "given up"
@@ -170,7 +170,7 @@ def _ranking_lines(facts: Mapping[str, Any]) -> dict[str, str]:
 def _system_text(each: Mapping[str, Any]) -> str:
     strength = f"strength {each['strength']:+.2f}{_ends(each, 'ci', '{:+.2f}')}"
     wins = f"preferred in {100 * each['win_rate']:.0f} %{_ends(each, 'win', '{:.0f}', 100)}"
-    return f"{each['system']}: rank {ranks_text(each)}, {strength}, {wins}, {number_of(each['n_votes'], 'verdict')}"
+    return f"{one_line(each['system'])}: rank {ranks_text(each)}, {strength}, {wins}, {number_of(each['n_votes'], 'verdict')}"
 
 
 def ranks_text(each: Mapping[str, Any]) -> str:
@@ -206,11 +206,13 @@ def headlines(facts: Mapping[str, Any]) -> list[str]:
         share = f"{100 * first['win_rate']:.0f} %{_ends(first, 'win', '{:.0f}', 100)}"
         verdict = "told apart" if first["rank_low"] == first["rank_high"] else "not told apart"
         of = number_of(facts["ranking_comparisons"], "comparison")
-        lines.append(f"{first['system']} is preferred to {others[0]['system']} in {share} of {of}: {verdict} at 95 %")
+        lines.append(
+            f"{one_line(first['system'])} is preferred to {one_line(others[0]['system'])} in {share} of {of}: {verdict} at 95 %"
+        )
     else:
         open_ = [each["system"] for each in others if each["rank_low"] == 1]
         rivals = f"; {number_of(len(open_), 'other')} may be as good" if open_ else ""
         lines.append(
-            f"{first['system']} leads {number_of(len(others) + 1, 'system')}, rank {ranks_text(first)}{rivals}"
+            f"{one_line(first['system'])} leads {number_of(len(others) + 1, 'system')}, rank {ranks_text(first)}{rivals}"
         )
     return lines
