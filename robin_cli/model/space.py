@@ -52,6 +52,11 @@ class ArmSpace:
         """
         return min(len(self), _FIRST_OF_COMPARISONS) if self.is_pairwise else len(self)
 
+    @property
+    def together(self) -> int:
+        """How many arms, one behind the other, are to be asked equally often: those of a comparison; else each is by itself."""
+        return self.arms_per_pair if self.is_pairwise else 1
+
     @cached_property
     def pair(self) -> Coordinates:
         """Position of each arm's pair in the data."""

@@ -192,6 +192,7 @@ class Session:
             else first_depth(manifest.budget, len(self.space), max(1, in_rounds.rounds), warm_up=first),
             costs=self.costs,
             first_fit=self.space.first_fit,
+            together=self.space.together,
             closely=in_rounds is None and settings.samples_per_request == 1 and not settings.may_end_early,
         )
         self.budget = self.scheduler.budget

@@ -125,6 +125,8 @@ class HeapScheduler:
         round_depth: calls of each arm in the first round, where calls go out in rounds and all of one are chosen before any
             answer comes; a round begins when nothing is under way. None where each is chosen by all answers so far.
         costs: what calls cost, as learned when a pooled policy was fitted last; None where each counts as one.
+        together: so many arms, one behind the other, are asked equally often: none gets a further call while another of them
+            that can be rated has fewer, made or under way.
         first_fit: ratings at which a pooled policy is fitted first, see :attr:`ArmSpace.first_fit`; None: as many as arms.
     """
 
@@ -141,6 +143,7 @@ class HeapScheduler:
         round_depth: int | None = None,
         costs: Costs | None = None,
         first_fit: int | None = None,
+        together: int = 1,
     ) -> None:
         self.arms = arms
         self.budget = CallBudget(budget, arms.spent)
@@ -149,6 +152,7 @@ class HeapScheduler:
         self._policy = policy
         self._turn = policy.turn
         self._contests = None if policy.contests is None else _Contests.of(policy.contests, len(arms))
+        self._siblings = together
         self._columns = (arms.counts, np.frombuffer(arms.pending, dtype=np.int64), arms.totals, arms.totals_sq)
         self._verdicts = verdicts
         self._looks_at: float = NEVER if verdicts is None else next_look(0, len(arms))
@@ -204,7 +208,7 @@ class HeapScheduler:
         arms.next_draw[arm] = draw + calls
         arms.pending[arm] += calls
         budget.reserve(calls)
-        if self._fairness is None and self._contests is None:
+        if self._fairness is None and self._contests is None and self._siblings == 1:
             self._queue.move_back(arm)
         else:
             self._place(arm)
@@ -388,8 +392,9 @@ class HeapScheduler:
             for other, key in self._contest_keys(arm).items():
                 self._place_at(other, key)
             return
-        n, pending = float(self.arms.n[arm]), float(self.arms.pending[arm])
-        self._place_at(arm, self._key_if_free(arm, n, pending))
+        for each in self._beside(arm):
+            n, pending = float(self.arms.n[each]), float(self.arms.pending[each])
+            self._place_at(each, self._key_if_free(each, n, pending))
 
     def _place_at(self, arm: int, key: float) -> None:
         """Put ``arm`` where ``key``, which it has if it may be asked, puts it; or note that it waits, if it may not."""
@@ -412,7 +417,22 @@ class HeapScheduler:
         arms, warm_up = self.arms, self._warm_up
         n = arms.n[arm]
         most = self._most_pending(n, arms.streak[arm], warm_up.calls, warm_up.share)
-        return arms.pending[arm] < most and not self._is_settled(arm, n)
+        return arms.pending[arm] < most and not self._is_settled(arm, n) and not self._is_ahead(arm)
+
+    def _beside(self, arm: int) -> range:
+        """The arms that are asked as often as ``arm``, with it."""
+        first = arm - arm % self._siblings
+        return range(first, first + self._siblings)
+
+    def _is_ahead(self, arm: int) -> bool:
+        """Whether ``arm`` has more calls than one beside it, which is to catch up first."""
+        if self._siblings == 1:
+            return False
+        arms = self.arms
+        made = arms.n[arm] + arms.pending[arm]
+        return any(
+            made > arms.n[other] + arms.pending[other] and not arms.retired(other) for other in self._beside(arm)
+        )
 
     def _key_if_free(self, arm: int, n: float, pending: float) -> float:
         """The key of an arm that may be asked. InputError where the policy gives it no finite priority."""
@@ -502,6 +522,10 @@ class HeapScheduler:
         if self._verdicts is not None:
             keys[self._verdicts.settled & (n >= warm_up.calls)] = NEVER
         keys[pending >= most_pending_of_all(arms, warm_up.calls, warm_up.share, self._most_pending)] = NEVER
+        if self._siblings > 1:
+            made = (n + pending).reshape(-1, self._siblings)
+            least = np.where(arms.retired_mask.reshape(made.shape), np.inf, made).min(axis=1, keepdims=True)
+            keys[(made > least).ravel()] = NEVER
         keys[list(self._deferred)] = NEVER
         self._queue = LazyHeap(keys.tolist(), self._key_of)
         if self._fairness is not None:

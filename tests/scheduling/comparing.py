@@ -42,7 +42,15 @@ def scheduler_of(
     matches: Matches, policy: Policy, arms: Arms, budget: int | None = None, verdicts: Verdicts | None = None
 ) -> HeapScheduler:
     space = matches.space
-    return HeapScheduler(arms, policy, budget=budget, judge=space.judge, first_fit=space.first_fit, verdicts=verdicts)
+    return HeapScheduler(
+        arms,
+        policy,
+        budget=budget,
+        judge=space.judge,
+        first_fit=space.first_fit,
+        verdicts=verdicts,
+        together=space.together,
+    )
 
 
 def system_numbers(matches: Matches) -> list[tuple[int, int]]:
