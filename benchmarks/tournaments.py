@@ -259,7 +259,7 @@ def main() -> None:
                         world = World(shape, systems, spread, 100, effect, differs, ties)
                         check_truth(world, 60, told.runs)
                     continue
-                world = World(shape, systems, spread, 500 // systems, told.effect)
+                world = World(shape, systems, spread, {4: 200, 8: 100}.get(systems, 60), told.effect)
                 compare(world, [float(each) for each in told.calls.split(",")], told.runs)
 
 
