@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,6 +129,8 @@ class Row:
 
 
 _Job = tuple[Subject, str, Design]
+_Any = TypeVar("_Any")
+_Found = TypeVar("_Found")
 
 
 def check(subjects: Sequence[Subject], design: Design) -> None:
@@ -180,20 +183,34 @@ def conduct(subjects: Sequence[Subject], design: Design, progress: Callable[[int
     """
     check(subjects, design)
     jobs = [(subject, name, design) for subject in subjects for name in design.schedulers]
-    parts: dict[int, list[Row]] = {}
-    for number, rows in _parts(jobs, min(os.cpu_count() or 1, len(jobs))):
+    return jobs_done(jobs, _one, progress)
+
+
+def jobs_done(
+    jobs: Sequence[_Any], one: Callable[[_Any], list[_Found]], progress: Callable[[int, int], None]
+) -> list[_Found]:
+    """The rows of all jobs, in their order, on all cores.
+
+    Args:
+        one: does a job; of a module, since other processes import it.
+        progress: is told how many of how many parts are done.
+    """
+    parts: dict[int, list[_Found]] = {}
+    for number, rows in _parts(jobs, one, min(os.cpu_count() or 1, len(jobs))):
         parts[number] = rows
         progress(len(parts), len(jobs))
     return [row for number in range(len(jobs)) for row in parts[number]]
 
 
-def _parts(jobs: Sequence[_Job], workers: int) -> Iterator[tuple[int, list[Row]]]:
+def _parts(
+    jobs: Sequence[_Any], one: Callable[[_Any], list[_Found]], workers: int
+) -> Iterator[tuple[int, list[_Found]]]:
     """The rows of each job with its number, as they come.
 
     Without a thread or a lock of this process: whoever presses Ctrl-C waits for nothing.
     """
     if workers == 1:
-        yield from enumerate(map(_one, jobs))
+        yield from enumerate(map(one, jobs))
         return
     context = multiprocessing.get_context("spawn")  # a forked child of a process with threads may hang
     waiting, processes, at_work = iter(enumerate(jobs)), [], {}
@@ -202,7 +219,7 @@ def _parts(jobs: Sequence[_Job], workers: int) -> Iterator[tuple[int, list[Row]]
             idle = []
             for _ in range(workers):
                 link, theirs = context.Pipe()
-                process = context.Process(target=_work, args=(theirs,), daemon=True)
+                process = context.Process(target=_work, args=(theirs, one), daemon=True)
                 process.start()
                 processes.append(process)
                 theirs.close()
@@ -224,11 +241,11 @@ def _parts(jobs: Sequence[_Job], workers: int) -> Iterator[tuple[int, list[Row]]
             process.join()
 
 
-def _work(link: Connection) -> None:
+def _work(link: Connection, one: Callable[[_Any], list[_Found]]) -> None:
     """Answer each job with its rows, until nobody asks."""
     with suppress(EOFError):
         while True:
-            link.send(_one(link.recv()))
+            link.send(one(link.recv()))
 
 
 @contextmanager

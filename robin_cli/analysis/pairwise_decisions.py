@@ -187,19 +187,11 @@ def _leads(
     error_rate: float,
     margin: float,
 ) -> _Lead:
-    """Who leads in each of ``prompts``, shape (N,): who is preferred to the most others, and to all on average the most."""
+    """Who leads in each of ``prompts``, shape (N,), and how sure it is that none is better."""
     side, rows = rivals.side[prompts], rivals.rows[prompts]
     there = rows >= 0
     preference = np.where(there, _preferences(matches, arms)[rows], np.nan)
-    places = np.arange(rivals.responses.shape[1])
-    wins, points = (np.zeros((len(prompts), len(places))) for _ in range(2))
-    known = np.asarray(~np.isnan(preference))
-    for which, of_side in enumerate((preference - 0.5, 0.5 - preference)):
-        mine = (side[..., which, None] == places) & known[..., None]
-        ahead = np.where(known, of_side, 0.0)
-        wins += np.where(mine, np.sign(ahead)[..., None], 0.0).sum(axis=1)
-        points += np.where(mine, ahead[..., None], 0.0).sum(axis=1)
-    leader = np.where(rivals.responses[prompts] >= 0, wins + points / (2.0 * len(places)), -np.inf).argmax(axis=1)
+    leader = rivals.leaders(preference, prompts)
     is_a = np.asarray(there & (side[..., 0] == leader[:, None]))
     is_b = np.asarray(there & (side[..., 1] == leader[:, None]))
     row, place = np.nonzero(is_a | is_b)

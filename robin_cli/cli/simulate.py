@@ -29,12 +29,13 @@ def simulate(
     """Simulate schedulers on recorded ratings, and print their worst-case errors, or wrong decisions, as CSV.
 
     A simulated judge draws from a pair's recorded ratings; the error is the largest over all pairs. With --decide it is the
-    share of decisions that the mean ratings get wrong.
+    share of decisions that the mean ratings get wrong, and with --pairwise that of systems in the wrong order.
     """
     from rich.console import Console
 
     from robin_cli.settings.reading import load_simulation
     from robin_cli.views.messages import Messages
+    from robin_cli.views.pairwise_simulated import pairwise_experiment, print_pairwise_csv, say_pairwise
     from robin_cli.views.progress import simulation_shown
     from robin_cli.views.simulated import (
         draw_curves,
@@ -47,6 +48,12 @@ def simulate(
 
     settings = load_simulation(ctx.obj, config)
     messages = Messages(Console(stderr=True, highlight=False), quiet=quiet)
+    if settings.pairwise:
+        with simulation_shown(messages) as progress:
+            found = pairwise_experiment(settings, progress)
+        print_pairwise_csv(found, sys.stdout)
+        say_pairwise(found, messages.note)
+        return
     with simulation_shown(messages) as progress:
         subjects, rows = experiment(settings, progress)
     print_csv(rows, settings, sys.stdout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robin_cli.model.arms import IntArray
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.matches import Matches
 
 
@@ -49,6 +49,24 @@ class Rivals:
     def count(self) -> IntArray:
         """Responses to each prompt, shape (prompts,)."""
         return np.asarray((self.responses >= 0).sum(axis=1))
+
+    def leaders(self, preference: FloatArray, prompts: IntArray) -> IntArray:
+        """Who is preferred to the most others, and of these to all on average the most: its place, shape (N,).
+
+        Args:
+            preference: of A in each comparison of some prompts, shape (N, comparisons); nan where there is none.
+            prompts: which these are, shape (N,).
+        """
+        side, known = self.side[prompts], np.asarray(~np.isnan(preference))
+        places = np.arange(self.responses.shape[1])
+        wins, points = (np.zeros((len(prompts), len(places))) for _ in range(2))
+        for which, of_side in enumerate((preference - 0.5, 0.5 - preference)):
+            mine = (side[..., which, None] == places) & known[..., None]
+            ahead = np.where(known, of_side, 0.0)
+            wins += np.where(mine, np.sign(ahead)[..., None], 0.0).sum(axis=1)
+            points += np.where(mine, ahead[..., None], 0.0).sum(axis=1)
+        there = self.responses[prompts] >= 0
+        return np.asarray(np.where(there, wins + points / (2.0 * len(places)), -np.inf).argmax(axis=1))
 
 
 def _numbers_within(group: IntArray, value: IntArray) -> IntArray:

@@ -386,8 +386,11 @@ class SimulationSettings:
         (), by_commas=True,
         check=(lambda value: min(value, default=0) > 0, "a whole number, at least 1, or several by commas"),
         tidy=_rising)
+    pairwise: bool = _simulated("The pool holds verdicts: which of two responses is better. Rankings are simulated.",
+        default=False)
     schedulers: tuple[str, ...] = _simulated("By commas.",
-        (), by_commas=True, default_said="uniform,robin-hood,robin; with --decide uniform and what auto becomes")
+        (), by_commas=True,
+        default_said="uniform,robin-hood,robin; with --decide or --pairwise uniform and what auto becomes")
     decide: str | None = _simulated("Simulate decisions in place of errors: a threshold, as 'score>=3', or best.",
         metavar="WHAT")
     group: str | None = _simulated("Column of the pool that says which pairs are of one group, for --decide best.",

@@ -13,6 +13,7 @@ import numpy as np
 from robin_cli.analysis.experiment import DecisionRow, Design, Row, Subject, conduct, deciding_policy
 from robin_cli.analysis.savings import Saving, saved
 from robin_cli.datasets.pools import Pool, load_pools
+from robin_cli.datasets.votes import holds_votes
 from robin_cli.model.decision import BEST, SCORE, named_in
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
@@ -51,6 +52,8 @@ def experiment(settings: SimulationSettings, progress: Callable[[int, int], None
         check_picture(Path(settings.plot))
     if settings.group is not None and not (settings.decide or "").strip() == BEST:
         raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
+    if holds_votes(settings.pool or ""):
+        raise InputError(f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise")
     is_best = settings.decide is not None and settings.decide.strip() == BEST
     pools = load_pools(settings.pool or "", settings.group, grouped=is_best)
     subjects = [_subject(pool, settings) for pool in _chosen(pools, settings)]
