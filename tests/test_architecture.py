@@ -95,6 +95,7 @@ ONLY = {
         "views/table.py",
         "views/comparing.py",
         "views/status.py",
+        "views/plan/comparisons_view.py",
         "views/plan/differences_view.py",
         "views/plan/view.py",
     },

@@ -20,7 +20,7 @@ _PLAN = "Plan"
 _Pilot = Annotated[
     int | None,
     typer.Option(
-        help="Ask the judge N times a pair first (2 or more), and plan by its answers.",
+        help="Ask the judge N times a pair first (2 or more), and plan by its answers; with --pairwise about N comparisons.",
         metavar="N",
         min=2,
         rich_help_panel=_PLAN,
@@ -66,11 +66,14 @@ def plan(
 
     Takes the flags of robin judge, and sends nothing. With --decide it says how many calls it takes to decide everything.
     With --pilot N it makes a run of N calls a pair, whose answers count when it is resumed with the whole budget.
-    With --compare D it says what a difference of systems needs.
+    With --compare D it says what a difference of systems needs. With --pairwise it says how many comparisons the budget asks,
+    and how far off win rates may be.
     """
     from robin_cli.runner.opening import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
+    from robin_cli.views.plan.comparisons import check_comparisons_plan, comparisons_plan_of, pilot_calls
+    from robin_cli.views.plan.comparisons_view import print_comparisons_plan
     from robin_cli.views.plan.differences import check_difference, check_told, difference_plan_of
     from robin_cli.views.plan.differences_view import print_difference_plan
     from robin_cli.views.plan.facts import check_asked, plan_of
@@ -78,8 +81,15 @@ def plan(
 
     settings = load_settings(ctx.obj, config)
     messages = messages_for(settings)
+    if settings.pairwise:
+        check_comparisons_plan(settings, for_error, compare)
     prompts = prompts_of(settings)
     dataset = pairs_of(settings, prompts, messages.note)
+    if settings.pairwise:
+        calls = None if pilot is None else pilot_calls(pilot, dataset, settings)
+        asked = None if calls is None else _pilot(settings, dataset, calls, messages)
+        print_comparisons_plan(comparisons_plan_of(settings, dataset, pilot=asked), as_json=json)
+        return
     if compare is None:
         check_asked(settings, for_error, prompts.scales)  # before a pilot is paid for
     else:

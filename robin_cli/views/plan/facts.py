@@ -83,8 +83,7 @@ def plan_of(
     run = read_run(Path(told_by), COUNTED) if told_by and (Path(told_by) / FILE).is_file() else None
     paid = None
     if config.budget_usd is not None:
-        answer = None if run is None else float(pc.mean(run.judgments["completion_tokens"]).as_py() or 0.0)
-        paid = paid_for(config, space, dataset.pairs, prompts, answer)
+        paid = paid_for(config, space, dataset.pairs, prompts, length_of_answers(run))
         config = replace(config, budget=paid.calls)
     if config.budget is not None:
         check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges))
@@ -140,6 +139,11 @@ def plan_of(
             else _decisions(prospect, calls, least, run if pilot else None)
         ),
     }
+
+
+def length_of_answers(run: RunData | None) -> float | None:
+    """Tokens of an answer in ``run``, on average; None where there is no run."""
+    return None if run is None else float(pc.mean(run.judgments["completion_tokens"]).as_py() or 0.0)
 
 
 def _unheard(_: str) -> None:

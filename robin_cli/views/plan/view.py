@@ -108,27 +108,29 @@ def _table(plan: dict[str, Any]) -> Table:
 def _ways(plan: dict[str, Any]) -> Table:
     """The same calls one at a time, by flex and by batches; the one planned stands out."""
     columns: dict[str, Any] = {
-        number_of(plan["budget"], "call"): _way,
+        number_of(plan["budget"], "call"): way,
         "money": money,
-        "time": _hours,
+        "time": hours,
         "largest error": lambda row: _error(plan, row["worst_error"], row["worst_error_sem"]),
         "average": lambda row: _error(plan, row["mean_error"], None),
     }
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, text in columns.items():
-        table.add_column(name, justify="left" if text is _way else "right", no_wrap=True)
+        table.add_column(name, justify="left" if text is way else "right", no_wrap=True)
     for row in plan["ways"]:
         table.add_row(*(text(row) for text in columns.values()), style="bold" if row["is_planned"] else "")
     return table
 
 
-def _way(row: dict[str, Any]) -> str:
+def way(row: dict[str, Any]) -> str:
+    """How the calls of a row are made."""
     if row["rounds"] is not None:
         return f"--batch, {number_of(row['rounds'], 'round')}"
     return f"--service-tier {row['way']}" if row["way"] == "flex" else str(row["way"])
 
 
-def _hours(row: dict[str, Any]) -> str:
+def hours(row: dict[str, Any]) -> str:
+    """How long they take."""
     if row["seconds"] is None:
         return "slower" if row["way"] == "flex" else "–"
     return f"≤ {row['seconds'] / 3600:.0f} h" if row["seconds_are"] == "at most" else duration(row["seconds"])
