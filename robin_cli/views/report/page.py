@@ -51,11 +51,13 @@ class Order:
     """A choice of what comes first: the largest in a column, of a range the widest, of two columns those furthest apart.
 
     Where rows have scales of their own, shares of the scale to this ``power`` are compared. No columns: the order of the data.
+    ``unknown_last``: rows without a range, which are as wide as can be, are not what is looked for.
     """
 
     name: str
     columns: Sequence[str] = ()
     power: int = 0
+    unknown_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,12 @@ def page_of(run: RunData, *, working: bool) -> Page:
     of = {name: np.asarray(values) for name, values in found.scores.columns.items()}
     by_order = order_means(run).mean(axis=2)
     orders = {
-        Order("least certain", ("likely",), 1): of["likely_high"] - of["likely_low"],
+        Order("least certain", ("likely",), 1, unknown_last=True): of["likely_high"] - of["likely_low"],
         Order("most swayed by the order", ("A first", "B first"), 1): np.abs(by_order[:, 0] - by_order[:, 1]),
     }
-    keys = [np.where(np.isnan(key), np.inf, key) if at == 0 else key for at, key in enumerate(orders.values())]
-    shown = first_rows(*keys)
+    shown = first_rows(
+        *orders.values()
+    )  # those that were not asked, most of a large tournament, have the least to show
     columns = _columns(of, by_order, shown)
     answers = _Verdicts(run)
     return Page(

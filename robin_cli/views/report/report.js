@@ -83,7 +83,8 @@
   function key(row) {
     const [x, y] = sorted.columns.map((name) => row[position[name]]);
     if (data.columns[position[sorted.columns[0]]].kind === "range") {
-      return x === null ? Infinity : (x[1] - x[0]) / width(row); // without a rating: as wide as can be
+      if (x === null) return sorted.unknown_last ? null : Infinity; // without a rating: as wide as can be
+      return (x[1] - x[0]) / width(row);
     }
     if (y === undefined) return typeof x === "number" ? x / width(row) ** sorted.power : x;
     return x === null || y === null ? null : Math.abs(x - y) / width(row);
