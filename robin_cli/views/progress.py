@@ -148,15 +148,16 @@ def conclusion(outcome: Outcome) -> list[str]:
     """How a session ended, in lines: what was spent, what failed, tokens and money."""
     stats = outcome.stats
     took = duration(time.monotonic() - stats.started_at)
+    noun = "rating" if outcome.matched is None else "verdict"
     counts = {
-        "answers without a rating": stats.unparsed,
+        f"answers without a {noun}": stats.unparsed,
         "rated by their text, not by log probabilities": stats.by_text,
         "calls that failed": stats.failed,
         "given up, because they cannot be rated": outcome.retired,
     }
     tiers = tiers_text(stats.at_tier, stats.at_normal_tier, outcome.tier)
     return [
-        f"{spent_of(outcome)}, {number_of(stats.ratings, 'rating')} in this session ({took})",
+        f"{spent_of(outcome)}, {number_of(stats.ratings, noun)} in this session ({took})",
         *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
         *([f"service tier: {tiers}"] if tiers else []),
         spent_line(stats, outcome.total),

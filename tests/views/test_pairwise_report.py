@@ -194,3 +194,23 @@ def test_shows_no_pairwise_run_beside_another(tmp_path: Path) -> None:
 def test_tells_no_interval_out_of_one_prompt(tmp_path: Path) -> None:
     one = page_of(compared_run(tmp_path / "r", FOUR, [0, 1, 2, 3], prompts=1), working=False)
     assert headline(one)["preferred to another system"][1].endswith("1 prompt says nothing of others")
+
+
+def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(tmp_path: Path, opened: Open) -> None:
+    def best_of(name: str, strengths: list[float], draws: int) -> Report:
+        settings = {"decide": "best", "scheduler": "duels"}
+        run = compared_run(tmp_path / name, FOUR[:3], strengths, prompts=4, draws=draws, ties=0, settings=settings)
+        return page_of(run, working=False)
+
+    sure = best_of("sure", [-30, 0, 30], 20)
+    assert page_value(sure, "best response") == "4 of 4"
+    seen = opened(html(sure))
+    for best, a, b in zip(seen.column("best"), seen.column("A is by"), seen.column("B is by"), strict=True):
+        assert best == ("A" if a == "jay" else "B" if b == "jay" else "–")
+    open_ = best_of("open", [0, 0, 0], 1)
+    assert page_value(open_, "best response") == "0 of 4"
+    assert {"A?", "B?"} & set(opened(html(open_)).column("best"))
+
+
+def page_value(page: Report, name: str) -> str:
+    return headline(page)[name][0]

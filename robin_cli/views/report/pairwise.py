@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import order_means
@@ -17,6 +18,8 @@ from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, in_words, number_of
 from robin_cli.storage.reader import RunData
+from robin_cli.views.decided import OPEN
+from robin_cli.views.pairwise_facts import best_text
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, Rows, View, cells, first_rows
 from robin_cli.views.report.pictures import Picture, picture
@@ -52,10 +55,9 @@ def page_of(run: RunData, *, working: bool) -> Page:
         Order("least certain", ("likely",), 1, unknown_last=True): of["likely_high"] - of["likely_low"],
         Order("most swayed by the order", ("A first", "B first"), 1): np.abs(by_order[:, 0] - by_order[:, 1]),
     }
-    shown = first_rows(
-        *orders.values()
-    )  # those that were not asked, most of a large tournament, have the least to show
-    columns = _columns(of, by_order, shown)
+    # Those that were not asked, most of a large tournament, have the least to show.
+    shown = first_rows(*orders.values())
+    columns = _columns({**of, "best": _best(found)}, by_order, shown)
     answers = _Verdicts(run)
     return Page(
         title=_title(run, found),
@@ -109,7 +111,9 @@ def _title(run: RunData, found: PairwiseResults) -> str:
 def _headline(run: RunData, found: PairwiseResults, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     budget = f"{facts['budget']:,}" if facts["budget_usd"] is None else dollars(facts["budget_usd"])
     asked = found.compared
+    best = facts["best"]
     return [
+        *([] if best is None else [("best response", f"{best['certified']:,} of {best['of']:,}", _best_text(facts))]),
         *_leaders(found.ranked),
         *_order_lines(run, found),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
@@ -122,6 +126,21 @@ def _headline(run: RunData, found: PairwiseResults, facts: dict[str, Any]) -> li
         ),
         ("cost", cost_of(facts), tokens_of(facts)),
     ]
+
+
+def _best_text(facts: dict[str, Any]) -> str:
+    return best_text(facts["best"], facts["error_rate"])
+
+
+def _best(found: PairwiseResults) -> NDArray[Any]:
+    """Of each comparison which response is the best of all to its prompt, A or B, or ''; with OPEN where it is not certain."""
+    best, matches = found.best, found.matches
+    if best is None:
+        return np.full(len(matches), "", dtype=object)
+    is_best = np.isin(matches.response, best.leader)
+    sure = np.isin(matches.prompt, best.prompt[best.certified])
+    which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
+    return np.where(sure | (which == ""), which, which + OPEN)
 
 
 def _compared(asked: Compared) -> str:
@@ -268,6 +287,11 @@ _COLUMNS = {
     "n": ("verdicts", "number", "How many verdicts there are."),
     "n_ties": ("ties", "number", "Verdicts that neither is better."),
     "n_unparsed": ("unparsed", "number", "Answers without a verdict."),
+    "best": (
+        "best",
+        "text",
+        f"Which of the two is the best of all responses to the prompt; with {OPEN} behind it where that is not certain.",
+    ),
     "certified": (
         "certified",
         "text",
@@ -289,7 +313,7 @@ def _columns(of: dict[str, Any], by_order: FloatArray, shown: Any) -> list[Colum
         "a_first": by_order[:, 0],
         "b_first": by_order[:, 1],
     }
-    says_nothing = {name for name in ("system_a", "system_b", "certified", "given_up") if not any(of[name])}
+    says_nothing = {name for name in ("system_a", "system_b", "best", "certified", "given_up") if not any(of[name])}
     says_nothing |= {name for name in ("n_ties", "n_unparsed") if not of[name].any()}
     return [Column(*said, cells(values[name][shown])) for name, said in _COLUMNS.items() if name not in says_nothing]
 
@@ -297,6 +321,7 @@ def _columns(of: dict[str, Any], by_order: FloatArray, shown: Any) -> list[Colum
 def _views(columns: list[Column]) -> list[View]:
     names = {column.name for column in columns}
     views = [
+        View("with an open best", "best", "ends", OPEN),
         View("certified", "certified", "is", "yes"),
         View("A preferred", "preference", "above", _EVEN),
         View("B preferred", "preference", "below", _EVEN),
