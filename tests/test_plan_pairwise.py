@@ -59,7 +59,7 @@ def test_plans_by_a_pilot_that_is_the_beginning_of_the_run(tmp_path: Path) -> No
         assert "To spend it: robin resume r --budget 600" in shown.stdout
         again = robin("resume", "r", "--budget", "600", "--base-url", url, cwd=tmp_path)
         assert again.returncode == 0, again.stderr
-        assert "600 of 600 calls spent, 500 ratings in this session" in again.stderr
+        assert "600 of 600 calls spent, 500 verdicts in this session" in again.stderr
         few = robin(*PLAN, "--pilot", "5", *judge, cwd=tmp_path)
     assert few.returncode == 2
     assert "20 are needed; give more" in few.stderr
