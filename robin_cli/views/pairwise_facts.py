@@ -211,7 +211,9 @@ def headlines(facts: Mapping[str, Any]) -> list[str]:
         )
     else:
         open_ = [each["system"] for each in others if each["rank_low"] == 1]
-        rivals = f"; {number_of(len(open_), 'other')} may be as good" if open_ else ""
+        # Each range of ranks is for itself: where no other can be ahead of the first, the others' own may still begin at 1.
+        is_open = open_ and first["rank_high"] > 1
+        rivals = f"; {number_of(len(open_), 'other')} may be as good" if is_open else ""
         lines.append(
             f"{one_line(first['system'])} leads {number_of(len(others) + 1, 'system')}, rank {ranks_text(first)}{rivals}"
         )
