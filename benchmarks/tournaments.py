@@ -9,7 +9,7 @@ that the strengths of the votes have in the wrong order, ``any``: the share of r
 the same budget. ``possible``: the ratio that the best fixed shares of calls would come to, found with the truth known, by the
 normal approximation: where that is near 1, no choice of the next comparison could be much better.
 
-``--truth``: whether strengths and ranks hold the truth as well as after an even spread.
+``--truth``: whether strengths and ranks hold the truth as well as after an even spread; --spread 0,0.3,1 is where that is hard.
 """
 
 from __future__ import annotations
@@ -216,13 +216,14 @@ def check_truth(world: World, calls: float, runs: int) -> None:
         for seed in range(runs):
             matches = matches_in(world.systems, world.prompts, (seed + 1) % 4)
             (run,) = played(world, name, [budget], seed + 1)
-            result = ranking(run.preference, matches.system, matches.prompt, world.systems)
+            chosen = name != BASELINE
+            result = ranking(run.preference, matches.system, matches.prompt, world.systems, were_chosen=chosen)
             truth = run.strength - run.strength.mean()
             covered.append(np.mean((result.ci_low <= truth) & (truth <= result.ci_high)))
             rank = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
             ranked.append(np.mean((result.rank_low <= rank) & (rank <= result.rank_high)))
             bias.append((result.rank - rank)[np.argsort(truth)])
-            slopes.append((result.strength @ truth) / (truth @ truth))
+            slopes.append((result.strength @ truth) / max(truth @ truth, 1e-9) if world.spread else math.nan)
             (effect,) = order_effects(run.points[:, :, None], matches.prompt)
             effects.append(effect.effect)
             held.append(effect.ci_low <= world.effect <= effect.ci_high)

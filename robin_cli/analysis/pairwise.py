@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from robin_cli.analysis.evidence import certified
@@ -21,7 +22,8 @@ from robin_cli.analysis.ranking import Ranking, ranking
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import ORDERS, OTHER_COLUMN
-from robin_cli.storage.fold import counts_by_scale, values_of
+from robin_cli.policies.registry import traits_of
+from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.reader import RunData
 
 COLUMNS = (
@@ -111,7 +113,13 @@ def run_ranking(run: RunData, *, by_length: bool = False, alpha: float = ALPHA) 
     matches = matches_of_run(run)
     lengths = lengths_of(run) if by_length else None
     return ranking(
-        preferences_of(run), matches.system, matches.prompt, len(matches.names), lengths=lengths, alpha=alpha
+        preferences_of(run),
+        matches.system,
+        matches.prompt,
+        len(matches.names),
+        lengths=lengths,
+        alpha=alpha,
+        were_chosen=traits_of(str(run.manifest.settings["scheduler"])).chooses,
     )
 
 
@@ -187,9 +195,10 @@ def _log_evidence(parts: Sequence[Part], preference: FloatArray, error_rate: flo
 def _ties(run: RunData) -> IntArray:
     """How many ratings of each arm are of neither response, shape (K,)."""
     low, high = run.space.ends
-    is_tie = values_of(run.judgments) == (0.5 * (low + high))[run.arm]
-    rated = np.asarray(run.judgments["status"].to_numpy(zero_copy_only=False) == "ok")
-    return np.bincount(run.arm[rated & is_tie], minlength=len(run.space))
+    said = (
+        run.judgments["rating"].cast(pa.float64()).fill_null(np.nan).to_numpy()
+    )  # with log probabilities what was drawn
+    return np.bincount(run.arm[said == (0.5 * (low + high))[run.arm]], minlength=len(run.space))
 
 
 def _given_up(run: RunData, flat: IntArray, retired: NDArray[np.bool_]) -> list[str]:

@@ -9,9 +9,11 @@ fitted to them; so each prompt's part is what the strengths change without it, i
     V = (G − 1)/G Σ_g δ_g δ_gᵀ,   δ_g = (H − H_g)⁻¹ s_g,
 H the information, H_g and s_g the prompt's part of it and of the slope (CR3 of Bell and McCaffrey, "Bias reduction in standard
 errors for linear regression with multi-stage samples", Survey Methodology 28, 2002). Degrees of freedom are by Satterthwaite,
-with the variances that the prompts' parts have by the model. Where few prompts tell of a system, or the votes alone would make
-a strength infinite, the residuals may all be 0: then the variance is at least that of the model, of single votes. Rates of two
-systems are bounded as bounded means are (:mod:`robin_cli.analysis.clustered`), and where there are no others so is p.
+with the variances that the prompts' parts have by the model. One prompt more is counted that varies as single votes do by the
+model: where all preferences are alike, as of a judge that goes by the order alone, the next prompt may yet differ. Where few
+prompts tell of a system, or the votes alone would make a strength infinite, the variance is at least that of the model, of
+single votes. Rates of two systems are bounded as bounded means are (:mod:`robin_cli.analysis.clustered`), and where there are
+no others so are p and strengths.
 benchmarks/rankings.py measures how often this holds.
 
 A system's ranks are those that tests of its differences from each other leave, with Holm's correction over these (Mogstad,
@@ -38,6 +40,13 @@ from robin_cli.model.bradley_terry import PRIOR, chance, fit, win_chances, wins_
 
 LENGTH = "length"
 """The covariate of length control."""
+
+CHOSEN = 1.4
+"""By how much standard errors are too small where earlier verdicts chose what was compared.
+
+A system that is unlucky at first is left with its bad luck where nothing seems open about it any more. How much that is depends
+on how close systems are; this is about the most there was in simulations (benchmarks/rankings.py, docs/pairwise.md).
+"""
 
 _EQUAL = 1e-9
 _STEPS = 200
@@ -141,6 +150,7 @@ def ranking(
     *,
     lengths: FloatArray | None = None,
     alpha: float = ALPHA,
+    were_chosen: bool = False,
 ) -> Ranking:
     """Rank ``systems`` by comparisons, each of which counts once.
 
@@ -150,6 +160,7 @@ def ranking(
         prompt: any numbers, shape (C,).
         lengths: of the responses A and B in characters, shape (C, 2): preferences that go by length are taken out.
         alpha: each interval, and each range of ranks, holds with about 1 − α.
+        were_chosen: what was compared was chosen by earlier verdicts, see CHOSEN.
 
     Raises:
         NotConnected: no chain of comparisons leads from some systems to others; it says from which.
@@ -164,7 +175,7 @@ def ranking(
         controlled = replace(votes, covariate=np.tanh(longer / max(unit, _EQUAL)))
         votes = controlled if _is_told_apart(controlled) else votes
     fitted = _fitted(votes)
-    errors = _errors(fitted)
+    errors = _errors(fitted, CHOSEN if were_chosen else 1.0)
     strength = fitted.values[:systems]
     half = likely_half_widths(errors.variance(np.eye(len(fitted.values)), errors.freedom), errors.freedom, alpha=alpha)
     apart = np.eye(systems, len(fitted.values))
@@ -181,19 +192,21 @@ def ranking(
     np.fill_diagonal(p, np.nan)
     differs = np.array([holm(row) for row in p.tolist()]).reshape(systems, systems) < alpha
     rates = _win_rates(votes, alpha)
+    low, high = strength - half[:systems], strength + half[:systems]
     win_rate, win_low, win_high = _overall(strength, errors, alpha)
     if says_no_more_than_votes:
         win_rate, win_low, win_high = (
             np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)
         )
+        low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
     covariate = None
     if lengths is not None:
         of_length = math.nan if votes.covariate is None else float(fitted.values[-1])
         covariate = Covariate(LENGTH, of_length, of_length - float(half[-1]), of_length + float(half[-1]), unit)
     return Ranking(
         strength,
-        strength - half[:systems],
-        strength + half[:systems],
+        low,
+        high,
         rank=1 + (strength[None] > strength[:, None] + _EQUAL).sum(axis=1),
         rank_low=1 + (differs & (t < 0)).sum(axis=1),
         rank_high=systems - (differs & (t > 0)).sum(axis=1),
@@ -391,8 +404,8 @@ class _Errors:
         return np.asarray(np.where(tells_little, np.maximum(clustered, modelled), clustered))
 
 
-def _errors(fitted: _Fitted) -> _Errors:
-    """See the top of this file."""
+def _errors(fitted: _Fitted, stretch: float) -> _Errors:
+    """See the top of this file; standard errors are multiplied by ``stretch``."""
     inverse = np.asarray(np.linalg.inv(fitted.information), dtype=np.float64)
     votes = fitted.votes.at(np.argsort(fitted.votes.prompt, kind="stable"))
     m, size, count = votes.systems, votes.size, votes.prompts
@@ -415,7 +428,8 @@ def _errors(fitted: _Fitted) -> _Errors:
         apart += np.stack([by_two.sum(axis=0), (by_two**2).sum(axis=0)])
     clustered *= (count - 1) / count if count > 1 else np.nan
     inverse[:m, :m] -= inverse[:m, :m].mean()  # what stood in for the sum of all strengths
-    return _Errors(clustered, inverse, _freedom(*own), _freedom(*apart), fitted.is_bounded)
+    clustered += inverse / max(count, 1)
+    return _Errors(stretch**2 * clustered, stretch**2 * inverse, _freedom(*own), _freedom(*apart), fitted.is_bounded)
 
 
 def _freedom(parts: FloatArray, squares: FloatArray) -> FloatArray:
@@ -438,6 +452,12 @@ def _overall(strength: FloatArray, errors: _Errors, alpha: float) -> tuple[Float
     odds = np.log(rate / (1.0 - rate))
     with np.errstate(invalid="ignore"):
         return rate, chance(odds - half), chance(odds + half)
+
+
+def _log_odds(rate: FloatArray) -> FloatArray:
+    """Those of a rate; without end they are taken to be _ENDLESS."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.clip(np.log(rate) - np.log1p(-rate), -_ENDLESS, _ENDLESS))
 
 
 def _win_rates(votes: _Votes, alpha: float) -> WinRates:

@@ -99,6 +99,8 @@ class Policy:
         contests: arms whose priorities hang together, see :meth:`priorities`.
         adapts: whether an arm's own ratings say how often it is asked. Then its mean is a little off on average, for one whose
             first ratings agree by chance is left with them.
+        chooses: of many systems it chooses which are compared, by the verdicts so far. Then errors of their ranking are larger
+            than they look.
         compares: it is for runs that compare systems (``setup.systems``), and no other policy is.
         pairwise: it is for runs that compare two responses at a time (``setup.matches``); no other but the even spread is.
         turn: the order of the arms in each round of the warm-up.
@@ -113,6 +115,7 @@ class Policy:
     whole: ClassVar[bool] = False
     adapts: ClassVar[bool] = True
     compares: ClassVar[bool] = False
+    chooses: ClassVar[bool] = False
     pairwise: ClassVar[bool] = False
 
     warm_up: int

@@ -15,6 +15,9 @@ NEVER = math.inf
 
 _WARM_UP = -(2.0**52)  # plus a number of calls: exact in a float64, and below any variance over a count
 
+FIRST = 0.25 * _WARM_UP
+"""The key of an arm past its warm-up, or without one, that is to be asked before all others."""
+
 SPREAD = 1e-300
 """Times 1/n added to every priority: lost in rounding unless the priority is 0, where it orders arms that never vary by
 their calls, so that a budget with nothing better to do is spread and does not pile up on the first arm."""

@@ -26,7 +26,7 @@ from robin_cli.scheduling.eligibility import (
 )
 from robin_cli.scheduling.fairness import Fairness
 from robin_cli.scheduling.heap import LazyHeap
-from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys, is_warm_up, warm_up_key, windowed_key
+from robin_cli.scheduling.keys import FIRST, NEVER, adaptive_key, contest_keys, is_warm_up, warm_up_key, windowed_key
 from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left
 from robin_cli.scheduling.verdicts import Verdicts, next_look
 
@@ -126,7 +126,8 @@ class HeapScheduler:
             answer comes; a round begins when nothing is under way. None where each is chosen by all answers so far.
         costs: what calls cost, as learned when a pooled policy was fitted last; None where each counts as one.
         together: so many arms, one behind the other, are asked equally often: none gets a further call while another of them
-            that can be rated has fewer, made or under way.
+            has fewer, made or under way, nor once another was given up; and where one was asked, those without a call come
+            next.
         first_fit: ratings at which a pooled policy is fitted first, see :attr:`ArmSpace.first_fit`; None: as many as arms.
     """
 
@@ -425,14 +426,20 @@ class HeapScheduler:
         return range(first, first + self._siblings)
 
     def _is_ahead(self, arm: int) -> bool:
-        """Whether ``arm`` has more calls than one beside it, which is to catch up first."""
+        """Whether ``arm`` has more calls than one beside it, which is to catch up first; or one that never will."""
         if self._siblings == 1:
             return False
         arms = self.arms
         made = arms.n[arm] + arms.pending[arm]
-        return any(
-            made > arms.n[other] + arms.pending[other] and not arms.retired(other) for other in self._beside(arm)
-        )
+        return any(made > arms.n[other] + arms.pending[other] or arms.retired(other) for other in self._beside(arm))
+
+    def _completes(self, arm: int) -> bool:
+        """Whether ``arm`` has no call, and one beside it has: what was asked of that says nothing without it."""
+        if self._siblings == 1:
+            return False
+        arms = self.arms
+        made = [arms.n[other] + arms.pending[other] for other in self._beside(arm)]
+        return not made[arm % self._siblings] and any(made)
 
     def _key_if_free(self, arm: int, n: float, pending: float) -> float:
         """The key of an arm that may be asked. InputError where the policy gives it no finite priority."""
@@ -440,6 +447,8 @@ class HeapScheduler:
             return self._key_in_turn(n + pending, arm)
         if self._contests is not None:
             return self._contest_keys(arm)[arm]
+        if self._completes(arm):
+            return FIRST
         arms = self.arms
         key = adaptive_key(self._policy, n, pending, arms.total[arm], arms.total_sq[arm], arm)
         if self._costs is not None:
@@ -524,8 +533,11 @@ class HeapScheduler:
         keys[pending >= most_pending_of_all(arms, warm_up.calls, warm_up.share, self._most_pending)] = NEVER
         if self._siblings > 1:
             made = (n + pending).reshape(-1, self._siblings)
-            least = np.where(arms.retired_mask.reshape(made.shape), np.inf, made).min(axis=1, keepdims=True)
-            keys[(made > least).ravel()] = NEVER
+            completes = (made == 0) & (made > 0).any(axis=1, keepdims=True) & (n.reshape(made.shape) >= warm_up.calls)
+            if self._contests is None:
+                keys[completes.ravel()] = FIRST
+            gone = arms.retired_mask.reshape(made.shape).any(axis=1, keepdims=True)
+            keys[((made > made.min(axis=1, keepdims=True)) | gone).ravel()] = NEVER
         keys[list(self._deferred)] = NEVER
         self._queue = LazyHeap(keys.tolist(), self._key_of)
         if self._fairness is not None:

@@ -16,7 +16,7 @@ from robin_cli.storage.reader import RunData
 from robin_cli.views.text import compared_text, finite, one_line
 
 _MOST_SHOWN = 20
-_NOT_ASKED, _IN_PART, _GIVEN_UP = "not asked", "asked in part", "given up"
+_NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = "not asked", "asked in part", "asked in vain", "given up"
 
 
 def pairwise_facts(run: RunData, results: PairwiseResults) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def pairwise_facts(run: RunData, results: PairwiseResults) -> dict[str, Any]:
         "comparisons_asked": compared.whole,
         "comparisons_in_part": compared.partly,
         "comparisons_without_preference": int(np.isnan(preference).sum()),
-        "no_preference_because": _why_none(results),
+        "no_preference_because": _why_none(run, results),
         "comparisons_certified": int(np.asarray(told["certified"]).sum()),
         "best": _best_facts(results),
         "error_rate": run.manifest.settings.get("error_rate") or ALPHA,
@@ -48,14 +48,17 @@ def pairwise_facts(run: RunData, results: PairwiseResults) -> dict[str, Any]:
     }
 
 
-def _why_none(results: PairwiseResults) -> dict[str, int]:
+def _why_none(run: RunData, results: PairwiseResults) -> dict[str, int]:
     """Comparisons without a preference, counted by why; nothing where all have one."""
     told, retired = results.scores.columns, results.scores.retired
     lacks = np.isnan(np.asarray(told["preference"]))
-    is_new = (np.asarray(told["n"]) == 0) & (np.asarray(told["n_unparsed"]) == 0) & ~retired
+    arms, space = run.fold.arms, run.space
+    in_vain = space.by_pair((arms.counts == 0) & ((arms.unparsed > 0) | (arms.failed > 0))).any(axis=1) & ~retired
+    is_new = (np.asarray(told["n"]) == 0) & ~in_vain & ~retired
     counts = {
         _NOT_ASKED: int((lacks & is_new).sum()),
-        _IN_PART: int((lacks & ~is_new & ~retired).sum()),
+        _IN_PART: int((lacks & ~is_new & ~in_vain & ~retired).sum()),
+        _IN_VAIN: int((lacks & in_vain).sum()),
         _GIVEN_UP: int((lacks & retired).sum()),
     }
     return {why: count for why, count in counts.items() if count}
@@ -76,7 +79,8 @@ def _best_facts(results: PairwiseResults) -> dict[str, int] | None:
 def best_text(found: Mapping[str, int], error_rate: float) -> str:
     """The best responses in words."""
     certain, open_ = found["certified"], found["of"] - found["certified"]
-    promise = f" (at most {100 * error_rate:g} % of these wrong on average)" if certain else ""
+    promise = f" (no other is better beyond the margin; at most {100 * error_rate:g} % of these wrong on average)"
+    promise = promise if certain else ""
     line = f"certain for {certain:,} of {number_of(found['of'], 'prompt')}{promise}"
     if not open_:
         return line
@@ -148,6 +152,10 @@ def order_effect_text(each: Mapping[str, Any]) -> str:
     over = f"{number_of(each['n'], 'comparison')} of {number_of(each['n_prompts'], 'prompt')}"
     place = "the first" if each["effect"] >= 0 else "the second"
     between = f"{place} of two equals is preferred in {100 * (0.5 + abs(each['effect'])):.0f} %"
+    if each["ci_low"] is not None and each["ci_low"] <= 0.0 <= each["ci_high"]:
+        between = (
+            f"there may be none; {between}" if f"{each['effect']:.2f}" not in {"0.00", "-0.00"} else "there may be none"
+        )
     ends = f"[{each['ci_low']:+.2f}, {each['ci_high']:+.2f}]"
     return f"{each['effect']:+.2f} {ends} (95 %, over {over}): {between}; taken out of all preferences"
 

@@ -72,8 +72,8 @@ def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes
         mine = prompt == each
         left = known - (rows[mine] * (p * (1 - p))[mine, None]).T @ rows[mine]
         changes.append(np.linalg.pinv(left) @ rows[mine].T @ (y - p)[mine])
-    covariance = 29 / 30 * np.array(changes).T @ np.array(changes)
     inverse = np.linalg.pinv(known)
+    covariance = 29 / 30 * np.array(changes).T @ np.array(changes) + inverse / 30  # and one prompt more, by the model
     for i, j in ((0, 1), (1, 3), (2, 0)):
         contrast = np.eye(4)[i] - np.eye(4)[j]
         error = np.sqrt(contrast @ covariance @ contrast)
@@ -87,6 +87,32 @@ def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes
     parts = np.bincount(prompt, p * (1 - p) * (rows @ inverse @ contrast) ** 2)
     half = stats.t.ppf(0.975, parts.sum() ** 2 / (parts**2).sum() - 1) * np.sqrt(contrast @ covariance @ contrast)
     assert (found.ci_low[1], found.ci_high[1]) == pytest.approx((found.strength[1] - half, found.strength[1] + half))
+    chosen = ranking(y, system, prompt, 4, were_chosen=True)
+    assert chosen.strength == pytest.approx(found.strength)
+    assert chosen.difference_error == pytest.approx(1.4 * found.difference_error)
+    assert chosen.ci_high - chosen.strength == pytest.approx(1.4 * (found.ci_high - found.strength))
+
+
+@pytest.mark.parametrize("systems", [2, 3])
+def test_is_not_certain_that_systems_are_equal_because_the_judge_goes_by_the_order_alone(systems: int) -> None:
+    couples = np.array([(i, j) for i in range(systems) for j in range(i)])
+    system, prompt = np.tile(couples, (30, 1)), np.repeat(np.arange(30), len(couples))
+    found = ranking(np.full(len(system), 0.5), system, prompt, systems)
+    assert found.strength == pytest.approx(np.zeros(systems), abs=1e-9)
+    assert (found.ci_high - found.ci_low > 0.1).all()
+    assert (found.win_low < 0.49).all()
+    assert (found.win_high > 0.51).all()
+    assert (found.rank_high - found.rank_low == systems - 1).all()
+
+
+def test_says_the_same_of_two_systems_by_strengths_as_by_win_rates() -> None:
+    rng = np.random.default_rng(4)
+    y, system, prompt = tournament(np.array([0.8, -0.8]), 25, rng)
+    found = ranking(y, system, prompt, 2)
+    odds = [np.log(each / (1 - each)) / 2 for each in (found.win_low, found.win_high)]
+    assert found.ci_low == pytest.approx(odds[0])
+    assert found.ci_high == pytest.approx(odds[1])
+    assert ((found.ci_low > 0) == (found.win_low > 0.5)).all()
 
 
 def test_has_about_the_errors_of_a_jackknife_that_fits_anew_without_each_prompt() -> None:

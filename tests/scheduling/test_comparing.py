@@ -230,3 +230,19 @@ def test_refuses_a_scheduler_that_is_not_for_these_data(name: str, systems: int 
     matches = None if systems is None else comparisons(systems, 3)
     with pytest.raises(InputError, match=said):
         make_policy(name, Setup(12, 100, VOTES, matches=matches))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(name: str) -> None:
+    matches = comparisons(3, 4, wants_best=POLICIES.get(name, False))
+    arms = Arms(len(matches.space))
+    hopeless = matches.space.by_pair(np.arange(len(matches.space)))[::2]
+    scheduler = scheduler_of(matches, policy_for(matches, name), arms, 10_000)
+    for _ in range(1_000):
+        ticket = scheduler.ask()
+        if not isinstance(ticket, Ticket):
+            break
+        scheduler.tell(ticket, (None,) if ticket.arm in hopeless[:, 0] else (2.0,))
+    assert arms.retired_mask[hopeless[:, 0]].sum() > 0
+    beside = hopeless[:, 1][arms.retired_mask[hopeless[:, 0]]]
+    assert (arms.counts[beside] <= 1).all(), "it is of no use without the other order"

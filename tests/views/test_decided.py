@@ -226,6 +226,7 @@ def session_of(run: RunData) -> Any:
         target=None,
         verdicts=verdicts,
         matches=None,
+        duels=None,
     )
 
 

@@ -147,6 +147,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
         target=SimpleNamespace(error=0.125, guaranteed=True),
         verdicts=None,
         matches=None,
+        duels=None,
     )
     out = io.StringIO()
     Console(file=out, width=width).print(LiveView(session).render())
