@@ -478,3 +478,14 @@ def test_finds_the_best_response_to_each_prompt_and_ends(tmp_path: Path) -> None
     preferences = run.preferences()
     assert preferences[preferences["chosen"].str.contains("alpha")]["certified"].sum() == 6
     assert "ranking" not in robin("status", "r", cwd=tmp_path).stdout
+
+
+def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl")
+    with serving(saying()) as wire:
+        done = robin(*judging(wire.url, 48), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "r" / "columns.parquet").unlink()
+    told = robin("status", "r", cwd=tmp_path)
+    assert told.returncode != 0
+    assert "restore it from a copy" in told.stderr

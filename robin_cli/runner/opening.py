@@ -504,6 +504,7 @@ def manifest_of(
                 else {}
             ),
             "columns": dict(settings.columns),
+            **({"systems": len(matches.names)} if matches is not None and matches.names else {}),
             **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
         },
         prompt={

@@ -310,6 +310,7 @@ class _Data(TypedDict):
     pairs: int
     skipped: NotRequired[int]
     columns: NotRequired[dict[str, str]]
+    systems: NotRequired[Annotated[int, Meta(ge=1)]]
     left_out: NotRequired[dict[str, int]]
     first_left_out: NotRequired[list[str]]
     files: NotRequired[list[tuple[str, str]]]

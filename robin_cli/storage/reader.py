@@ -257,7 +257,7 @@ def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:
     columns = read_columns(path, [name for name in SYSTEM_COLUMNS if name in known])
     lacking = [None] * len(texts)
     systems = [columns[name].to_pylist() if name in columns.column_names else lacking for name in SYSTEM_COLUMNS]
-    return matches_by(
+    found = matches_by(
         space,
         _numbered(texts["prompt"])[0],
         _numbered(both)[0].reshape(2, -1).T,
@@ -265,6 +265,11 @@ def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:
         manifest.seed,
         wants_best=manifest.wants_best,
     )
+    if (there := manifest.data.get("systems", len(found.names))) != len(found.names):
+        raise StorageError(
+            f"{path / COLUMNS}: names {len(found.names)} systems, and the run compares {there}; restore it from a copy"
+        )
+    return found
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:

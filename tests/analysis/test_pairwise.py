@@ -202,7 +202,9 @@ def test_reads_votes_without_ties_and_expected_ratings(tmp_path: Path) -> None:
 def test_counts_as_ties_what_judges_said_also_where_probabilities_count(tmp_path: Path) -> None:
     points: dict[tuple[str, str, str], Given] = {("c0", "a-first", "x"): [1.25, 1.75], ("c0", "b-first", "x"): [0.9]}
     run = run_of(tmp_path, points, {"c0": ("one", "two")}, scoring="logprobs")
-    assert np.asarray(pairwise_scores(run).columns["n_ties"]).tolist() == [2]  # 1.25 and 0.9 are of answers that said tie
+    assert np.asarray(pairwise_scores(run).columns["n_ties"]).tolist() == [
+        2
+    ]  # 1.25 and 0.9 are of answers that said tie
 
 
 def test_needs_no_names_of_systems(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes
     assert (found.ci_low[1], found.ci_high[1]) == pytest.approx((found.strength[1] - half, found.strength[1] + half))
     chosen = ranking(y, system, prompt, 4, were_chosen=True)
     assert chosen.strength == pytest.approx(found.strength)
-    assert chosen.difference_error == pytest.approx(1.4 * found.difference_error)
-    assert chosen.ci_high - chosen.strength == pytest.approx(1.4 * (found.ci_high - found.strength))
+    assert chosen.difference_error == pytest.approx(1.5 * found.difference_error)
+    assert chosen.ci_high - chosen.strength == pytest.approx(1.5 * (found.ci_high - found.strength))
 
 
 @pytest.mark.parametrize("systems", [2, 3])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.bradley_terry import fit, wins_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.policies.base import Setup
@@ -246,3 +247,21 @@ def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(name
     assert arms.retired_mask[hopeless[:, 0]].sum() > 0
     beside = hopeless[:, 1][arms.retired_mask[hopeless[:, 0]]]
     assert (arms.counts[beside] <= 1).all(), "it is of no use without the other order"
+
+
+def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_spread() -> None:
+    strength = [0.0, 0.8, 1.6, 2.4, 3.2, 4.0]
+    wrong = {"uniform": 0, "tournament": 0}
+    for name in wrong:
+        for seed in range(12):
+            matches = comparisons(6, 60)
+            arms = Arms(len(matches.space))
+            list(play(matches, policy_for(matches, name), arms, by_strength(matches, strength, seed), 240))
+            with np.errstate(invalid="ignore"):
+                preference = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2.0
+            there = ~np.isnan(preference)
+            wins = wins_of(preference[there], matches.system[there], 6) + 0.25
+            np.fill_diagonal(wins, 0.0)
+            found = fit(wins).values[np.argsort([int(each[1:]) for each in matches.names])]
+            wrong[name] += sum(found[i] < found[j] for i in range(6) for j in range(i))
+    assert wrong["tournament"] <= 0.7 * wrong["uniform"], wrong

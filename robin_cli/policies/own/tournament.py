@@ -28,13 +28,13 @@ class Tournament(Policy):
     keep two systems apart for ever. With p the chance of one system against another, I = Σ n p (1 − p) (e_k − e_l)(e_k − e_l)ᵀ,
     and φ what the preferences scatter more (or less, for each is of several verdicts) than one vote would, a difference Δ has
     the variance s² = φ (e_i − e_j)ᵀ I⁻¹ (e_i − e_j). A comparison of k and l takes φ p (1 − p) ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))²
-    from it. The gain is the sum of that over every two systems i and j, each counted h = 1 / (s² (1 + |Δ|/s)²).
+    from it. The gain is the sum of that over every two systems i and j, each counted h = 1 / (s² (1 + |Δ|/s)³).
 
     That h falls with |Δ|/s as a power, where the chance that the two are in the wrong order falls as the normal distribution's
-    tail: what looks decided is not left alone for ever. A power of 4 has rankings a little surer, but leaves who is unlucky at
-    first behind: among equals intervals are then 1.8 times too narrow, where they are 1.4 times by the power of 2, see
-    :data:`robin_cli.analysis.ranking.CHOSEN`. It is largest where Δ is 0, while the slope of that chance in s² is 0 there:
-    looking one call ahead, equal systems would never be asked again. benchmarks/tournaments.py has what was tried.
+    tail: what looks decided is not left alone for ever. The higher the power, the more often who is unlucky at first is left
+    behind: :data:`robin_cli.analysis.ranking.CHOSEN` is what that does to intervals. It is largest where Δ is 0, while the
+    slope of that chance in s² is 0 there: looking one call ahead, equal systems would never be asked again.
+    benchmarks/tournaments.py has what was tried.
 
     Between two fits the t-th further comparison of k and l counts 1 / (1 + t p (1 − p) s²/φ)², which is what the t before it
     leave of the gain; so these are filled up evenly, in a random order of the prompts. Repeats come where the prompts are used
@@ -144,7 +144,7 @@ def _of_couples(
     inverse: FloatArray = np.asarray(np.linalg.inv(information(wins + wins.T, chance) + 1.0 / m) - 1.0 / m, np.float64)
     variance = dispersion * _between(inverse) + np.eye(m)
     z = np.abs(strength[:, None] - strength) / np.sqrt(variance)
-    counted = 1.0 / (variance * (1.0 + z) ** 2)
+    counted = 1.0 / (variance * (1.0 + z) ** 3)
     np.fill_diagonal(counted, 0.0)
     # Σ h ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))² over i and j is a quadratic form: that of h's Laplacian.
     spread: FloatArray = inverse @ (np.diag(counted.sum(axis=1)) - counted) @ inverse
