@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from robin_cli.analysis.evidence import certified
@@ -193,11 +192,11 @@ def _log_evidence(parts: Sequence[Part], preference: FloatArray, error_rate: flo
 
 
 def _ties(run: RunData) -> IntArray:
-    """How many ratings of each arm are of neither response, shape (K,)."""
+    """How many ratings of each arm are of neither response, shape (K,); with log probabilities those that were written."""
     low, high = run.space.ends
-    said = (
-        run.judgments["rating"].cast(pa.float64()).fill_null(np.nan).to_numpy()
-    )  # with log probabilities what was drawn
+    said = np.asarray(
+        run.judgments["rating"].to_numpy(zero_copy_only=False), dtype=np.float64
+    )  # nan where there is none
     return np.bincount(run.arm[said == (0.5 * (low + high))[run.arm]], minlength=len(run.space))
 
 

@@ -41,7 +41,7 @@ def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
 
 def test_is_seldom_wrong_where_it_is_certain() -> None:
     wrong = certain = 0
-    for seed in range(6):
+    for seed in range(3):
         matches = comparisons(3, 10, wants_best=True)
         arms, verdicts = Arms(len(matches.space)), verdicts_of(matches)
         rating = by_strength(matches, [0.0, 0.6, 1.4], seed, effect=0.6)

@@ -35,7 +35,7 @@ NAMES = (*POLICIES, "uniform")
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data(), judges=st.integers(1, 2), at_once=st.integers(1, 9), seed=st.integers(0, 99))
 def test_asks_both_orders_of_a_comparison_equally_often(
     name: str, data: st.DataObject, judges: int, at_once: int, seed: int
