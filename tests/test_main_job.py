@@ -56,7 +56,10 @@ def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency:
 
 
 def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> None:
-    done = robin(*judging(replay_url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--seed", "7"), cwd=tmp_path)
+    done = robin(
+        *judging(replay_url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--seed", "7", "--concurrency", "1"),
+        cwd=tmp_path,
+    )
 
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].min() >= 20  # the warm-up
