@@ -145,7 +145,7 @@ def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_jud
     assert hasty["ci_low"] > 0
     assert "order effect of hasty: +0.50" in said_in(done.stderr)
     said = said_in(robin("status", "r", cwd=tmp_path).stdout)
-    assert "the first of two equals is preferred in 100 %; taken out of all preferences" in said
+    assert "the first response is preferred in 100 %; taken out of all preferences" in said
     each = exported(tmp_path, "--what", "judge-scores")
     assert len(each) == 48
     assert set(each[each["judge"] == "hasty"]["preference"]) == {0.5}

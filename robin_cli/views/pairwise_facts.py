@@ -151,7 +151,7 @@ def order_effect_text(each: Mapping[str, Any]) -> str:
         return "not known: no comparison has verdicts in both orders"
     over = f"{number_of(each['n'], 'comparison')} of {number_of(each['n_prompts'], 'prompt')}"
     place = "the first" if each["effect"] >= 0 else "the second"
-    between = f"{place} of two equals is preferred in {100 * (0.5 + abs(each['effect'])):.0f} %"
+    between = f"{place} response is preferred in {100 * (0.5 + abs(each['effect'])):.0f} %"
     if each["ci_low"] is not None and each["ci_low"] <= 0.0 <= each["ci_high"]:
         between = (
             f"there may be none; {between}" if f"{each['effect']:.2f}" not in {"0.00", "-0.00"} else "there may be none"

@@ -53,7 +53,7 @@ def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path
         value, note = told[f"the order's effect · {judge}"]
         assert value == f"{effect.effect:+.3f}"
         assert "the first place helps" in note
-        assert f"between equals the first is preferred in {50 + 100 * effect.effect:.0f} %" in note
+        assert f"on average the first is preferred in {50 + 100 * effect.effect:.0f} %" in note
 
     written = words_in(page, "Who beats whom")
     rates = ranking.rates.rate[np.ix_(order, order)]

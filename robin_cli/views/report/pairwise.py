@@ -190,7 +190,7 @@ def _order_lines(run: RunData, found: PairwiseResults) -> list[tuple[str, str, s
             place = "it cannot be told from 0"
         between = 100 * (_EVEN + each.effect)
         interval = f"95 % interval {each.ci_low:+.3f} to {each.ci_high:+.3f}"
-        told = f"{place}; {interval}; between equals the first is preferred in {between:.0f} %"
+        told = f"{place}; {interval}; on average the first is preferred in {between:.0f} %"
         lines.append((name, f"{each.effect:+.3f}", told))
     return lines
 
