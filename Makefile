@@ -4,12 +4,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Where it is set, each of the test processes would compile robin and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint types pytest clean
 
 demo: .venv/robin
 	@$(BIN)/robin demo
 
-test: lint types pytest
+# The types are checked beside the tests; what is said of them is said whole, as soon as they are done.
+test: lint
+	@said=$$(mktemp) && { $(MAKE) types >"$$said" 2>&1; types=$$?; cat "$$said"; rm "$$said"; exit $$types; } & \
+	$(MAKE) pytest; tests=$$?; wait $$! && exit $$tests
 
 lint: .venv/dev
 	$(BIN)/ruff format --check .

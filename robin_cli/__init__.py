@@ -1,19 +1,19 @@
 """robin: spends a fixed budget of LLM-judge calls where the ratings vary most.
 
-From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run`, :class:`Run` and :func:`compare`; every error a user can
-cause or meet is a :class:`RobinError`. ``docs/python.md`` shows them at work.
+From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run`, :class:`Run`, :func:`compare` and :func:`merge`; every
+error a user can cause or meet is a :class:`RobinError`. ``docs/python.md`` shows them at work.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from robin_cli.api import Run, compare, judge, load_pairs, open_run
+    from robin_cli.api import Run, compare, judge, load_pairs, merge, open_run
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair
 
 __version__ = "0.1.0"
 
-__all__ = ["Pair", "RobinError", "Run", "__version__", "compare", "judge", "load_pairs", "open_run"]
+__all__ = ["Pair", "RobinError", "Run", "__version__", "compare", "judge", "load_pairs", "merge", "open_run"]
 
 
 def __getattr__(name: str) -> Any:

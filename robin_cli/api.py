@@ -22,6 +22,7 @@ from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.datasets import pairs as data_pairs
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.comparisons import comparisons_of, load_comparisons
+from robin_cli.datasets.pair_table import GrowingTable
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.files.remote import scheme_of
 from robin_cli.judges.functions import Function, name_of, tells_itself
@@ -36,14 +37,13 @@ from robin_cli.settings.reading import check_names, checked, find_config, from_h
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
 from robin_cli.settings.trust import Source
-from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import RunData, count_answers, read_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import agreement_of, calibration_of, decisions_table, scores_table
+from robin_cli.views.export import Results, agreement_of, calibration_of, decision_rows, score_rows
 from robin_cli.views.messages import Messages, messages_for
-from robin_cli.views.pairwise import check_of_ratings, comparisons_table, ranking_table
+from robin_cli.views.pairwise import check_of_ratings, comparison_rows, ranking_table
 from robin_cli.views.pairwise_table import check_view
 from robin_cli.views.preferences import preferences_of
 from robin_cli.views.progress import conclusion, goal_lines, shown
@@ -53,7 +53,7 @@ from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summ
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pair", "RobinError", "Run", "compare", "judge", "load_pairs", "open_run"]
+__all__ = ["Pair", "RobinError", "Run", "compare", "judge", "load_pairs", "merge", "open_run"]
 
 
 def load_pairs(
@@ -77,7 +77,7 @@ def load_pairs(
     Raises:
         InputError: the data cannot be used; the message says which row and why.
     """
-    return _load(source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit).pairs
+    return _load(source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit).pairs[:]
 
 
 def judge(
@@ -169,6 +169,28 @@ def compare(
     return _frame(table_of(found))
 
 
+def merge(runs: Sequence[Run | str | Path], output: str | Path) -> Run:
+    """One run of shards: ``runs`` that were made apart, with the same settings, on different pairs.
+
+    They stay as they are. The budget of the new run is the sum of theirs; ``resume()`` goes on with what is left. What a user
+    should know, as that one of them was not finished, is in a warning.
+
+    Args:
+        runs: two or more; a path may be a glob.
+        output: the folder to make; there must be none.
+
+    Raises:
+        InputError: runs that are no shards of one run, and what differs. RunError: one of them is at work, or ``output`` is
+            there. StorageError: the disk.
+    """
+    from robin_cli.runner.merging import merge_runs
+
+    made = merge_runs([each.path if isinstance(each, Run) else each for each in runs], output)
+    for line in made.notes:
+        warnings.warn(line, stacklevel=2)
+    return Run(made.path)
+
+
 class Run:
     """A run directory. Every method reads it anew, so one that is being worked on elsewhere can be watched.
 
@@ -200,19 +222,19 @@ class Run:
         Raises:
             InputError: ``wide`` of a pairwise run.
         """
-        data = read_run(self.path, COUNTED)
+        data = read_run(self.path)
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
-            return _frame(comparisons_table(data, with_text=with_text))
-        return _frame(scores_table(score(data), data, with_text=with_text, wide=wide))
+            return _frame(comparison_rows(data, with_text=with_text))
+        return _frame(score_rows(score(data), data, with_text=with_text, wide=wide))
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
-        data = read_run(self.path, COUNTED)
+        data = read_run(self.path)
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
-            return _frame(comparisons_table(data, with_text=with_text, by_judge=True))
-        return _frame(scores_table(judge_scores(data), data, with_text=with_text, wide=wide))
+            return _frame(comparison_rows(data, with_text=with_text, by_judge=True))
+        return _frame(score_rows(judge_scores(data), data, with_text=with_text, wide=wide))
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.
@@ -227,7 +249,7 @@ class Run:
         Raises:
             InputError: the run is not pairwise, or its systems cannot be ranked, and why.
         """
-        return _frame(ranking_table(read_run(self.path, COUNTED), by_length=length_control, in_python=True))
+        return _frame(ranking_table(read_run(self.path), by_length=length_control, in_python=True))
 
     def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
         """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
@@ -240,7 +262,7 @@ class Run:
             InputError: the run decides nothing.
         """
         data = self._rated("Run.decisions()")
-        return _frame(decisions_table(score(data), data, with_text=with_text))
+        return _frame(decision_rows(score(data), data, with_text=with_text))
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
@@ -280,7 +302,7 @@ class Run:
         Raises:
             InputError: no group has two responses, or no two can be told apart.
         """
-        return _frame(preferences_of(read_run(self.path, COUNTED), messages=messages))
+        return _frame(preferences_of(read_run(self.path), messages=messages))
 
     def summary(
         self,
@@ -340,7 +362,7 @@ class Run:
 
     def _rated(self, what: str) -> RunData:
         """The run, where it holds ratings. InputError where ``what`` is asked of a pairwise one."""
-        data = read_run(self.path, COUNTED)
+        data = read_run(self.path)
         check_of_ratings(data, what, in_python=True)
         return data
 
@@ -361,7 +383,7 @@ class Run:
             settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,
                 ``api_key_env``, ``concurrency``, ``target_error``, ``guaranteed``, ``max_cost``, ``no_fuse``, ``price_in``,
                 ``price_out``, ``price_cached``, ``service_tier``, ``tier_fallback``, ``rpm``, ``tpm``, ``timeout``,
-                ``max_retries``, ``max_reply``, ``samples_per_request``, ``quiet``.
+                ``max_retries``, ``max_reply``, ``samples_per_request``, ``ray``, ``quiet``.
 
         Raises:
             As :func:`judge`.
@@ -385,8 +407,8 @@ def _check_not_wide(wide: bool) -> None:  # noqa: FBT001
     check_view(sort=TABLE["sort"].default, wide=wide)
 
 
-def _frame(table: pa.Table) -> pd.DataFrame:
-    frame: pd.DataFrame = table.to_pandas()
+def _frame(made: pa.Table | Results) -> pd.DataFrame:
+    frame: pd.DataFrame = (made.whole() if isinstance(made, Results) else made).to_pandas()
     return frame
 
 
@@ -429,7 +451,9 @@ def _dataset(data: Any, settings: Settings, notify: Callable[[str], None]) -> Da
     if named or not isinstance(data, Sequence):
         read = load_comparisons if settings.pairwise else data_pairs.load_pairs
         found = pairs_of(settings, prompts_of(settings), notify, partial(_load, data, read=read))
-        return found if named else replace(found, sha256=_in_memory(found.pairs, 0).sha256, source="Python", files=())
+        return (
+            found if named else replace(found, sha256=_in_memory(found.pairs[:], 0).sha256, source="Python", files=())
+        )
     if settings.columns:
         raise InputError(f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
     if settings.group:
@@ -453,7 +477,7 @@ def _compared(data: Sequence[Pair], settings: Settings) -> Dataset:
         limit=settings.limit,
         wants_best=settings.decide is not None,
     )
-    return replace(found, sha256=_in_memory(found.pairs, 0).sha256, source="Python", files=())
+    return replace(found, sha256=_in_memory(found.pairs[:], 0).sha256, source="Python", files=())
 
 
 def _are_names(data: Sequence[Any]) -> bool:
@@ -465,7 +489,7 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
     seen: set[str] = set()
     digest = hashlib.sha256()
     kept: list[Pair] = []
-    further = FurtherColumns(pairs=kept)
+    further = FurtherColumns()
     for pair in pairs:
         if not isinstance(pair, Pair):
             raise InputError(f"judge: data holds a {type(pair).__name__}, not a Pair; load_pairs makes them")
@@ -490,7 +514,10 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
         raise InputError(
             f'judge: {len(without):,} of {len(pairs):,} pairs have no group, the first "{without[0]}"; give each one, or none'
         )
-    return Dataset(kept, skipped, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))
+    growing = GrowingTable()
+    growing.extend(kept)
+    table = growing.table(further.forgotten)
+    return Dataset(table, skipped, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))
 
 
 class _Stopper:

@@ -25,6 +25,10 @@ from tests.starting import Robin
 ROOT = Path(__file__).parent.parent
 DEMO = ROOT / "configs" / "demo"
 REPLAY_MODEL = "replay:gpt-4.1-nano/helpfulness"
+SHORT_PROMPT = (
+    "{% block user %}{{ instruction }} {{ response }} {{ low }} to {{ high }}: {{ rubric[:20] }}{% endblock %}"
+)
+"""A template for real servers, where it is not the prompt that a test is about: reading the paper's is most of their work."""
 GRAMMAR = {"grammar": r'root ::= "Feedback: " [a-z ]{5,40} "." "\n" "Rating: " [0-4]'}
 
 
@@ -176,7 +180,7 @@ def llama_server(log: Path, *args: str) -> Iterator[str]:
 
 
 def _wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         if server.poll() is not None:
             pytest.fail(f"the server ended at once: {log.read_text(errors='replace')[-500:]}")
@@ -198,6 +202,13 @@ def reopen(run: Path, state: str, was_in: str = "done") -> None:
         json.dumps({**was, "state": state, "answered": None} | ({"batch_id": None} if state == "creating" else {})),
         encoding="utf-8",
     )
+
+
+def short_prompt(folder: Path) -> Path:
+    """The file of SHORT_PROMPT, made in ``folder``."""
+    path = folder / "short.jinja"
+    path.write_text(SHORT_PROMPT, encoding="utf-8")
+    return path
 
 
 def write_pairs(path: Path, count: int) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,9 +28,11 @@ ALLOWED = {
     "judges": {"datasets", "parsing", "settings"},
     "dispatch": {"judges"},
     "storage": {"datasets", "prompts", "settings"},
+    "cluster": {"datasets", "dispatch", "judges", "parsing", "prompts", "storage"},
     "analysis": {"policies", "scheduling", "storage"},
     "runner": {
         "analysis",
+        "cluster",
         "datasets",
         "dispatch",
         "judges",
@@ -80,6 +82,7 @@ ONLY = {
     "httpx2": {"judges/transport.py"},
     "genai_prices": {"judges/metering.py"},
     "aiohttp": {"files/remote.py", "judges/replay_server.py", "judges/transport.py"},
+    "ray": {"cluster/on_ray.py"},
     "tenacity": {"dispatch/retrying.py", "judges/openai_batches.py"},
     "jinja2": {"prompts/rubrics.py", "views/report/page.py"},
     "typer": {"cli/*"},
@@ -115,10 +118,15 @@ ONLY = {
         "datasets/formats/*",
         "files/compression.py",
         "api.py",
+        "storage/named.py",
+        "cluster/texts.py",
         "storage/reader.py",
         "storage/store.py",
         "storage/schema.py",
         "storage/fold.py",
+        "storage/lookup.py",
+        "storage/merge.py",
+        "storage/shards.py",
         "storage/batches.py",
         "storage/snapshot.py",
         "views/comparing.py",
@@ -138,12 +146,15 @@ ONLY = {
 }
 
 
-def imports(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+@cache
+def nodes(file: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+@cache
+def imports(file: Path) -> set[str]:
+    named = {alias.name for node in nodes(file) if isinstance(node, ast.Import) for alias in node.names}
+    return named | {node.module for node in nodes(file) if isinstance(node, ast.ImportFrom) and node.module}
 
 
 def part(file: Path) -> str:
@@ -174,8 +185,7 @@ def test_compares_no_policys_name_and_asks_no_policys_kind() -> None:
     for file in FILES:
         if part(file) == "policies":
             continue
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
+        for node in nodes(file):
             if isinstance(node, ast.Compare):
                 said = ast.unparse(node)
                 names = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)} & set(POLICIES)
@@ -192,7 +202,7 @@ def test_lets_the_scheduler_alone_write_the_arms() -> None:
     for file in FILES:
         if part(file) == "scheduling" or str(file.relative_to(PACKAGE)) in writers:
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes(file):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 assert node.func.attr not in {"add_rating", "add_unparsed", "add_failure"}, file
             targets = node.targets if isinstance(node, ast.Assign) else []

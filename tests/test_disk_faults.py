@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from robin_cli.storage.reader import read_run
+from robin_cli.storage.schema import JUDGMENTS
 from tests.conftest import ROOT, environment, robin, wait_until, write_pairs
 from tests.judges.wire import Answer, Wire, completion, serving
 from tests.starting import Robin
@@ -43,7 +44,7 @@ def command(url: str, run: str | Path, budget: int, *more: str) -> list[str]:
 
 
 def kept(run: Path) -> list[str]:
-    ids: list[str] = read_run(run).judgments["request_id"].to_pylist()
+    ids: list[str] = read_run(run, JUDGMENTS.names).judgments["request_id"].to_pylist()
     return ids
 
 
@@ -170,6 +171,6 @@ def test_minds_no_clock_that_goes_backwards(tmp_path: Path) -> None:
         again = robin("resume", "r", "-b", "150", cwd=tmp_path, **back)
         assert again.returncode == 0, again.stderr
     assert sorted(kept(tmp_path / "r")) == sorted(given)
-    when = read_run(tmp_path / "r").judgments["received_at"].to_pylist()
+    when = read_run(tmp_path / "r", JUDGMENTS.names).judgments["received_at"].to_pylist()
     assert when[-1] < when[0]  # it did go backwards
     assert robin("status", "r", cwd=tmp_path).returncode == 0

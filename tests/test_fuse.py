@@ -12,7 +12,7 @@ import pytest
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.records import Judgment
 from robin_cli.runner.health import ANSWERS, Fuse
-from tests.conftest import judging, robin, write_pairs
+from tests.conftest import DEMO, judging, robin, write_pairs
 from tests.judges.wire import completion, serving
 from tests.storage.test_store import judgment
 
@@ -58,6 +58,18 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
     assert "\x1b" not in said
     assert resumed.returncode == 0, resumed.stderr
     assert "400 of 400 calls spent" in resumed.stderr
+
+
+def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> None:
+    with serving(lambda *_: completion(TALK)) as wire:
+        asked = ("judge", DEMO / "responses.jsonl", "--pairwise", "-b", "600", "--base-url", wire.url, "--model", "m")
+        stopped = robin(*asked, "--concurrency", str(AT_A_TIME), "--run", "r", cwd=tmp_path)
+        status = robin("status", "r", cwd=tmp_path)
+
+    assert stopped.returncode == 3, stopped.stderr
+    assert "answers hold not one verdict: 50 missing a verdict line" in stopped.stderr.replace("\n", " ")
+    assert "missing a verdict line" in status.stdout
+    assert "rating line" not in stopped.stderr + status.stdout
 
 
 @pytest.mark.parametrize("how", ["flag", "variable", "file"])

@@ -20,6 +20,7 @@ from tests.conftest import (
     llama_server,
     replaying,
     robin,
+    short_prompt,
     wait_until,
     write_pairs,
 )
@@ -51,7 +52,7 @@ def kill_and_resume(
         str(folder / "s.csv"),
     ]
     if model == "tiny-judge":
-        judge += ["--extra-body", json.dumps(GRAMMAR)]
+        judge += ["--extra-body", json.dumps(GRAMMAR), "--template", str(short_prompt(folder))]
     command = judge
     resume = ["resume", str(run), "--quiet", "-o", str(folder / "s.csv")]
     for moment in moments:

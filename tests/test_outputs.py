@@ -22,7 +22,7 @@ from robin_cli.judges.http_log import HttpLog
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import Results, check_output, export, scores_table
+from robin_cli.views.export import check_output, export, score_rows
 from robin_cli.views.report.writing import write_report
 from tests.conftest import environment, robin, shared_folder
 from tests.starting import COMMAND
@@ -69,7 +69,7 @@ def test_writes_through_a_pipe_that_somebody_reads_in_every_format(work: Path) -
             write_report([work / "r"], str(pipe))
         else:
             run = read_run(work / "r")
-            export(Results.of(scores_table(score(run), run)), {}, fmt=None, output=str(pipe))
+            export(score_rows(score(run), run), {}, fmt=None, output=str(pipe))
         assert stat.S_ISFIFO(pipe.lstat().st_mode), "the pipe was replaced by a file"
         reader.join(timeout=20)
         assert rows(into[0]) == 3, fmt

@@ -18,6 +18,7 @@ import pytest
 from aiohttp import web
 
 from robin_cli.storage.reader import read_run
+from robin_cli.storage.schema import JUDGMENTS
 from tests.conftest import DEMO, REPLAY_MODEL, environment, free_port, robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
@@ -35,7 +36,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def judgments(run: Path) -> pd.DataFrame:
-    frame: pd.DataFrame = read_run(run).judgments.to_pandas()
+    frame: pd.DataFrame = read_run(run, JUDGMENTS.names).judgments.to_pandas()
     return frame
 
 

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from robin_cli.storage.reader import read_run
-from tests.conftest import GRAMMAR, environment, llama_server, robin, wait_until, write_pairs
+from robin_cli.storage.schema import JUDGMENTS
+from tests.conftest import GRAMMAR, environment, llama_server, robin, short_prompt, wait_until, write_pairs
 from tests.servers_running import faults_made, faulty, litellm_proxy
 from tests.starting import Robin
 
@@ -36,7 +37,8 @@ def litellm(llama: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 def judge(url: str, model: str, data: Path, budget: int, *more: str | Path) -> list[str | Path]:
     command: list[str | Path] = ["judge", data, "--budget", str(budget), "-a", "helpfulness", "--base-url", url]
-    return [*command, "--model", model, "--extra-body", json.dumps(GRAMMAR), "--run", "r", *more]
+    command += ["--model", model, "--extra-body", json.dumps(GRAMMAR), "--template", short_prompt(data.parent)]
+    return [*command, "--run", "r", *more]
 
 
 def test_names_the_key_that_litellm_refuses(tmp_path: Path, litellm: str) -> None:
@@ -77,7 +79,7 @@ def test_holds_still_when_litellm_names_a_time_and_says_so(tmp_path: Path, litel
     assert run.returncode == 130
     assert "too many requests" in said
     assert hashlib.sha256(b"sk-rpm-10").hexdigest() not in said
-    judgments = read_run(tmp_path / "r").judgments
+    judgments = read_run(tmp_path / "r", JUDGMENTS.names).judgments
     assert len(judgments) == 10
 
 

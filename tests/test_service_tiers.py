@@ -13,6 +13,7 @@ from robin_cli import open_run
 from robin_cli.runner.connection import endpoint_at
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import read_run
+from robin_cli.storage.schema import JUDGMENTS
 from tests.conftest import robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
 
@@ -43,7 +44,7 @@ def test_runs_at_flex_and_tells_prices_tiers_and_cached_tokens(tmp_path: Path) -
     assert done.stderr.count("no room at the service tier flex") == 1
     assert "service tier: 36 answers at flex, 0 at the normal tier" in done.stderr
     assert "72,000 tokens in (25 % of them cached), 3,600 out" in done.stderr
-    judgments = read_run(tmp_path / "r").judgments.to_pandas()
+    judgments = read_run(tmp_path / "r", JUDGMENTS.names).judgments.to_pandas()
     assert set(judgments["service_tier"]) == {"flex"}
     assert set(judgments["cached_tokens"]) == {500}
     each = (1500 * 1.0 + 500 * 0.2 + 100 * 2.0) / 1e6

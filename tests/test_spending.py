@@ -6,11 +6,14 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.storage.fold import Spending, spending_of
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.schema import judgments_table
 from robin_cli.views.text import dollars
 from tests.conftest import judging, robin, write_pairs
@@ -64,4 +67,6 @@ def test_adds_up_what_is_known(costs: list[float | None], known: float | None, c
     failed = asdict(replace(judgment(99), status="failed", rating=None, cost_usd=None, prompt_tokens=None))
     rows = [asdict(replace(judgment(place), cost_usd=cost, prompt_tokens=5)) for place, cost in enumerate(costs)]
 
-    assert spending_of(judgments_table([*rows, failed])) == Spending(5 * len(costs), 0, known, complete)
+    fold = Fold(ArmSpace(["p"], ["helpfulness"], ["m"], [Scale(0, 4)]))
+    fold.add(np.zeros(len(costs) + 1, dtype=np.int64), judgments_table([*rows, failed]))
+    assert fold.spending() == fold.spending(0) == Spending(5 * len(costs), 0, known, complete)

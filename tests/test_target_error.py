@@ -15,7 +15,7 @@ import pytest
 import robin_cli
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
-from robin_cli.storage.fold import COUNTED, Fold, arms_of
+from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.reader import read_run
 from tests.conftest import DEMO, environment, judging, replaying, robin, wait_until, write_pairs
 from tests.judges.wire import completion, serving
@@ -47,25 +47,6 @@ def judged(run: Path, judge: Judge | None = None, **settings: Any) -> robin_cli.
     return robin_cli.judge(PAIRS, run=str(run), judge=judge or Judge(), **given)
 
 
-def errors_after_each_call(run: Path, *, guaranteed: bool) -> list[float | None]:
-    """The error that the run's status would have told after 0, 1, 2, … of its calls."""
-    from robin_cli.analysis.worst_error import error_bound, estimated_error
-    from robin_cli.storage.fold import counts_by_scale
-
-    data = read_run(run, COUNTED)
-    found: list[float | None] = []
-    for calls in range(len(data.judgments) + 1):
-        judgments = data.judgments.slice(0, calls)
-        arm = arms_of(data.space, judgments)
-        fold = Fold(data.space)
-        fold.add(arm, judgments)
-        if guaranteed:
-            found.append(error_bound(data.space, fold.arms, counts_by_scale(data.space, arm, judgments)))
-        else:
-            found.append(estimated_error(data.space, fold.arms))
-    return found
-
-
 def looks(until: int) -> list[int]:
     """The numbers of calls at which a run that makes one at a time looks."""
     at, found = 0, []
@@ -76,14 +57,33 @@ def looks(until: int) -> list[int]:
     return found
 
 
+def errors_at_looks(run: Path, *, guaranteed: bool) -> dict[int, float | None]:
+    """The error that the run's status would have told when the run looked, by the calls it had made by then."""
+    from robin_cli.analysis.worst_error import error_bound, estimated_error
+    from robin_cli.storage.fold import counts_by_scale
+
+    data = read_run(run, COUNTED)
+    found: dict[int, float | None] = {}
+    for calls in looks(len(data.judgments)):
+        judgments = data.judgments.slice(0, calls)
+        arm = data.arm[:calls]
+        fold = Fold(data.space)
+        fold.add(arm, judgments)
+        if guaranteed:
+            found[calls] = error_bound(data.space, fold.arms, counts_by_scale(data.space, arm, judgments))
+        else:
+            found[calls] = estimated_error(data.space, fold.arms)
+    return found
+
+
 @pytest.mark.parametrize(("guaranteed", "first", "then"), [(False, 0.5, 0.3), (True, 1.2, 0.8)])
 def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_with_a_smaller_one(
     tmp_path: Path, guaranteed: bool, first: float, then: float
 ) -> None:
     judge, whole = Judge(), judged(tmp_path / "whole", budget=1500, scheduler="two-priors")
-    errors = errors_after_each_call(whole.path, guaranteed=guaranteed)
+    errors = errors_at_looks(whole.path, guaranteed=guaranteed)
     expected = {
-        error: next(k for k in looks(1500) if (now := errors[k]) is not None and now <= error)
+        error: next(calls for calls, now in errors.items() if now is not None and now <= error)
         for error in (first, then)
     }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.analysis.agreement import COEFFICIENTS, coefficients, estimated, levels_of, off_scale, refusal
+from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
@@ -101,7 +102,7 @@ def _apart(
 ) -> list[JudgesApart]:
     both = ~(np.isnan(sides[0]) | np.isnan(sides[1]) | np.isnan(people))
     x, y, human, prompt = sides[0][both], sides[1][both], people[both], prompt[both]
-    count, prompts = len(human), len(np.unique(prompt))
+    count, prompts = len(human), distinct(prompt)
     why = off_scale(people, scale) or refusal(prompt, {f"score of {a}": x, f"score of {b}": y, "human rating": human})
     if why:
         nothing = (np.nan,) * 5

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale, number_of
@@ -26,6 +27,9 @@ _ALIKE = "too many of the resamples are of pairs that are all alike"
 _ONE_LEVEL = "all scores and human ratings round to one level"
 _ROUNDING = 1e-9
 """A mean of a half may come out a little below it."""
+
+MOST_RESAMPLED = 20_000
+"""Prompts that are resampled at most: with a million a status took a minute and gigabytes."""
 
 Statistic = Callable[..., tuple[float, ...]]
 
@@ -69,7 +73,7 @@ def off_scale(human: FloatArray, scale: Scale) -> str:
 
 def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
     """Why nothing is stated of pairs of these prompts, whose ``sides`` have a name in the singular, in words; '' if it is."""
-    prompts = len(np.unique(prompt))
+    prompts = distinct(prompt)
     if prompts < FEWEST_PROMPTS:
         there = f"{number_of(len(prompt), 'pair')} of {number_of(prompts, 'prompt')}"
         return f"{there} have a {' and a '.join(sides)}; {FEWEST_PROMPTS} prompts are needed"
@@ -78,7 +82,7 @@ def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
 
 def refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
     """No coefficient of these names is stated, because ``why``; of pairs of these prompts."""
-    n, prompts = len(prompt), len(np.unique(prompt))
+    n, prompts = len(prompt), distinct(prompt)
     return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
 
 
@@ -134,21 +138,31 @@ def estimated(
 ) -> list[Agreement]:
     """What ``statistic`` makes of ``columns``, a value for each of ``names``, with its interval over prompts.
 
+    Of more than MOST_RESAMPLED prompts so many, drawn at random, say how it varies, by √(so many / all) as much: a standard
+    error goes with 1/√P.
+
     Args:
         columns: of K pairs, shape (K, …) each; what ``statistic`` is called with.
         known_by: how many of the prompts say how the statistic varies, where these are fewer than there are.
         prompt, seed, resamples: as for :func:`agreement`.
     """
-    n, prompts = len(prompt), len(np.unique(prompt))
-    count = resamples_for(n) if resamples is None else resamples
-    picks = resampled(prompt, count, np.random.default_rng(seed))
+    n, prompts = len(prompt), distinct(prompt)
+    values, rng = statistic(*columns), np.random.default_rng(seed)
+    middle, width = (0.0,) * len(names), 0.0  # the ends are those of the resamples themselves
+    if prompts > MOST_RESAMPLED:
+        some = np.flatnonzero(np.isin(prompt, rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False)))
+        columns, prompt = [column[some] for column in columns], prompt[some]
+        middle, width = statistic(*columns), float(np.sqrt(MOST_RESAMPLED / prompts))
+    count = resamples_for(len(prompt)) if resamples is None else resamples
+    picks = resampled(prompt, count, rng)
     drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(count, len(names))
     tail = _tail(min(prompts, known_by or prompts))
     found = []
-    for position, (name, value) in enumerate(zip(names, statistic(*columns), strict=True)):
+    for position, (name, value) in enumerate(zip(names, values, strict=True)):
         sample = drawn[~np.isnan(drawn[:, position]), position]
         defined = len(sample) > count / 2
-        low, high = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
+        ends = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
+        low, high = (value + width * (end - middle[position]) for end in ends) if width else ends
         why = "" if defined else _ALIKE
         found.append(Agreement(name, float(value), float(low), float(high), n, prompts, count, why))
     return found

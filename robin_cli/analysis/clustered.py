@@ -26,9 +26,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import stdtrit
 
+from robin_cli.analysis.counting import renumbered
 from robin_cli.model.arms import FloatArray, IntArray
 
 MOST_DIFFERENT = 400
@@ -39,6 +38,7 @@ _STEPS_AT_A_TIME = 16
 _STEPS_AT_MOST = 400
 _NEGLIGIBLE = 1e-13
 _PRECISION = 1e-9
+_AT_A_TIME = 2**19
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,16 @@ class Clusters:
 
 def clusters_of(values: FloatArray, prompt: IntArray) -> Clusters:
     """The ``values`` of pairs by their ``prompt``, any numbers; shape (K,) each."""
-    _, which = np.unique(prompt, return_inverse=True)
-    sizes = np.bincount(which).astype(np.float64)
-    totals = np.bincount(which, values)
-    alike, times = np.unique(np.stack([totals, sizes], axis=1), axis=0, return_counts=True)
-    return Clusters(alike[:, 0], alike[:, 1], times.astype(np.float64))
+    _, which = renumbered(prompt)
+    totals, sizes = np.bincount(which, values), np.bincount(which)
+    # One number says both; some at a time, for most are alike.
+    parts = [
+        np.unique(totals[start : start + _AT_A_TIME] + 1j * sizes[start : start + _AT_A_TIME], return_counts=True)
+        for start in range(0, len(totals), _AT_A_TIME)
+    ]
+    kinds, of = np.unique(np.concatenate([[], *(part for part, _ in parts)]), return_inverse=True)
+    times = np.bincount(of, np.concatenate([[], *(counts for _, counts in parts)]))
+    return Clusters(kinds.real.copy(), kinds.imag.copy(), times.astype(np.float64))
 
 
 def mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
@@ -95,6 +100,8 @@ def quick_mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: flo
     """The same, but for more than MOST_DIFFERENT kinds of prompts Student's t: right by then, and a hundred times faster."""
     if len(clusters.times) <= MOST_DIFFERENT:
         return mean_bounds(clusters, low, high, alpha=alpha)
+    from scipy.special import stdtrit
+
     half = float(stdtrit(clusters.times.sum() - 1.0, 1.0 - 0.5 * alpha)) * math.sqrt(clusters.variance)
     return max(low, clusters.mean - half), min(high, clusters.mean + half)
 
@@ -110,6 +117,8 @@ def lower_bound(clusters: Clusters, low: float, *, alpha: float) -> float:
     # With α below a half the bound is below the mean; of values that are all the lowest it is the lowest.
     if mean <= low or _doubt(clusters, low, mean) <= alpha:
         return mean
+    from scipy.optimize import brentq  # a quarter of a second, which every run would wait for as it starts
+
     return float(
         brentq(lambda m: _doubt(clusters, low, m) - alpha, low, mean, xtol=_PRECISION * (mean - low), rtol=1e-12)
     )
@@ -139,6 +148,8 @@ def probability_above(scales: FloatArray, times: FloatArray) -> float:
         return 0.0
     if (scales >= 0).all():
         return 1.0
+    from scipy.optimize import brentq
+
     scales = scales / np.abs(scales).max()
     end = 1.0 / scales.max()
 

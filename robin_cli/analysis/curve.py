@@ -7,13 +7,13 @@ still vary), so pairs with few ratings set it, and an even spread may make it sm
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.intervals import ALPHA, largest_reach
+from robin_cli.analysis.intervals import ALPHA, distinct_rows, largest_reach
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.records import Scale
 from robin_cli.storage.fold import counts_by_scale
@@ -58,39 +58,37 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
         first = min(len(rated), 2 * len(kept))
         calls = np.unique(np.geomspace(first, len(rated), points).round().astype(np.int64))
     variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / unit**2)[kept]
-    final = list(counts_by_scale(space, arm, run.judgments))
+    final = [(scale, mine, rows) for scale, mine, rows, _ in _kept(counts_by_scale(space, arm, run.judgments), is_kept)]
     measured = []
     for count in calls:
         until = int(rated[count - 1]) + 1
         evenly = count / len(kept)
-        so_far = counts_by_scale(space, arm[:until], run.judgments.slice(0, until))
-        reached, n = _reach(so_far, is_kept, unit)
+        at_most, evenly_most, n = np.nan, np.nan, np.zeros(len(space))
+        for scale, mine, rows, of in _kept(counts_by_scale(space, arm[:until], run.judgments.slice(0, until)), is_kept):
+            n[mine] = rows.sum(axis=1)[of]
+            at_most = np.fmax(at_most, _reach(scale, rows, len(kept)) / unit[mine[0]])
+        for scale, mine, rows in final:
+            evenly_most = np.fmax(evenly_most, _reach(scale, _evenly(rows, evenly), len(kept)) / unit[mine[0]])
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.sqrt(variance / n[kept])
-        measured.append(
-            (
-                reached,
-                _reach(((scale, mine, _evenly(counts, evenly)) for scale, mine, counts in final), is_kept, unit)[0],
-                _largest(error),
-                _largest(np.sqrt(variance / evenly)),
-            )
-        )
+        measured.append((at_most, evenly_most, _largest(error), _largest(np.sqrt(variance / evenly))))
     bound, even_bound, error, even_error = np.array(measured).reshape(-1, 4).T
     return Curve(calls, bound, even_bound, error, even_error, len(kept))
 
 
-def _reach(
-    counted: Iterable[tuple[Scale, IntArray, FloatArray]], is_kept: NDArray[np.bool_], unit: FloatArray
-) -> tuple[float, FloatArray]:
-    """How far the score of any kept arm may be off, all at once, in ``unit``; and how many ratings each arm has."""
-    largest, n = np.nan, np.zeros(len(is_kept))
+def _kept(
+    counted: Iterable[tuple[Scale, IntArray, FloatArray]], is_kept: NDArray[np.bool_]
+) -> Iterator[tuple[Scale, IntArray, FloatArray, IntArray]]:
+    """The kept arms on each scale, how often arms that differ got each rating, and which of these rows each arm's are."""
     for scale, arms, counts in counted:
-        n[arms] = counts.sum(axis=1)
         mine = is_kept[arms]
         if mine.any():
-            reach = largest_reach(counts[mine], scale.low, scale.high, alpha=ALPHA * mine.sum() / is_kept.sum())
-            largest = np.fmax(largest, reach / unit[arms[0]])
-    return float(largest), n
+            yield scale, arms[mine], *distinct_rows(counts if mine.all() else counts[mine])
+
+
+def _reach(scale: Scale, rows: FloatArray, arms: int) -> float:
+    """How far the score of any arm may be off, of ``arms`` at once, whose counts are ``rows`` as far as they differ."""
+    return largest_reach(rows, scale.low, scale.high, alpha=ALPHA * len(rows) / arms)
 
 
 def _evenly(counts: FloatArray, calls: float) -> FloatArray:

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.analysis.counting import renumbered
 from robin_cli.model.arms import FloatArray, IntArray
 
 ALPHA = 0.05
@@ -61,6 +62,8 @@ _ROUNDING = 1e-6
 _KEPT = 0.15
 """The part of the money that is not bet where arms are bet on together: who has lost all on one could win nothing by others."""
 
+_ROWS_AT_A_TIME = 2**16
+
 _KEPT_OF_DIFFERENCES = 0.3
 """The same where one arm is bet to be high and one low: if the ratings of both lie at one end of the scale, one bet is lost."""
 
@@ -83,7 +86,7 @@ def mean_intervals(
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
-    distinct, which = _distinct_rows(np.asarray(counts, dtype=np.float64))
+    distinct, which = distinct_rows(np.asarray(counts, dtype=np.float64))
     from_below, from_above = np.empty(len(distinct)), np.empty(len(distinct))
     for rows, given, ratings in _blocks(distinct, np.linspace(0.0, high - low, distinct.shape[1])):
         from_below[rows] = _lower_ends(given, ratings, alpha)
@@ -104,7 +107,7 @@ def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alp
     Returns:
         A distance in points of the scale: the whole scale where an arm has no ratings; nan where K is 0.
     """
-    distinct, _ = _distinct_rows(np.asarray(counts, dtype=np.float64))
+    distinct, _ = distinct_rows(np.asarray(counts, dtype=np.float64))
     if not len(distinct):
         return np.nan
     if not distinct.any(axis=1).all():
@@ -252,7 +255,7 @@ def _tables(parts: Sequence[Part], alpha: float) -> tuple[float, FloatArray, lis
     kept = _kept_of(parts)
     tables = []
     for each in parts:
-        distinct, which = _distinct_rows(np.asarray(each.counts, dtype=np.float64))
+        distinct, which = distinct_rows(np.asarray(each.counts, dtype=np.float64))
         width, table = each.high - each.low, np.empty((len(distinct), len(multipliers)))
         for rows, given, ratings in _blocks(distinct, np.linspace(0.0, width, distinct.shape[1])):
             upwards = ratings if each.weight > 0 else width - ratings
@@ -320,7 +323,7 @@ def _blocks(counts: FloatArray, levels: FloatArray) -> Iterator[tuple[IntArray, 
         yield rows, np.take_along_axis(block, places, axis=1), levels[places]
 
 
-def _distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
+def distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
     """The rows that differ, in the order of their numbers, and which of them each row is: ``distinct[which]`` is ``counts``."""
     if (found := distinct_whole_rows(counts)) is not None:
         return found
@@ -331,10 +334,13 @@ def _distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
 def distinct_whole_rows(counts: FloatArray) -> tuple[FloatArray, IntArray] | None:
     """The same of whole numbers, in a tenth of the time: one number then says a row. None for others, or too large ones."""
     sizes = counts.max(axis=0, initial=0.0) + 1.0
-    if np.log2(sizes).sum() >= 62 or (counts != np.floor(counts)).any():
+    parts = [counts[start : start + _ROWS_AT_A_TIME] for start in range(0, len(counts), _ROWS_AT_A_TIME)]
+    if np.log2(sizes).sum() >= 62 or any((part != np.floor(part)).any() for part in parts):
         return None
     places = np.cumprod(np.append(1, sizes[:0:-1].astype(np.int64)))[::-1]
-    _, first, which = np.unique(counts.astype(np.int64) @ places, return_index=True, return_inverse=True)
+    first, which = renumbered(
+        np.concatenate([np.empty(0, np.int64), *(part.astype(np.int64) @ places for part in parts)])
+    )
     return counts[first], which
 
 

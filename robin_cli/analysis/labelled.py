@@ -25,6 +25,7 @@ from math import nan
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robin_cli.analysis.counting import renumbered
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.moderated import likely_half_widths
 from robin_cli.model.arms import FloatArray, IntArray
@@ -111,23 +112,25 @@ def corrected(
     if np.isnan(scores[counts]).any():
         raise ValueError("a pair without a score has a weight")
     drawn = np.broadcast_to(np.asarray(probability, dtype=np.float64), labels.shape)
-    scores, labels, drawn = (each[counts] for each in (scores, labels, drawn))
-    _, place = np.unique(prompt[counts], return_inverse=True)
-    parts = [_part(scores, labels, drawn, place, np.abs(row)) for row in rows[:, counts]]
+    if not counts.all():
+        scores, labels, drawn, prompt = (each[counts] for each in (scores, labels, drawn, prompt))
+        rows = rows[:, counts]
+    _, place = renumbered(prompt)
+    parts = [_part(scores, labels, drawn, place, np.abs(row)) for row in rows]
     n_labels, n_prompts = int((~np.isnan(labels)).sum()), min(part.prompts for part in parts)
     if why := _refusal(parts):
         return _refused(n_labels, n_prompts, why)
     signs = np.sign(rows.sum(axis=1))
-    at_zero, by_lam = (
-        np.bincount(place, signs @ np.stack(each)).astype(np.float64)
-        for each in ([part.at_zero for part in parts], [part.by_lam for part in parts])
-    )
+    residuals = np.zeros((2, int(place.max()) + 1))
+    for sign, part in zip(signs, parts, strict=True):
+        for measure, each in enumerate((part.at_zero, part.by_lam)):
+            residuals[measure] += sign * np.bincount(place, each)
     is_labelled = np.bincount(place, ~np.isnan(labels)) > 0
     unlabelled = 1.0 - float(np.mean([part.share for part in parts]))
     is_whole = unlabelled < _NOTHING
     alike = min(part.alike for part in parts)
     freedom = alike - (1.0 if is_whole else 2.0)  # the mean, and λ
-    (own, both), (_, of_scores) = _squares(np.stack([at_zero, by_lam]), is_labelled, alike / freedom)
+    (own, both), (_, of_scores) = _squares(residuals, is_labelled, alike / freedom)
     is_flat = of_scores <= (_NOTHING * np.abs(scores).max()) ** 2
     lam = 0.0 if is_whole or is_flat else float(np.clip(both / of_scores, 0.0, 1.0 / unlabelled))
     variance = max(0.0, own - 2.0 * lam * both + lam**2 * of_scores)
@@ -168,9 +171,12 @@ def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: floa
         factor: what those of the labelled ones count with; the others' count with G/(G − 1).
     """
     own, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
-    found = factor * len(own.T) * np.cov(own, ddof=0)
-    found += len(others.T) * np.cov(others) if len(others.T) > 1 else others @ others.T
-    return np.asarray(found)
+    own -= own.mean(axis=1, keepdims=True)
+    found = factor * (own @ own.T)
+    if (count := len(others.T)) > 1:
+        others -= others.mean(axis=1, keepdims=True)
+        return np.asarray(found + count / (count - 1) * (others @ others.T))
+    return np.asarray(found + others @ others.T)
 
 
 def _refusal(parts: list[_Part]) -> str:

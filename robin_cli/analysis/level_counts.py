@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 
@@ -10,10 +11,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import counts_by_scale, steps_between_levels
-from robin_cli.storage.reader import RunData
-
-COUNTED = ("pair_id", "attribute", "judge", "rating", "expected_rating", "status")
-"""The columns of judgments that :meth:`LevelCounts.of` reads."""
+from robin_cli.storage.reader import RunData, read_ratings
 
 
 class LevelCounts:
@@ -36,8 +34,13 @@ class LevelCounts:
 
     @classmethod
     def of(cls, run: RunData) -> LevelCounts:
-        """Count the ratings of ``run``, read with the columns COUNTED at least. StorageError for one off its scale."""
+        """Count the ratings of ``run``."""
         return cls.by(run.space, counts_by_scale(run.space, run.arm, run.judgments))
+
+    @classmethod
+    def at(cls, path: Path, space: ArmSpace) -> LevelCounts:
+        """Count the ratings of the run at ``path``, of which nothing else is read. StorageError where they cannot be."""
+        return cls.by(space, counts_by_scale(space, *read_ratings(path, space)))
 
     @classmethod
     def by(cls, space: ArmSpace, counted: Iterable[tuple[Scale, IntArray, FloatArray]]) -> LevelCounts:

@@ -54,15 +54,14 @@ def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, tot
     count = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
-    low, high = space.ends
-    even = ((high - low + 1.0) ** 2 - 1.0) / 12.0
+    even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], len(space.judges))
     group = space.attribute.astype(np.int64) * len(space.judges) + space.judge
     kinds = [group == kind for kind in range(len(space.attributes) * len(space.judges))]
     within, freedom = (
         np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
         for each in (squares, np.maximum(count - 1.0, 0.0))
     )
-    pooled = (within[..., group] + even) / (freedom[..., group] + 1.0)
+    pooled = ((within + even) / (freedom + 1.0))[..., group]
     variance = np.where(n > 0, (squares + WEIGHT * pooled) / (count + WEIGHT - 1.0), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Moderated(variance, count + WEIGHT - 1.0, variance / count)

@@ -22,6 +22,8 @@ from robin_cli.policies.registry import traits_of
 from robin_cli.storage.fold import values_of
 from robin_cli.storage.reader import RunData
 
+_AT_A_TIME = 2**19
+
 FIRST = 2
 """Ratings of each pair and judge that a mean is made of where a run was to decide: every pair gets them, whatever they say."""
 
@@ -51,7 +53,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
         scores: those of :func:`robin_cli.analysis.scores.score`.
         of_all: take the scores as they are, unless the run was to decide.
     """
-    mine = np.array(scores.columns["attribute"]) == attribute
+    mine = scores.of_attribute(run.space, attribute)
     count_first = FIRST if run.task is not None else None if of_all else _even_ratings(run)
     if count_first is None:
         means, errors = (np.asarray(scores.columns[name], dtype=np.float64)[mine] for name in ("score", "std_error"))
@@ -59,13 +61,14 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
     space, count = run.space, len(run.space)
     is_rated = np.asarray(run.judgments["rating"].is_valid())
     arm, value = run.arm[is_rated], values_of(run.judgments)[is_rated]
-    by_arm = np.argsort(arm, kind="stable")
-    starts = np.searchsorted(arm[by_arm], np.arange(count))
-    first = by_arm[np.arange(len(arm)) - starts[arm[by_arm]] < count_first]
-    n, totals, squares = (
-        np.bincount(arm[first], each[first], count).astype(np.float64)
-        for each in (np.ones_like(value), value, value**2)
-    )
+    n, totals, squares = np.zeros((3, count))
+    for start in range(0, len(arm), _AT_A_TIME):
+        some, values = arm[start : start + _AT_A_TIME], value[start : start + _AT_A_TIME]
+        by_arm = np.argsort(some, kind="stable")
+        before = np.arange(len(some)) - np.searchsorted(some[by_arm], some[by_arm])  # of the same arm
+        first = by_arm[n[some[by_arm]] + before < count_first]
+        for sums, each in ((n, np.ones(len(some))), (totals, values), (squares, values**2)):
+            np.add.at(sums, some[first], each[first])
     noise = space.by_judge(moderated(space, n, totals, squares).error_variance)
     means = space.by_judge(mean(n.astype(np.int64), totals)).mean(axis=1)
     return PairMeans(means[mine], noise.sum(axis=1)[mine] / len(space.judges) ** 2, count_first)

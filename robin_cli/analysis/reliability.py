@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from robin_cli.analysis.agreement import FEWEST_PROMPTS, Agreement, estimated, refusal, refused
+from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.moderated import WEIGHT
 from robin_cli.model.arms import FloatArray, IntArray
 
@@ -71,7 +72,7 @@ def reliability(
 
 def _prompts_asked_twice(n: IntArray, prompt: IntArray) -> Sequence[int]:
     """Prompts with a pair that was asked about twice or more, of each judge."""
-    return [len(np.unique(prompt[mine > 1])) for mine in n.T]
+    return [distinct(prompt[mine > 1]) for mine in n.T]
 
 
 def _unknown_noise(n: IntArray, prompt: IntArray) -> str:

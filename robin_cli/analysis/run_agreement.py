@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal
 from robin_cli.analysis.calibration import Level, calibration
@@ -26,19 +28,38 @@ class Calibration:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Subject:
-    """The rows of one attribute, or of one attribute and judge: shape (rows,) each.
+    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``."""
 
-    ``n`` and ``variances`` are of each judge that the scores are of: shape (rows, judges).
-    """
-
-    scores: FloatArray
-    n: IntArray
-    variances: FloatArray
-    human: FloatArray
-    prompt: IntArray
+    run: RunData
+    table: Scores
+    mine: slice | NDArray[np.bool_]
     scale: Scale
+
+    @property
+    def scores(self) -> FloatArray:
+        """Shape (rows,), as are human ratings and prompts."""
+        return np.asarray(self.table.columns["score"], dtype=np.float64)[self.mine]
+
+    @property
+    def human(self) -> FloatArray:
+        """nan where there is none."""
+        return np.asarray(self.table.columns["human"], dtype=np.float64)[self.mine]
+
+    @property
+    def prompt(self) -> IntArray:
+        """Which prompt each has."""
+        return self.run.prompts[self.run.space.pair[self.table.arm[self.mine]]]
+
+    @property
+    def noise(self) -> tuple[IntArray, FloatArray]:
+        """How many ratings of each judge that the scores are of, and their variances, shape (rows, judges) each."""
+        judges = len(self.run.space.judges) if "judges" in self.table.columns else 1
+        arm = self.table.arm[self.mine][:, None] + np.arange(judges)  # a panel's are one after another
+        arms = self.run.fold.arms
+        n = arms.counts[arm]
+        return n, sample_variance(n, arms.totals[arm], arms.totals_sq[arm])
 
 
 def all_scores(run: RunData) -> list[Scores]:
@@ -57,9 +78,7 @@ def agreements(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
     """How scores of ``run`` agree with themselves, by attribute (and judge)."""
-    return {
-        name: reliability(each.scores, each.n, each.variances, each.prompt) for name, each in _subjects(run, tables)
-    }
+    return {name: reliability(each.scores, *each.noise, each.prompt) for name, each in _subjects(run, tables)}
 
 
 def calibrations(run: RunData, *tables: Scores) -> dict[str, Calibration]:
@@ -76,22 +95,19 @@ def _calibration(each: _Subject) -> Calibration:
 
 
 def _subjects(run: RunData, tables: Sequence[Scores]) -> Iterator[tuple[str, _Subject]]:
-    scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
-    arms = run.fold.arms
-    every_variance = sample_variance(arms.counts, arms.totals, arms.totals_sq)
+    space = run.space
     for scores in tables:
-        named = [np.array(scores.columns[name]) for name in ("attribute", "judge") if name in scores.columns]
-        means, human = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("score", "human"))
-        judges = len(run.space.judges) if "judges" in scores.columns else 1
-        arm = scores.arm[:, None] + np.arange(judges)  # a panel's are one after another
-        prompt = run.prompts[run.space.pair[scores.arm]]
-        for key in dict.fromkeys(zip(*(each.tolist() for each in named), strict=True)):
-            mine = np.all([each == name for each, name in zip(named, key, strict=True)], axis=0)
-            counts, variances = arms.counts[arm[mine]], every_variance[arm[mine]]
-            yield (
-                " · ".join(key),
-                _Subject(means[mine], counts, variances, human[mine], prompt[mine], scale_of[key[0]]),
-            )
+        names = ("attribute", "judge") if "judge" in scores.columns else ("attribute",)
+        known = {"attribute": space.attributes, "judge": space.judges}
+        facets = list(product(*(enumerate(known[name]) for name in names)))
+        place_of = {"attribute": space.attribute, "judge": space.judge}
+        for facet in facets:
+            mine: slice | NDArray[np.bool_] = slice(None)
+            if len(facets) > 1:
+                each = zip(names, facet, strict=True)
+                mine = np.all([place_of[name][scores.arm] == place for name, (place, _) in each], axis=0)
+            scale = space.scales[facet[0][0]]
+            yield " · ".join(called for _, called in facet), _Subject(run, scores, mine, scale)
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:

@@ -49,8 +49,7 @@ def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
     Args:
         scores: those of :func:`robin_cli.analysis.scores.score`.
     """
-    is_mine = np.array(scores.columns["attribute"]) == attribute
-    mine = np.flatnonzero(is_mine)
+    mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
     scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
     parts = next(
         [replace(each, counts=np.asarray(each.counts, dtype=np.float64)[np.searchsorted(rows, mine)]) for each in parts]

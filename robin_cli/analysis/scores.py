@@ -15,8 +15,9 @@ from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, lik
 from robin_cli.analysis.panel import panel_score
 from robin_cli.analysis.worst_error import error_bound
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
-from robin_cli.model.space import ArmSpace, Coordinates
+from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import counts_by_scale
+from robin_cli.storage.named import Named
 from robin_cli.storage.reader import RunData
 
 COLUMNS = (
@@ -38,7 +39,7 @@ PANEL_COLUMNS = (*COLUMNS, "judges", "judge_spread")
 DECISION_COLUMNS = ("decision", "leaning", "certified")
 JUDGE_COLUMNS = ("pair_id", "attribute", "judge", *COLUMNS[2:])
 
-Columns = Mapping[str, list[str] | FloatArray | IntArray | NDArray[np.bool_]]
+Columns = Mapping[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,10 @@ class Scores:
     def __len__(self) -> int:
         return len(self.columns["pair_id"])
 
+    def of_attribute(self, space: ArmSpace, attribute: str) -> NDArray[np.bool_]:
+        """Which rows are of an attribute of ``space``, shape (rows,)."""
+        return np.asarray(space.attribute[self.arm] == space.attributes.index(attribute))
+
 
 def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
     """The scores of ``run`` as it stands, a row a pair and attribute; several judges count alike, however often each was asked.
@@ -107,8 +112,8 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
         whys = zip(space.judges, reasons[row], strict=True)
         given_up[row] = "; ".join(f"{judge}: {why}" for judge, why in whys if why)
     columns: Columns = {
-        "pair_id": _names_at(space.pair_ids, space.pair[first]),
-        "attribute": _names_at(space.attributes, space.attribute[first]),
+        "pair_id": Named(space.pair_ids, space.pair[first]),
+        "attribute": Named(space.attributes, space.attribute[first]),
         "score": panel.score,
         "n": n.sum(axis=1),
         "variance": panel.variance,
@@ -133,14 +138,14 @@ def _with_decisions(scores: Scores, run: RunData) -> Scores:
         return scores
     means = np.asarray(scores.columns["score"], dtype=np.float64)
     decided = decide(task, means, LevelCounts.of(run), run.fold.arms)
-    columns: dict[str, list[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
+    columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
         **scores.columns,
         "decision": decided.decision.tolist(),
         "leaning": decided.leaning.tolist(),
         "certified": decided.certified,
     }
     if task.group is not None:
-        columns["group"] = np.array(run.groups[1], dtype=object)[task.group[run.space.pair[scores.arm]]].tolist()
+        columns["group"] = Named(run.groups[1], task.group[run.space.pair[scores.arm]])
     return replace(scores, columns=columns, decided=decided)
 
 
@@ -157,7 +162,7 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
     for scale, mine, counts in by_scale:
         low[mine], high[mine] = mean_intervals(counts, scale.low, scale.high, alpha=alpha)
     bound = error_bound(space, arms, by_scale)
-    n = arms.counts.copy()
+    n = arms.counts
     means = mean(n, arms.totals)
     variance = sample_variance(n, arms.totals, arms.totals_sq)
     found = moderated(space, n, arms.totals, arms.totals_sq)
@@ -168,9 +173,9 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
     for arm, why in run.fold.reasons.items():
         given_up[arm] = why
     columns: Columns = {
-        "pair_id": _names_at(space.pair_ids, space.pair),
-        "attribute": _names_at(space.attributes, space.attribute),
-        "judge": _names_at(space.judges, space.judge),
+        "pair_id": Named(space.pair_ids, space.pair),
+        "attribute": Named(space.attributes, space.attribute),
+        "judge": Named(space.judges, space.judge),
         "score": means,
         "n": n,
         "variance": variance,
@@ -179,7 +184,7 @@ def judge_scores(run: RunData, *, alpha: float = ALPHA) -> Scores:
         "ci_high": high,
         "likely_low": likely_low,
         "likely_high": likely_high,
-        "n_unparsed": arms.unparsed.copy(),
+        "n_unparsed": arms.unparsed,
         "human": human[space.attribute, space.pair],
         "given_up": given_up,
     }
@@ -205,11 +210,6 @@ def rated_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
             rows,
             [Part(counts[place[arms]], scale.low, scale.high, 1 / len(space.judges)) for arms in arms_of_row[rows].T],
         )
-
-
-def _names_at(names: Sequence[str], places: Coordinates) -> list[str]:
-    listed: list[str] = np.array(names, dtype=object)[places].tolist()
-    return listed
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
+from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.labelled import Corrected, corrected
 from robin_cli.analysis.moderated import likely_half_widths
@@ -80,21 +81,22 @@ def summaries(
         groups: which group each pair is of, shape (pairs,); pairs of None are left out. None for all pairs together.
         threshold: of the shares.
     """
-    of = np.array(groups if groups is not None else [""] * len(run.pair_ids), dtype=object)
-    names = [name for name in dict.fromkeys(of.tolist()) if name is not None]
+    names: list[str | None] = [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
+    of = None if groups is None else np.array(groups, dtype=object)
     found = []
     for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
-        mine = np.array(scores.columns["attribute"]) == attribute
+        mine = scores.of_attribute(run.space, attribute)
         every = np.asarray(scores.columns["score"], dtype=np.float64)[mine]
         means, own = pair_means(run, scores, attribute, of_all=True).scores, labels[attribute]
         for name in names:
-            rows = np.flatnonzero((of == name) & ~np.isnan(means))
+            is_scored = ~np.isnan(means)
+            rows = np.flatnonzero(is_scored if of is None else is_scored & (of == name))
             prompt = run.prompts[rows]
             found.append(
                 Summary(
                     attribute=attribute,
-                    group=None if groups is None else name,
-                    prompts=len(np.unique(prompt)),
+                    group=name,
+                    prompts=distinct(prompt),
                     pairs=len(rows),
                     mean=_mean(means[rows], prompt, scale),
                     share=None if threshold is None else _share(every[rows] >= threshold, prompt),

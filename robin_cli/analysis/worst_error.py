@@ -34,7 +34,8 @@ def error_bound(space: ArmSpace, arms: Arms, counts: Iterable[tuple[Scale, IntAr
         # Of all arms at once: each scale's share of them has that share of what may fail.
         there = is_score[mine]
         if there.any():
-            reach = largest_reach(of_levels[there], scale.low, scale.high, alpha=ALPHA * there.sum() / is_score.sum())
+            rows = of_levels if there.all() else of_levels[there]
+            reach = largest_reach(rows, scale.low, scale.high, alpha=ALPHA * there.sum() / is_score.sum())
             bound = max(bound, float(reach / space.units[mine[0]]))
     return bound
 

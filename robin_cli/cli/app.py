@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,9 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import check, compare, demo, gate, inspect, judge, plan, report, simulate, tools
+from robin_cli.cli import check, compare, demo, gate, inspect, judge, merge, plan, report, simulate, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
-from robin_cli.model.errors import InputError, RobinError, StorageError
+from robin_cli.model.errors import ClusterLost, InputError, RobinError, StorageError
 from robin_cli.model.plugins import USED
 
 INTERRUPTED = 130
@@ -71,6 +72,7 @@ inspect.register(app)
 report.register(app)
 compare.register(app)
 gate.register(app)
+merge.register(app)
 simulate.register(app)
 tools.register(app)
 check.register(app)
@@ -117,6 +119,11 @@ def main() -> None:
             raise
         finally:
             finish_output()  # what --help and --version print
+    except ClusterLost as error:
+        try:
+            _leave(str(error), error.exit_code)
+        finally:
+            os._exit(error.exit_code)
     except RobinError as error:
         _leave(str(error), error.exit_code)
     except KeyboardInterrupt:

@@ -145,7 +145,6 @@ def export(
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
-    from robin_cli.storage.fold import COUNTED
     from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.export import check_output, judgments_of
@@ -167,7 +166,7 @@ def export(
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
         write(judgments_of(run), settings_of(run))
         return
-    data = read_run(run, COUNTED)
+    data = read_run(run)
     if what in _OF_RATINGS:
         check_of_ratings(data, f"--what {what}")
     if given.format == "table" and what in _SHOWN:
@@ -201,20 +200,20 @@ def _results_of(
 ) -> Results:
     """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
     from robin_cli.analysis.scores import judge_scores, score
-    from robin_cli.views.export import Results, agreement_of, calibration_of, scores_table
-    from robin_cli.views.pairwise import comparisons_table, ranking_table
+    from robin_cli.views.export import Results, agreement_of, calibration_of, score_rows
+    from robin_cli.views.pairwise import comparison_rows, ranking_table
     from robin_cli.views.pairwise_table import check_view
     from robin_cli.views.preferences import preferences_of
     from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
 
     by, labels = options["by"], given_labels(options["labels"], run)
 
-    def scores() -> Any:  # a table, of a library that is not for commands
+    def scores() -> Results:
         if run.manifest.is_pairwise:
             check_view(sort=given.sort, wide=given.wide)
-            return comparisons_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
+            return comparison_rows(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
         found = (score if what is What.SCORES else judge_scores)(run)
-        return scores_table(found, run, with_text=given.with_text, wide=given.wide)
+        return score_rows(found, run, with_text=given.with_text, wide=given.wide)
 
     def labels_wanted() -> Any:
         n = options["n"]
@@ -233,7 +232,8 @@ def _results_of(
         What.SUMMARY: lambda: summary_of(run, notify, by=by, threshold=options["threshold"], given=labels),
         What.LABELS_WANTED: labels_wanted,
     }
-    return Results.of(made[what]())
+    found = made[what]()
+    return found if isinstance(found, Results) else Results.of(found)
 
 
 def _pushing(

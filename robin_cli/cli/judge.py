@@ -109,16 +109,15 @@ def deliver(run: Path, settings: Settings) -> None:
 
     from robin_cli.analysis.scores import score
     from robin_cli.model.errors import StorageError
-    from robin_cli.storage.fold import COUNTED
     from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
-    from robin_cli.views.export import Results, export, scores_table
+    from robin_cli.views.export import export, score_rows
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import comparisons_table
+    from robin_cli.views.pairwise import comparison_rows
     from robin_cli.views.pairwise_table import print_results
     from robin_cli.views.table import View, print_scores
 
-    data = read_run(run, COUNTED)
+    data = read_run(run)
     messages = messages_for(settings)
     try:
         if settings.format == "table" or (settings.output is None and settings.format is None and sys.stdout.isatty()):
@@ -129,11 +128,11 @@ def deliver(run: Path, settings: Settings) -> None:
                 print_scores(Console(), score(data), data, view)
             return
         if data.manifest.is_pairwise:
-            table = comparisons_table(data, with_text=settings.with_text)
+            results = comparison_rows(data, with_text=settings.with_text)
         else:
-            table = scores_table(score(data), data, with_text=settings.with_text, wide=settings.wide)
+            results = score_rows(score(data), data, with_text=settings.with_text, wide=settings.wide)
         export(
-            Results.of(table),
+            results,
             settings_of(run),
             fmt=settings.format,
             output=settings.output,

@@ -155,7 +155,8 @@ def _stopping_signals() -> list[int]:
 
 
 def _again(store: RunStore, settings: Settings) -> str:
-    return f"robin resume {store.path}" + (f" -o {settings.output}" if settings.output else "")
+    on_cluster = f" --ray {settings.ray}" if settings.ray else ""  # which no run keeps
+    return f"robin resume {store.path}{on_cluster}" + (f" -o {settings.output}" if settings.output else "")
 
 
 def _not_waited_for(calls: int) -> str:

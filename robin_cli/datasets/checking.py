@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import shlex
+import struct
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -15,15 +16,15 @@ from robin_cli.model.errors import shown
 from robin_cli.model.records import NO_COLUMNS, SYSTEM_COLUMNS, Pair, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from robin_cli.datasets.chats import Turns
     from robin_cli.datasets.columns import FurtherColumns
     from robin_cli.datasets.fields import Field, Fields
     from robin_cli.model.records import Value
 
-_LEVELS = tuple(float(level) for level in range(101))
-"""The usual ratings, shared: a million pairs hold millions of them."""
+LEVELS = 101
+"""Usual ratings are whole numbers from 0 up to below this."""
 
 _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
@@ -55,8 +56,8 @@ def pair_of(
         value = row.get(field.path)
         if type(value) is not int:
             value = find(row, field)
-        if type(value) is int and 0 <= value < len(_LEVELS):
-            human[field.name] = _LEVELS[value]
+        if type(value) is int and 0 <= value < LEVELS:
+            human[field.name] = float(value)
         elif value is not MISSING and (rating := _rating(value, row, field)) is not None:
             human[field.name] = rating
     reference = _reference(row, fields.reference, fields) if fields.reference else None
@@ -204,9 +205,14 @@ def pair_id_of(prompt: str, response: str) -> str:
     Each text is hashed as UTF-8, verbatim, after its length in bytes (8 bytes, big-endian), so that no two different
     pairs give the same bytes. Raises UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold.
     """
-    first, second = prompt.encode("utf-8"), response.encode("utf-8")
-    text = len(first).to_bytes(8, "big") + first + len(second).to_bytes(8, "big") + second
-    return hashlib.sha256(text).hexdigest()[:16]
+    return pair_ids_of([prompt.encode()], [response.encode()])[0]
+
+
+def pair_ids_of(prompts: Iterable[bytes], responses: Iterable[bytes]) -> list[str]:
+    """The ids of pairs by their texts in UTF-8, see :func:`pair_id_of`."""
+    sha256, length = hashlib.sha256, struct.Struct(">Q").pack  # looked up once: there may be ten million
+    both = zip(prompts, responses, strict=True)
+    return [sha256(length(len(a)) + a + length(len(b)) + b).hexdigest()[:16] for a, b in both]
 
 
 def mean(ratings: Sequence[float]) -> float:

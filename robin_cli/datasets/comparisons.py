@@ -12,6 +12,7 @@ from pathlib import Path
 
 from robin_cli.datasets.checking import pair_id_of
 from robin_cli.datasets.fields import RESPONSES, Fields, fields_of, fields_of_two
+from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.pairs import Dataset, gathered
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text, number_of
@@ -366,4 +367,4 @@ def _with_own_ids(found: Dataset, pairs: list[Pair]) -> Dataset:
             pairs[at] = replace(
                 pair, pair_id=pair_id_of(pair.prompt, f"{len(pair.response)}\0{pair.response}{pair.other}")
             )
-    return replace(found, pairs=pairs)
+    return replace(found, pairs=PairTable.of(pairs))

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.rows import Row, is_index, leads_into
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ _USUAL_NAMES = {
     "system_b": ["model_b", "generator_2", "model_2", "engine_b", "model2"],
 }
 """What other datasets call it, the likeliest first: offered in an error, never taken by itself."""
+
+_OURS = {*_USUAL_NAMES, *_KNOWN_PATHS, *_KNOWN_RATINGS, "pair_id"}
+"""Names that --columns may give another: not the only ones, but one that is nearly one of them is misspelt."""
 
 
 class Field(NamedTuple):
@@ -250,7 +253,10 @@ def names_in(row: Row, prefix: str = "", depth: int = DEPTH) -> Iterator[str]:
 def _whose(field: Field, fields: Fields) -> str:
     if field is fields.group:
         return f" (--group {shlex.quote(shown(field.path))})"
-    return f" (--columns {shlex.quote(f'{field.name}={shown(field.path)}')})" if field.mapped else ""
+    if not field.mapped:
+        return ""
+    meant = "" if field.name in _OURS else did_you_mean(field.name, _OURS)
+    return f" (--columns {shlex.quote(f'{field.name}={shown(field.path)}')}{meant})"
 
 
 def _nearest(field: Field, names: list[str]) -> str | None:

@@ -6,9 +6,10 @@ import hashlib
 from array import array
 from bisect import bisect_right
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +25,18 @@ from robin_cli.datasets.fields import (
     only_among,
     only_in,
 )
+from robin_cli.datasets.lines import MAX_LINE_BYTES
 from robin_cli.datasets.logs.registry import as_pairs
-from robin_cli.datasets.rows import BadRow, Row, Table, Wanted, no_collector, place
+from robin_cli.datasets.pair_table import GrowingTable, PairTable
+from robin_cli.datasets.plain_rows import Columns, columns_in, columns_of
+from robin_cli.datasets.rows import BadRow, Part, Row, Table, Wanted, no_collector, place
+from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from robin_cli.model.records import Pair
 
@@ -54,7 +59,7 @@ class Dataset:
     rows said the same as an earlier one, where they may.
     """
 
-    pairs: list[Pair]
+    pairs: PairTable
     skipped: int
     sha256: str
     source: str
@@ -137,6 +142,14 @@ def gathered(
 _Shape = tuple[Fields, tuple[str, ...]]
 """Of rows that have the same keys: which fields they can have, and under which keys more is kept."""
 
+_FEWEST, _AT_A_TIME = 16, 512
+"""Rows that are looked at together: the first few, and the most."""
+
+_BYTES_AT_A_TIME = 2**23
+"""Of their texts, about, where these are long."""
+
+_Numbered = tuple[int, "Row | BadRow"]
+
 
 class _Gathering:
     """Rows of one source after the other made into pairs: ids are unique over all of them, ratings of a worker each merge."""
@@ -153,9 +166,11 @@ class _Gathering:
         if limit is not None and limit < 1:
             raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
         self._fields, self._of_two, self._skip_bad_rows, self._limit = fields, of_two, skip_bad_rows, limit
-        self._pairs: list[Pair] = []  # each with its first row's human ratings until the end
+        self._pairs = GrowingTable()  # each with its first row's human ratings until the end
+        self._at_a_time = _FEWEST
+        self._new: list[Pair] = []  # of the rows that are looked at, behind these
         either = fields if of_two is None else _either(fields, of_two)
-        self._further = FurtherColumns(either, self._pairs)
+        self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further)
         self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._shape: _Shape = (fields, ())  # of the rows of this table that have so many keys
@@ -164,7 +179,7 @@ class _Gathering:
         self._first_bad: list[str] = []
         self._merged = 0
         self._may_repeat, self._repeated = may_repeat, 0
-        self._index_of: dict[str, int] = {}
+        self._seen = Seen()
         self._numbers = array("Q")  # of the row that each pair is from, in its source
         self._sources: list[Source] = []
         self._starts: list[int] = []  # the first pair of each source
@@ -172,9 +187,22 @@ class _Gathering:
         self._rated_by_workers = False
 
     @property
+    def _count(self) -> int:
+        return len(self._pairs) + len(self._new)
+
+    @property
+    def _room(self) -> int:
+        """How many rows may be looked at together: past the limit nothing is kept."""
+        left = (self._limit or 0) - self._count
+        return min(self._at_a_time, left) if left > 0 else self._at_a_time
+
+    def _pair(self, at: int) -> Pair:
+        return self._pairs[at] if at < len(self._pairs) else self._new[at - len(self._pairs)]
+
+    @property
     def done(self) -> bool:
         """Whether no further row can matter: the limit is reached, and no worker's rating may still come."""
-        return len(self._pairs) == self._limit and not self._rated_by_workers
+        return self._count == self._limit and not self._rated_by_workers
 
     def take(self, source: Source) -> None:
         """Add the rows of a source, until :attr:`done`.
@@ -188,48 +216,131 @@ class _Gathering:
         self._sources.append(source)
         self._starts.append(len(self._pairs))
         self._width = -1
-        taken, skipped, first_bad = len(self._pairs) + self._merged, self._reasons.total(), ""
+        taken, skipped = self._count + self._merged, self._reasons.total()
+        self._first_said = ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
         # Where the user says what the prompt or the response is, a tool's sample is a row as any other.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
-        rows = table.rows if as_it_is else as_pairs(table.rows, source.path)
-        for number, row in rows:  # a million times: a call or a property less is a second less
-            if unseen and isinstance(row, dict):
-                names = list(names_in(row))
-                unseen = [field for field in unseen if not is_in(row, field)]
-            try:
-                self._add(number, row, fields)
-            except BadRow as bad:
-                bad.__traceback__ = None  # with the frame that it names it would outlive its row: no collector runs
-                if len(self._pairs) == self._limit:
-                    continue
-                said = f"{place(source.name, table.unit, number)}: {bad}"
-                self._leave_out(bad, said)
-                first_bad = first_bad or said
-            if len(self._pairs) == self._limit and not self._rated_by_workers:
-                break
-        if taken == len(self._pairs) + self._merged and len(self._pairs) != self._limit:
-            if not first_bad:
+        if table.parts is not None and as_it_is:
+            self._take_parts(table.parts, fields)
+        else:
+
+            def seen(row: Row | BadRow) -> None:
+                nonlocal names, unseen
+                if unseen and isinstance(row, dict):
+                    names = list(names_in(row))
+                    unseen = [field for field in unseen if not is_in(row, field)]
+
+            rows = iter(table.rows if as_it_is else as_pairs(table.rows, source.path))
+            self._take_rows(rows, fields, seen if unseen else None)
+        if taken == self._count + self._merged and self._count != self._limit:
+            if not self._first_said:
                 raise InputError(
                     f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
                 )
             read = self._reasons.total() - skipped
-            raise InputError(f"{source.name}: not one row can be used ({read} read). The first: {first_bad}")
+            raise InputError(f"{source.name}: not one row can be used ({read} read). The first: {self._first_said}")
         if unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
 
+    def _take_parts(self, parts: Generator[Part, None, None], fields: Fields) -> None:
+        """Add rows that stand in columns, until :attr:`done`."""
+        with closing(parts):
+            for part in parts:
+                if not self._take_part(part, fields):
+                    self._take_rows(enumerate(part.rows(), part.first), fields)
+                if self.done:
+                    break
+
+    def _take_rows(
+        self, rows: Iterator[_Numbered], fields: Fields, seen: Callable[[Row | BadRow], None] | None = None
+    ) -> None:
+        """Add rows, until :attr:`done`; ``seen`` is told each."""
+        while not self.done:
+            some, broken = _some(rows, self._room)
+            if seen is not None:
+                for _, row in some:
+                    seen(row)
+            self._take_some(some, fields)
+            if broken is not None:
+                raise broken
+            if not some:
+                break
+
+    def _take_some(self, some: Sequence[_Numbered], fields: Fields) -> None:
+        """Add rows, together where all are plain, else each by itself."""
+        before, size = len(self._pairs), self._pairs.nbytes
+        if not self._take_columns(some, fields):
+            self._take_each(some, fields)
+        of_one = (self._pairs.nbytes - size) // max(1, len(self._pairs) - before)
+        self._at_a_time = max(1, min(_AT_A_TIME, 4 * self._at_a_time, _BYTES_AT_A_TIME // max(1, of_one)))
+
+    def _take_each(self, some: Sequence[_Numbered], fields: Fields) -> None:
+        """Add rows, each by itself."""
+        made = [self._made(row, fields) for _, row in some]
+        ids = [each[0].pair_id for each in made if not isinstance(each, BadRow)]
+        earlier = {pair_id: at for pair_id, at in zip(ids, self._seen.find(ids).tolist(), strict=True) if at >= 0}
+        for (number, row), each in zip(some, made, strict=True):
+            try:
+                if isinstance(each, BadRow):
+                    raise each
+                self._add(number, row, each, fields, earlier)  # type: ignore[arg-type]  # a bad row made no pair
+            except BadRow as bad:
+                bad.__traceback__ = None  # with the frame that it names it would outlive its row: no collector runs
+                if self._count == self._limit:
+                    continue
+                source = self._sources[-1]
+                said = f"{place(source.name, source.table.unit, number)}: {bad}"
+                self._leave_out(bad, said)
+                self._first_said = self._first_said or said
+        if self._new:
+            self._seen.add([pair.pair_id for pair in self._new], len(self._pairs))
+            self._pairs.extend(self._new)
+            self._new = []
+
+    def _take_columns(self, some: Sequence[_Numbered], fields: Fields) -> bool:
+        """Add rows together, if all are plain, of the same keys, and of ids that no other has; False where they are not."""
+        if not some or self._count == self._limit:
+            return False
+        rows = [row for _, row in some if type(row) is dict]
+        keys = set(map(tuple, rows))
+        if len(keys) != 1 or len(rows) < len(some):
+            return False
+        shape = self._shape_of(rows[0], fields)
+        found = columns_of(rows, *shape)
+        if found is None or not self._add_columns(found, (number for number, _ in some)):
+            return False
+        if self._count == self._limit:
+            self._rated_by_workers = is_of_one_worker(rows[-1], fields)
+        return True
+
+    def _take_part(self, part: Part, fields: Fields) -> bool:
+        """The same of rows that stand in columns."""
+        rows = part.batch.num_rows
+        if part.batch.nbytes > MAX_LINE_BYTES or (self._limit is not None and self._count + rows >= self._limit):
+            return False
+        names = part.batch.schema.names
+        found = columns_in(part.batch, only_in(fields, names), self._further.names_of(names))
+        return found is not None and self._add_columns(found, range(part.first, part.first + rows))
+
+    def _add_columns(self, found: Columns, numbers: Iterable[int]) -> bool:
+        if len(set(found.ids)) < len(found.ids) or (self._seen.find(found.ids) >= 0).any():
+            return False
+        self._seen.add(found.ids, len(self._pairs))
+        self._pairs.extend_columns(found.pairs, self._further.whole(found.more, found.systems))
+        self._numbers.extend(numbers)
+        return True
+
     def dataset(self) -> Dataset:
         """The pairs, the human ratings of those with several workers' being their means, of those who gave one."""
-        for at, later in self._later.items():
-            rated = [self._pairs[at].human, *later]
-            names = dict.fromkeys(name for each in rated for name in each)
-            means = {name: mean([each[name] for each in rated if name in each]) for name in names}
-            self._pairs[at] = replace(self._pairs[at], human=means)
+        pairs = self._pairs.table(self._further.forgotten)
+        if self._later:
+            pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
         files = tuple((source.name, source.sha256()) for source in self._sources)
         names_read, hashes = zip(*files, strict=True)
         return Dataset(
-            self._pairs,
+            pairs,
             self._reasons.total(),
             hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest(),
             ", ".join(names_read[:3]) + (f" and {len(names_read) - 3} more" if len(names_read) > 3 else ""),
@@ -248,23 +359,43 @@ class _Gathering:
         if len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
             self._first_bad.append(said.partition(". ")[0])
 
-    def _add(self, number: int, row: Row | BadRow, fields: Fields) -> None:
+    def _with_means(self, at: int, pair: Pair) -> Pair:
+        """The pair with the means of all ratings of those who gave one."""
+        rated = [pair.human, *self._later.get(at, ())]
+        names = dict.fromkeys(name for each in rated for name in each)
+        return replace(pair, human={name: mean([each[name] for each in rated if name in each]) for name in names})
+
+    def _made(self, row: Row | BadRow, fields: Fields) -> tuple[Pair, bool] | BadRow:
         if isinstance(row, BadRow):
-            raise row
-        shape = self._shape if len(row) == self._width else self._shape_of(row, fields)
-        pair, made = pair_of(row, shape[0], self._further, shape[1])
-        at = self._index_of.get(pair.pair_id)
-        if at is not None and made and _is_of_another(pair, self._pairs[at]):
+            return row
+        try:
+            shape = self._shape if len(row) == self._width else self._shape_of(row, fields)
+            return pair_of(row, shape[0], self._further, shape[1])
+        except BadRow as bad:
+            bad.__traceback__ = None
+            return bad
+
+    def _add(self, number: int, row: Row, found: tuple[Pair, bool], fields: Fields, earlier: dict[str, int]) -> None:
+        """Add a pair, or merge it with that of its id; ``earlier`` has the ids that there may have been, and gets this one."""
+        pair, made = found
+        at = self._at(pair.pair_id, earlier)
+        if at is not None and made and _is_of_another(pair, self._pair(at)):
             pair = replace(pair, pair_id=pair_id_of(pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"))
-            at = self._index_of.get(pair.pair_id)
+            if pair.pair_id not in earlier and (again := int(self._seen.find([pair.pair_id])[0])) >= 0:
+                earlier[pair.pair_id] = again
+            at = self._at(pair.pair_id, earlier)
         if at is not None:
             self._merge(at, pair, row, fields, made=made)
-        elif len(self._pairs) != self._limit:
-            self._index_of[pair.pair_id] = len(self._pairs)
-            self._pairs.append(pair)
+        elif self._count != self._limit:
+            earlier[pair.pair_id] = self._count
+            self._new.append(pair)
             self._numbers.append(number)
-            if len(self._pairs) == self._limit:
+            if self._count == self._limit:
                 self._rated_by_workers = is_of_one_worker(row, fields)
+
+    def _at(self, pair_id: str, earlier: Mapping[str, int]) -> int | None:
+        at = earlier.get(pair_id)
+        return at if at is not None and self._pair(at).pair_id == pair_id else None
 
     def _shape_of(self, row: Row, fields: Fields) -> _Shape:
         keys = tuple(row)
@@ -278,7 +409,7 @@ class _Gathering:
         return shape
 
     def _merge(self, at: int, pair: Pair, row: Row, fields: Fields, *, made: bool) -> None:
-        first = self._pairs[at]
+        first = self._pair(at)
         merges = (first.prompt, first.response) == (pair.prompt, pair.response) and is_of_one_worker(row, fields)
         if merges and first.group == pair.group:
             self._later.setdefault(at, []).append(pair.human)
@@ -314,6 +445,16 @@ class _Gathering:
             "the text (--columns id=-), or keep the first of each with --skip-bad-rows.",
             AGAIN,
         )
+
+
+def _some(rows: Iterator[_Numbered], most: int) -> tuple[list[_Numbered], Exception | None]:
+    """The next rows, and what kept more from being read: what is wrong with these is said first."""
+    some: list[_Numbered] = []
+    try:
+        some.extend(islice(rows, most))
+    except Exception as error:  # noqa: BLE001  # raised by the caller
+        return some, error
+    return some, None
 
 
 def _is_of_another(pair: Pair, first: Pair) -> bool:

@@ -121,26 +121,53 @@ class Failover(Dispatched):
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask an endpoint, and another where that fails; EndpointError where none can be used."""
         began = self._clock()
+        permit = permit or await self.acquire()
+        return await self._follow(question, permit, self._of(permit).judge.ask(question, permit), began)
+
+    def answered(self, permit: Permit, tokens: int) -> None:
+        endpoint = self._of(permit)
+        endpoint.judge.answered(permit, tokens)
+        self._succeeded(endpoint)
+
+    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
+        self._of(permit).judge.failed(permit, outcome)
+
+    async def after(
+        self, question: Question, permit: Permit, outcome: Failure | EndpointError, started: float
+    ) -> Reply | Failure:
+        coming = self._of(permit).judge.after(question, permit, outcome, started)
+        return await self._follow(question, permit, coming, started)
+
+    def _of(self, permit: Permit) -> _Endpoint:
+        return next(each for each in self._endpoints if each.judge.limiter is permit.limiter)
+
+    async def _follow(
+        self, question: Question, permit: Permit, coming: Awaitable[Reply | Failure], began: float
+    ) -> Reply | Failure:
+        """What comes of a call whose first request, with ``permit``, is under way, there or elsewhere."""
         while True:
-            permit = permit or await self.acquire()
-            endpoint = next(each for each in self._endpoints if each.judge.limiter is permit.limiter)
+            endpoint = self._of(permit)
             try:
-                outcome = await endpoint.judge.ask(question, permit)
+                outcome = await coming
             except EndpointError as error:
                 if not self._others(endpoint):
                     raise
                 self._failed(endpoint, str(error), for_good=True)
             else:
                 if isinstance(outcome, Reply) or outcome.permanent:
-                    if endpoint.breaker.succeeded():
-                        self._notify(f"{endpoint.name}: answers again")
+                    self._succeeded(endpoint)
                     return outcome
                 # Where no tier has room, the call waits for the first that has, as it would at one address.
                 waits = outcome.lacks_room and self._clock() - began < NO_ROOM_S
                 if not self._others(endpoint) and not waits:
                     return outcome
                 self._failed(endpoint, outcome.detail, for_good=outcome.lacks_room)  # tried long enough there
-            permit = None
+            permit = await self.acquire()
+            coming = self._of(permit).judge.ask(question, permit)
+
+    def _succeeded(self, endpoint: _Endpoint) -> None:
+        if endpoint.breaker.succeeded():
+            self._notify(f"{endpoint.name}: answers again")
 
     def _failed(self, endpoint: _Endpoint, why: str, *, for_good: bool) -> None:
         if endpoint.breaker.failed(for_good=for_good):

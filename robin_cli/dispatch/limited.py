@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -9,9 +10,11 @@ from dataclasses import replace
 
 from robin_cli.dispatch.limiter import MAX_HOLD_S, Limiter, Line, Permit
 from robin_cli.judges.judge import Judge, Notices
+from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 
 _SHOWN_HOLD_S = 30.0
+_LOOK_EVERY_S = 1.0
 
 
 class Dispatched(Judge):
@@ -57,6 +60,20 @@ class Dispatched(Judge):
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask with ``permit``, which is given back, or wait for one. EndpointError as :meth:`Judge.ask`."""
 
+    @abstractmethod
+    def answered(self, permit: Permit, tokens: int) -> None:
+        """Take ``permit`` back: a request that somebody else made with it was answered, at the price of ``tokens``."""
+
+    @abstractmethod
+    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
+        """Take ``permit`` back: a request that somebody else made with it failed; :meth:`after` is to follow."""
+
+    @abstractmethod
+    async def after(
+        self, question: Question, permit: Permit, outcome: Failure | EndpointError, started: float
+    ) -> Reply | Failure:
+        """Go on with a call, begun at ``started``, whose first request :meth:`failed`, as :meth:`ask` would have."""
+
     @property
     def most_samples(self) -> int:
         """Ratings that one request brings at most, whichever judge it goes to."""
@@ -85,6 +102,8 @@ class Limited(Dispatched):
         self.line = limiter.line
         self._judge = judge
         self._notices = notices
+        self._tells_queue = limiter.adapts
+        self._looking: asyncio.Task[None] | None = None
 
     @property
     def bears(self) -> int:
@@ -103,7 +122,33 @@ class Limited(Dispatched):
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Make one request, and another, with a permit of its own, where what came of it says what not to send."""
-        outcome = await self._request(question, permit or await self.acquire())
+        return await self.adapted(question, await self._request(question, permit or await self.acquire()))
+
+    def answered(self, permit: Permit, tokens: int) -> None:
+        permit.release()
+        self.limiter.succeeded(permit, tokens)
+        self._watch_queue()
+
+    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
+        permit.release()
+        if isinstance(outcome, Failure) and outcome.overloaded:
+            self.limiter.refused(permit, retry_after_s=outcome.retry_after_s)
+            if outcome.throttled:
+                self._tell(outcome.retry_after_s)
+
+    async def after(
+        self,
+        question: Question,
+        permit: Permit,  # noqa: ARG002  # it was taken back
+        outcome: Failure | EndpointError,
+        started: float,  # noqa: ARG002  # nothing is bounded here
+    ) -> Reply | Failure:
+        if isinstance(outcome, EndpointError):
+            raise outcome
+        return await self.adapted(question, outcome)
+
+    async def adapted(self, question: Question, outcome: Reply | Failure) -> Reply | Failure:
+        """What comes of ``question`` in the end, where ``outcome`` may say what not to send."""
         while isinstance(outcome, Failure) and (outcome.adapted or outcome.falls_back):
             if outcome.falls_back:
                 question = replace(question, at_normal_tier=True)
@@ -111,19 +156,51 @@ class Limited(Dispatched):
         return outcome
 
     async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
+        self._watch_queue()
         try:
             self.limiter.charge(permit, self._judge.tokens(question))
             outcome = await self._judge.ask(question)
-        finally:
+        except BaseException:
             permit.release()
+            raise
         if isinstance(outcome, Reply):
             usage = outcome.usage
-            self.limiter.succeeded(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
-        elif outcome.overloaded:
-            self.limiter.refused(permit, retry_after_s=outcome.retry_after_s)
-            if outcome.throttled:
-                self._tell(outcome.retry_after_s)
+            self.answered(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+        else:
+            self.failed(permit, outcome)
         return outcome
+
+    def _watch_queue(self) -> None:
+        if self._tells_queue and self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        """Look at the queue at the server now and then, as long as requests are under way; not again where it tells of none."""
+        try:
+            while True:
+                await asyncio.sleep(_LOOK_EVERY_S)
+                if not self.limiter.under_way:
+                    return
+                try:
+                    queue = await self._judge.queue()
+                except Exception:  # noqa: BLE001  # calls go on, whatever there is to a judge of somebody else's
+                    queue = None
+                self._tells_queue = queue is not None
+                if queue is None or queue.waiting is None:
+                    self.limiter.not_queued()
+                else:
+                    self.limiter.queued(queue.running, queue.waiting)
+                if queue is None:
+                    return
+        finally:
+            self._looking = None
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if (looking := self._looking) is not None:
+            looking.cancel()
+            await asyncio.wait({looking})
+        await super().aclose()
 
     def _tell(self, wait_s: float | None) -> None:
         self._notices.once("too many requests: waiting as it asks, and going on with fewer at a time", key="throttled")

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from robin_cli.dispatch.adapting import Coincidence, Rate, Slots
+from robin_cli.dispatch.queueing import ShortQueue
 
 _START = 8
 MAX_HOLD_S = 120.0
@@ -66,6 +67,10 @@ class Permit:
     def release(self) -> None:
         """Give it back: the request is over, or is not made after all."""
         self.limiter.release(self)
+
+    def unused(self) -> None:
+        """Give it back with what it was charged: the request is not made after all."""
+        self.limiter.unused(self)
 
 
 class Line:
@@ -140,6 +145,7 @@ class Limiter:
         self._slots = Slots(start=fixed or _START, ceiling=self.ceiling)
         self._rate = Rate()
         self._chance = Coincidence()
+        self._queue = ShortQueue()
         self._caps = caps or Caps()
         self._clock = clock
         self.line = Line(self.take, sleep)
@@ -155,11 +161,17 @@ class Limiter:
         self.under_way = 0
 
     @property
+    def counts_tokens(self) -> bool:
+        """Whether requests have to be reckoned in tokens before they are made."""
+        return self._caps.tokens_a_minute is not None
+
+    @property
     def limit(self) -> int:
         """Requests that may be under way now."""
+        slots = self._slots.limit if self._queue.cap is None else min(self._slots.limit, self._queue.cap)
         if self._rate.limit is None:
-            return self._slots.limit
-        return max(1, min(self._slots.limit, math.ceil(_SPARE * self._rate.limit * self._latency_s) + 1))
+            return slots
+        return max(1, min(slots, math.ceil(_SPARE * self._rate.limit * self._latency_s) + 1))
 
     def watch(self, look_again: Callable[[], None]) -> None:
         """Call ``look_again`` whenever there may be a permit that was not there before."""
@@ -196,6 +208,13 @@ class Limiter:
         if permit.tokens is None:
             self._next_turn -= permit.cost_s
         self.look_again()
+
+    def unused(self, permit: Permit) -> None:
+        """Take a permit back that was charged for a request which is not made after all."""
+        if permit.tokens is not None:
+            self._next_turn -= max(0.0, permit.tokens * self._caps.token_s - permit.cost_s)
+            permit.tokens = None
+        self.release(permit)
 
     def succeeded(self, permit: Permit, tokens: int | None = None) -> None:
         """The request was answered, at the price of ``tokens`` if that is known: there may be room for more."""
@@ -237,6 +256,18 @@ class Limiter:
             self._slots.restore()
             self._rate.refused(now, hold_s=hold_s)
             self._next_turn = max(self._next_turn, now)
+
+    def queued(self, running: float | None, waiting: float) -> None:
+        """The server says how many requests it works on, if it says that, and how many wait there: few are enough."""
+        if self.adapts:
+            worked_on = max(0.0, self.under_way - waiting) if running is None else running
+            self._queue.saw(worked_on, waiting, under_way=self.under_way, limit=self._slots.limit)
+            self.look_again()
+
+    def not_queued(self) -> None:
+        """The server says nothing of a queue any more."""
+        self._queue = ShortQueue()
+        self.look_again()
 
     def hold(self, seconds: float) -> float:
         """Let nothing start for so long, at most MAX_HOLD_S; what it came to."""

@@ -14,6 +14,7 @@ from tenacity.stop import stop_base
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import MAX_HOLD_S, UNTIL_ONE_ENDS, Line, Permit
 from robin_cli.judges.judge import Notices
+from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 
 PATIENCE_S = 600.0
@@ -93,7 +94,25 @@ class Retrying(Dispatched):
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask until there is an answer, a failure for good, or no patience left; EndpointError as :meth:`Judge.ask`."""
         started = self._clock()
-        outcome = await self._attempt(question, permit)
+        return await self._again(question, await self._attempt(question, permit), started)
+
+    def answered(self, permit: Permit, tokens: int) -> None:
+        self._judge.answered(permit, tokens)
+        self._answered_part += _NEWEST * (1.0 - self._answered_part)
+
+    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
+        self._judge.failed(permit, outcome)
+
+    async def after(
+        self, question: Question, permit: Permit, outcome: Failure | EndpointError, started: float
+    ) -> Reply | Failure:
+        came = await self._judge.after(question, permit, outcome, started)
+        self._saw(came)
+        return await self._again(question, came, started)
+
+    async def _again(self, question: Question, outcome: Reply | Failure, started: float) -> Reply | Failure:
+        """Make a call again as long as what came of it may pass."""
+        permit: Permit | None = None
         if not _may_pass(outcome):
             return outcome
         first: Reply | Failure | None = outcome
@@ -130,12 +149,15 @@ class Retrying(Dispatched):
 
     async def _attempt(self, question: Question, permit: Permit | None) -> Reply | Failure:
         outcome = await self._judge.ask(question, permit)
+        self._saw(outcome)
+        return outcome
+
+    def _saw(self, outcome: Reply | Failure) -> None:
         self._answered_part += _NEWEST * (isinstance(outcome, Reply) - self._answered_part)
         if isinstance(outcome, Failure) and outcome.lacks_room:
             self._no_room_at = self._clock()
         elif isinstance(outcome, Failure) and outcome.transient and not outcome.throttled:
             self._notices.once(f"{outcome.detail}; trying again", key=outcome.reason)
-        return outcome
 
     def _wait(self, state: RetryCallState) -> float:
         failure, backoff_s = _failure_of(state), _EXPONENTIAL(state)

@@ -133,7 +133,7 @@ def whole_file(path: Path, *, mode: int = 0o600) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             temporary.unlink()
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def check_whole_file(path: Path) -> None:
@@ -184,7 +184,8 @@ def _temporary(path: Path, mode: int) -> tuple[Path, int]:
     return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS | _NOFOLLOW, mode)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in ``folder`` are on disk."""
     if os.name == "nt":  # Windows has no handle on a folder to sync
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -66,6 +66,7 @@ _QUOTA = _words(r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|d
 _DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only there does Gemini tell a daily quota from one a minute
 _BROKE = _words(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)")
 _KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
+_CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang, with 503
 _BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
 _NO_ROOM = _words(r"resource.?unavailable|capacity.?exceeded")  # of OpenAI's flex, with 429, and of Groq's, with 498
 _OVERLOADED = _words(r"overloaded|high demand|capacity|try again later")
@@ -213,7 +214,7 @@ def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mappi
         return Stop(by_status[status], unkeyed=_unkeyed(told) if status == 401 else "")
     if status in {408, 409, 425, 429} or status >= 500:
         after_s = retry_after_s(headers)
-        throttled = status == 429 or (status == 503 and after_s is not None)
+        throttled = status == 429 or (status == 503 and (after_s is not None or _CROWDED.search(message) is not None))
         return Failure(
             "rate_limited" if throttled else f"http_{status}",
             told,

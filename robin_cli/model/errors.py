@@ -5,6 +5,7 @@ RobinError            1
 ├── RunError          2  a run directory that cannot be used as asked
 │   └── StorageError  1  the disk would not take or give back what it should
 ├── EndpointError     3  the endpoint cannot be used: key refused, model unknown, every call failing
+│   └── ClusterLost   3  the machines that make the calls are out of reach
 └── LimitReached      4  a limit other than the budget stopped the run
 """
 
@@ -34,6 +35,10 @@ class StorageError(RunError):
 
 class EndpointError(RobinError):
     exit_code = 3
+
+
+class ClusterLost(EndpointError):
+    """Left at once: what speaks to the cluster would end this process in its own way, and soon."""
 
 
 class LimitReached(RobinError):

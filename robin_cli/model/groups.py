@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 import numpy as np
 
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Pair
 
 _Name = TypeVar("_Name", bound=Hashable)
 
 
-def groups_of(pairs: Sequence[Pair]) -> tuple[IntArray, list[str]]:
+def groups_of(prompts: Iterable[str | None], named: Iterable[str | None] | None) -> tuple[IntArray, list[str]]:
     """Which group each pair is of, shape (pairs,), numbered as they first appear, and the groups' names.
 
-    Pairs that name no group are grouped by their prompts; :func:`name_of` says what such a group is called.
+    Args:
+        prompts: of the pairs, which group them where no group is named; :func:`name_of` says what such a group is called.
+        named: the group that each pair names; None where none does.
     """
-    if pairs and pairs[0].group is None:  # all name one, or none does
-        numbers, prompts = numbered(pair.prompt for pair in pairs)
-        return numbers, [name_of(prompt) for prompt in prompts]
-    return numbered(pair.group or "" for pair in pairs)
+    if named is None:
+        numbers, texts = numbered(prompt or "" for prompt in prompts)
+        return numbers, [name_of(text) for text in texts]
+    return numbered(name or "" for name in named)
 
 
 def numbered(names: Iterable[_Name]) -> tuple[IntArray, list[_Name]]:

@@ -245,12 +245,17 @@ def things_rated(arms: int, attributes: int, judges: int) -> str:
     return number_of(arms, "pair") + " × attributes" * (attributes > 1) + " × judges" * (judges > 1)
 
 
-def counted(reasons: Mapping[str, int]) -> str:
-    """Reasons and how often each, as people read them: "3 missing a rating line, 1 truncated"; empty for none."""
-    return ", ".join(f"{count:,} {in_words(reason)}" for reason, count in sorted(reasons.items()))
+def counted(reasons: Mapping[str, int], noun: str = "rating") -> str:
+    """Reasons and how often each, as people read them: "3 missing a rating line, 1 truncated"; empty for none.
+
+    ``noun``: what was asked for, a rating or a verdict.
+    """
+    return ", ".join(f"{count:,} {in_words(reason, noun)}" for reason, count in sorted(reasons.items()))
 
 
-def in_words(reason: str) -> str:
-    """A reason as people read it behind a number."""
+def in_words(reason: str, noun: str = "rating") -> str:
+    """A reason as people read it behind a number; ``noun`` as for :func:`counted`."""
     code = reason.removeprefix("http_")
-    return f"answered with HTTP {code}" if code != reason else WORDS.get(reason, reason.replace("_", " "))
+    if code != reason:
+        return f"answered with HTTP {code}"
+    return WORDS.get(reason, reason.replace("_", " ")).replace("rating", noun)

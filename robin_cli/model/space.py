@@ -82,6 +82,10 @@ class ArmSpace:
         """The arms of one pair, attribute by attribute and judge by judge."""
         return range(pair * self.arms_per_pair, (pair + 1) * self.arms_per_pair)
 
+    def within_pair(self, arm: int) -> int:
+        """Where an arm stands among those of its pair, see :meth:`arms_of_pair`."""
+        return arm % self.arms_per_pair
+
     def by_judge(self, values: ArrayLike) -> NDArray[Any]:
         """Values of all arms, shape (K,), as a row a pair and attribute and a column a judge."""
         return np.asarray(values).reshape(-1, len(self.judges))

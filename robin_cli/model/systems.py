@@ -121,8 +121,9 @@ def systems_of(
         seed: of the run. The order of the prompts is that of the SHA-256 of it and their texts: no other order of the data, no
             later session and no other machine changes it.
     """
-    key = [hashlib.sha256(f"{seed}\0{name_of(text)}".encode()).digest() for text in prompts]
-    rank = _places(np.array(sorted(range(len(key)), key=key.__getitem__), dtype=np.int64))
+    digests = b"".join(hashlib.sha256(f"{seed}\0{name_of(text)}".encode()).digest() for text in prompts)
+    words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
+    rank = _places(np.lexsort(words.T[::-1]).astype(np.int64))
     return Systems(space, names, system, prompt, rank)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -234,18 +233,10 @@ class PromptSet:
             "ties": rubric.scale.levels == 3,
         }
 
-    def with_human(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
-        """``pairs`` with human ratings under the names of these attributes, where a rubric says whose they are."""
-        renamed = {rubric.attribute: rubric.human for rubric in self.rubrics.values() if rubric.human}
-        if not renamed:
-            return pairs
-        return [
-            replace(
-                pair,
-                human={**pair.human, **{ours: pair.human[own] for ours, own in renamed.items() if own in pair.human}},
-            )
-            for pair in pairs
-        ]
+    @property
+    def renamed_ratings(self) -> Mapping[str, str]:
+        """The attributes of which a rubric says whose human ratings are theirs, and whose."""
+        return {rubric.attribute: rubric.human for rubric in self.rubrics.values() if rubric.human}
 
     def check_references(self, pairs: Sequence[Pair]) -> None:
         """InputError if the template shows a reference answer and one of ``pairs`` has none."""

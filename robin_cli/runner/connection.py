@@ -8,10 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from robin_cli.cluster.on_ray import check_ray
+from robin_cli.cluster.remote import Targets
+from robin_cli.cluster.wire import Target
 from robin_cli.dispatch.failover import Failover
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Caps, Limiter
 from robin_cli.dispatch.retrying import NO_ROOM_S, PATIENCE_S, Retrying
+from robin_cli.files.descriptors import most_connections
 from robin_cli.files.local import check_whole_file
 from robin_cli.judges.functions import Checked, Function
 from robin_cli.judges.judge import Judge, Notices, Options
@@ -22,14 +26,16 @@ from robin_cli.judges.registry import check_known, judge_named, judge_of
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import InputError
 from robin_cli.runner.at_service import At, AtService
-from robin_cli.runner.descriptors import most_connections
 from robin_cli.runner.in_files import InFiles
 from robin_cli.runner.rounds import Carrier, RoundJudge
 from robin_cli.settings.addresses import JudgeAddress, api_keys, judges_of
-from robin_cli.settings.table import Settings
+from robin_cli.settings.table import IN_PYTHON, Settings
+from robin_cli.settings.trust import AT_ENDPOINTS, NO_KEY
 from robin_cli.storage.batches import Ledger
 
 AUTO_CEILING = 256
+AUTO_CEILING_OF_WORKERS = 2048
+"""What one core can do bounds the calls at a time of one process, not those of many."""
 
 _NO_ROOM_HERE_S = 30.0
 """How long a call waits for room at one of several addresses before it goes to another."""
@@ -67,6 +73,7 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
     """
     api_keys(settings)
     _check_rounds(settings)
+    _check_cluster(settings, function)
     if settings.batch_files is not None and settings.max_cost is not None:
         for judge in judges_of(settings):
             if judge.price_in is None:
@@ -78,6 +85,29 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
         check_known(settings.judge)
     for judge in judges_of(settings):
         prices_at(judge, settings)
+    if settings.ray is not None:
+        check_ray(settings.ray, secret_names(settings))
+
+
+def secret_names(settings: Settings) -> list[str]:
+    """The variables that hold keys."""
+    return [name for name in settings.api_key_env if name != NO_KEY]
+
+
+def _check_cluster(settings: Settings, function: Function | None) -> None:
+    """InputError for settings that do not go with workers elsewhere."""
+    if settings.ray is None:
+        return
+    if settings.in_rounds:
+        flag = "--batch" if settings.batch else "--batch-files"
+        raise InputError(f"--ray: has calls made one at a time, and {flag} in rounds; leave one of the two out")
+    if function is not None or settings.judge.startswith(IN_PYTHON):
+        raise InputError(
+            "--ray: a function is asked in the process that it is in; install it on the cluster as a judge of a package "
+            "(docs/judges.md), or leave --ray out"
+        )
+    if settings.debug_http is not None:
+        raise InputError("--debug-http: requests are not made here with --ray; leave one of the two out")
 
 
 def _check_rounds(settings: Settings) -> None:
@@ -118,22 +148,25 @@ def endpoints_of(
     keys: Mapping[str, str],
     notify: Callable[[str], None],
     function: Function | None = None,
+    targets: Targets | None = None,
 ) -> tuple[list[Dispatched], list[Price | None]]:
     """Each judge that ``settings`` name behind one door, in that order, and the price of each at its first address.
 
     Args:
         keys: by the variable that holds it; goes to the addresses of the judges that name it.
         function: the judge, where it is one that Python handed over.
+        targets: takes down what workers are to ask; None where it is asked here.
     """
     judges, fixed = judges_of(settings), settings.workers
+    ceiling = AUTO_CEILING if targets is None else AUTO_CEILING_OF_WORKERS
     addresses = sum(len(judge.base_urls) for judge in judges)
-    wanted = min(fixed or AUTO_CEILING, budget)
-    most = max(1, most_connections(wanted * addresses, notify) // addresses)
-    calls = (None if fixed is None else min(fixed, most), min(AUTO_CEILING, most))
+    wanted = min(fixed or ceiling, budget)
+    most = wanted if targets is not None else max(1, most_connections(wanted * addresses, notify) // addresses)
+    calls = (None if fixed is None else min(fixed, most), min(ceiling, most))
     asked = [
-        _endpoints(settings, judge, keys[judge.api_key_env], calls, notify)
+        _endpoints(settings, judge, keys[judge.api_key_env], calls, notify, targets)
         if settings.at_endpoints
-        else _elsewhere(settings, judge, calls, notify, function)
+        else _elsewhere(settings, judge, calls, notify, function, targets)
         for judge in judges
     ]
     return asked, [prices_at(judge, settings)[0] for judge in judges]
@@ -187,12 +220,13 @@ def _endpoints(
     key: str,
     calls: tuple[int | None, int],
     notify: Callable[[str], None],
+    targets: Targets | None,
 ) -> Dispatched:
     several = len(judge.base_urls) > 1
     reached = []
     for base_url, price in zip(judge.base_urls, prices_at(judge, settings), strict=True):
         endpoint = replace(
-            endpoint_at(base_url, judge.name, key, settings),
+            endpoint_at(base_url, judge.name, key if targets is None else "none", settings),
             bounded=settings.money_limit is not None,
             logprobs=settings.scoring == "logprobs",
             at_a_time=calls[0] or calls[1],
@@ -200,9 +234,17 @@ def _endpoints(
         # Where there are others, a call that fails goes to them rather than waiting here.
         max_retries = min(1, settings.max_retries) if several else settings.max_retries
         no_room_s = _NO_ROOM_HERE_S if several else NO_ROOM_S
-        meter = Meter(price, tier=settings.tier, falls_back=settings.tier_fallback)
-        asked = OpenAIJudge(endpoint, meter=meter, notify=notify)
-        reached.append((base_url, _retrying(asked, settings, calls, max_retries, Notices(base_url, notify), no_room_s)))
+        notices = Notices(base_url, notify)
+        if targets is None:
+            meter = Meter(price, tier=settings.tier, falls_back=settings.tier_fallback)
+            asked: Judge = OpenAIJudge(endpoint, meter=meter, notify=notify)
+        else:
+            target = Target(AT_ENDPOINTS, endpoint, price, settings.tier, settings.tier_fallback)
+            asked = targets.add(target, key)
+        retrying = _retrying(asked, settings, calls, max_retries, notices, no_room_s)
+        if targets is not None:
+            targets.number_of[retrying.limiter] = len(targets.judges) - 1
+        reached.append((base_url, retrying))
     if not several:
         return reached[0][1]
     return Failover(reached, clock=time.monotonic, notify=notify)
@@ -214,13 +256,19 @@ def _elsewhere(
     calls: tuple[int | None, int],
     notify: Callable[[str], None],
     function: Function | None,
+    targets: Targets | None,
 ) -> Dispatched:
     """A judge at no address: a package's, or a function of the caller's."""
     options = Options(judge.name, at_a_time=calls[0] or calls[1], **_stated(settings))
-    found = judge_of(function, options) if function is not None else judge_named(settings.judge, options)
     (price,) = prices_at(judge, settings)
-    checked = Checked(found, options, Meter(price))
-    return _retrying(checked, settings, calls, settings.max_retries, Notices(judge.name, notify))
+    notices = Notices(judge.name, notify)
+    if targets is not None:
+        asked = targets.add(Target(settings.judge, options, price), "none")
+        retrying = _retrying(asked, settings, calls, settings.max_retries, notices)
+        targets.number_of[retrying.limiter] = len(targets.judges) - 1
+        return retrying
+    found = judge_of(function, options) if function is not None else judge_named(settings.judge, options)
+    return _retrying(Checked(found, options, Meter(price)), settings, calls, settings.max_retries, notices)
 
 
 def _retrying(

@@ -36,10 +36,12 @@ class Diagnostics:
         temperature: of the run; at 0, equal answers are no surprise.
         arms: how many the run has.
         notify: called with one line.
+        noun: what answers are to hold: a rating or a verdict.
     """
 
-    def __init__(self, *, temperature: float, arms: int, notify: Callable[[str], None]) -> None:
+    def __init__(self, *, temperature: float, arms: int, notify: Callable[[str], None], noun: str = "rating") -> None:
         self._temperature = temperature
+        self._noun = noun
         self._looked_at = min(_LOOKED_AT, arms)
         self._alike_arms = min(_ALIKE_ARMS, arms)
         self._notify = notify
@@ -97,7 +99,7 @@ class Diagnostics:
             return None
         reason = self._reasons.most_common(1)[0][0]
         return (
-            f"{unparsed} of {self._answers} answers carry no rating ({counted(self._reasons)}); "
+            f"{unparsed} of {self._answers} answers carry no {self._noun} ({counted(self._reasons, self._noun)}); "
             f"{_REMEDIES.get(reason, _READ_THEM)}. They are paid for and count"
         )
 

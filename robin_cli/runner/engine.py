@@ -208,7 +208,7 @@ class Engine:
         self._money = money
         self._stop = stop
         self._samples = samples
-        self._commit = GroupCommit(desk.write, desk.sync, alone=lambda waiting: waiting >= self._open)
+        self._commit = GroupCommit(desk.write, desk.sync, alone=lambda _: self._unwritten >= self._open)
         ceiling = sum(judge.ceiling for judge in self._judges)
         self._alone = len(self._judges) == 1
         # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
@@ -299,8 +299,8 @@ class Engine:
         number = self._desk.judge_of(ticket.arm)
         judge = self._judges[number]
         try:
-            ticket = self._scheduler.shorten(ticket, judge.most_samples)
-            question = self._desk.question(ticket)
+            ticket = self._shortened(ticket, judge)
+            question = self._question(ticket)
             money = 0.0 if self._money.limit is None else judge.most_cost(question)
         except Exception:
             self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
@@ -319,6 +319,12 @@ class Engine:
             )
         self._money.reserve(money, number)
         return _Call(ticket, number, question, money, permit)
+
+    def _shortened(self, ticket: Ticket, judge: Dispatched) -> Ticket:
+        return self._scheduler.shorten(ticket, judge.most_samples)
+
+    def _question(self, ticket: Ticket) -> Question:
+        return self._desk.question(ticket)
 
     async def _make_calls(self, call: _Call) -> None:
         """Make ``call``, and then others, as long as one may be begun at once.
@@ -358,8 +364,12 @@ class Engine:
     async def _ask(self, call: _Call, permit: Permit) -> None:
         self.stats.calls += 1
         self._open += 1
+        await self._follow(call, self._judges[call.judge].ask(call.question, permit))
+
+    async def _follow(self, call: _Call, coming: Awaitable[Reply | Failure]) -> None:
+        """Wait for what comes of an open call, and have it kept."""
         try:
-            outcome = await self._outcome(call, permit)
+            outcome = await self._outcome(call, coming)
             if outcome is None:
                 self._open -= 1
                 self._settle(call, Unanswered.UNREACHED)
@@ -382,12 +392,12 @@ class Engine:
             self._end(error)  # it is robin's, and may be every reply's; this one is paid for
             return self._desk.unread(ticket, outcome)
 
-    async def _outcome(self, call: _Call, permit: Permit) -> Reply | Failure | None:
+    async def _outcome(self, call: _Call, coming: Awaitable[Reply | Failure]) -> Reply | Failure | None:
         """What came of the call; None where it says nothing of its arm."""
         health = self._health[call.judge]
         health.begins()
         try:
-            outcome = await self._judges[call.judge].ask(call.question, permit)
+            outcome = await coming
         except EndpointError as error:
             if name := self._names[call.judge]:
                 raise EndpointError(f"{name}: {error}") from error

@@ -115,10 +115,16 @@ class Health:
 
 
 class Fuse:
-    """Is shown the judgments of one judge, until one holds a rating or it blows; ``judge``: as the name of :class:`Health`."""
+    """Is shown the judgments of one judge, until one holds a rating or it blows.
 
-    def __init__(self, judge: str = "") -> None:
+    Args:
+        judge: as the name of :class:`Health`.
+        noun: what its answers are to hold: a rating or a verdict.
+    """
+
+    def __init__(self, judge: str = "", noun: str = "rating") -> None:
         self._said = f"{judge}: " if judge else ""
+        self._noun = noun
         self._reasons: Counter[str] = Counter()
         self._example = ""
         self._tokens = 0
@@ -147,7 +153,8 @@ class Fuse:
         if self._example:
             looks = f'One of them: "{self._example}"'
         return (
-            f"{self._said}the first {self._reasons.total()} answers hold not one rating: {counted(self._reasons)}. {looks}. "
+            f"{self._said}the first {self._reasons.total()} answers hold not one {self._noun}: "
+            f"{counted(self._reasons, self._noun)}. {looks}. "
             f"{_REMEDIES.get(reason, _FORMAT)}, in a new run. Once the server is mended robin resume goes on with this one; "
             "--no-fuse goes on in any case"
         )

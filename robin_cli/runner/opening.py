@@ -19,12 +19,13 @@ import numpy as np
 from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.fields import NOT_READ, RESPONSES
+from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import MARGIN, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean, shown
-from robin_cli.model.groups import check_groups, groups_of, numbered
+from robin_cli.model.groups import check_groups, numbered
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import (
     COMPARE,
@@ -84,13 +85,11 @@ def open_run(
     prompts = prompts_of(settings)
     dataset = dataset or pairs_of(settings, prompts, notify)
     prompts.check_references(dataset.pairs)
-    dataset = replace(dataset, pairs=list(prompts.with_human(dataset.pairs)))
+    dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
     check_target(settings, prompts.scales)
     _check_human(dataset, prompts, notify)
     judges = tuple(judge.name for judge in judges_of(settings))
-    space = ArmSpace(
-        [pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales, settings.pairwise
-    )
+    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales, settings.pairwise)
     matches = wanted_matches(settings, space, dataset.pairs)
     task = wanted_task(settings, space, dataset.pairs, notify)
     systems = wanted_systems(settings, space, dataset.pairs, notify)
@@ -128,6 +127,7 @@ def open_run(
     )  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
+        wanted = wanted.with_data(scheduler_asked=asked)  # by which shards with different ones are of one kind
     if said_nothing and settings.objective == "mean-error":
         notify(
             "--budget-usd: --objective mean-error, for which calls go where a dollar brings most; with worst-case they go "
@@ -165,7 +165,7 @@ def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
     )
     if settings.group is not None and not decision.is_best:
         raise InputError("--group: is for --decide best; thresholds are for each pair by itself")
-    task = task_of(decision, space, lambda: groups_of(pairs)[0])
+    task = task_of(decision, space, lambda: PairTable.of(pairs).groups[0])
     if task is not None and task.group is not None:
         if said := check_groups(task.group, settings.group):
             notify(f"{said}: they are asked no more than twice")
@@ -194,11 +194,12 @@ def wanted_systems(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], n
         raise InputError(
             f"{compare}: not with --mode {settings.mode}, whose guarantee is that of scores; leave one of the two out"
         )
-    found = [pair.columns.get(SYSTEM_COLUMN) for pair in pairs]
-    if unsaid := [pair.pair_id for pair, value in zip(pairs, found, strict=True) if value is None]:
+    table = PairTable.of(pairs)
+    found = table.systems
+    if unsaid := [pair_id for pair_id, value in zip(table.ids, found, strict=True) if value is None]:
         raise InputError(_without_system(compare, pairs, unsaid))
     system, names = numbered(as_text(value) for value in found if value is not None)
-    prompt, prompts = numbered(pair.prompt for pair in pairs)
+    prompt, prompts = numbered(text or "" for text in table.texts("prompt"))
     systems = systems_of(space, system, names, prompt, prompts, settings.seed)
     if said := check_systems(systems):
         notify(f"{compare}: {said}")
@@ -257,7 +258,7 @@ def _setup_of(
 def _check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
     """Say of what the human ratings are on another scale: after the run it would be too late to name another field."""
     for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
-        if why := off_scale(np.array([pair.human.get(name, np.nan) for pair in dataset.pairs]), scale):
+        if why := off_scale(dataset.pairs.human(name), scale):
             notify(
                 f"{name}: {why}, so no agreement with them will be told; the field that holds them on that scale is named with "
                 f"--columns {shlex.quote(name)}=NAME"
@@ -319,7 +320,7 @@ def pairs_of(
             notify(f"left out: {said}")
     for said in dataset.columns_left_out:
         notify(f"{dataset.source}: {said}")
-    if empty := sum(not pair.response or pair.other == "" for pair in dataset.pairs):
+    if empty := dataset.pairs.empty:
         things = "comparisons have an empty response, and" if settings.pairwise else "responses are empty;"
         notify(
             f"{dataset.source}: {empty:,} of {len(dataset.pairs):,} {things} they are judged as they are. If "

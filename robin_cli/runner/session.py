@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from robin_cli.analysis.decisions import Decided, RunVerdicts
-from robin_cli.analysis.level_counts import COUNTED as LEVELS_READ
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import Best, DuelVerdicts
 from robin_cli.analysis.worst_error import Aim, Target
+from robin_cli.cluster.wire import Texts
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
@@ -28,13 +27,15 @@ from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Asked
 from robin_cli.parsing.judgments import AnswerReader
-from robin_cli.parsing.structured import form_of, request_of
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy
+from robin_cli.prompts.questions import Questions
 from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
 from robin_cli.runner.engine import Engine, Stats, Stop, end_all
+from robin_cli.runner.groups import Groups, OnCluster
 from robin_cli.runner.health import STALL_S, Fuse
 from robin_cli.runner.money import begun, costs_of, money_of
+from robin_cli.runner.on_cluster import on_cluster_of
 from robin_cli.runner.opening import cautions, policy_of, recorded_prompts
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
 from robin_cli.scheduling.eligibility import give_another_chance
@@ -46,9 +47,9 @@ from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.settings.trust import remember
 from robin_cli.storage.batches import Ledger
-from robin_cli.storage.fold import Fold, Spending, arms_of
+from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import FILE, REACHED
-from robin_cli.storage.reader import read_run
+from robin_cli.storage.reader import judgments_by_arm
 from robin_cli.storage.store import RunStore
 
 _MOST_DRAWS = 2**31
@@ -128,7 +129,7 @@ class Session:
     def __init__(
         self,
         store: RunStore,
-        judges: Sequence[Dispatched] | InRounds,
+        judges: Sequence[Dispatched] | InRounds | OnCluster,
         stop: Stop,
         settings: Settings,
         *,
@@ -143,9 +144,8 @@ class Session:
                 f"file from a copy, or go on with --budget {spent} or more"
             )
         self.space = store.space
-        self._prompts = recorded_prompts(manifest)
-        self._seed = manifest.seed
-        self._answer_format = manifest.answer_format
+        prompts = recorded_prompts(manifest)
+        self._questions = Questions(prompts, self.space, seed=manifest.seed, answer_format=manifest.answer_format)
         self.arms = fold.arms
         self._reasons = fold.reasons  # why an arm's last answer held no rating, which tells of those retired
         give_another_chance(self.arms, self.space.judge)
@@ -156,7 +156,7 @@ class Session:
         self.by_money, self.expected_calls = by_money, manifest.budget
         self.costs = None
         if by_money:
-            self.costs = begun(costs_of(manifest.own_settings, self.space, store.pairs, self._prompts, prices), fold)
+            self.costs = begun(costs_of(manifest.own_settings, self.space, store.pairs, prompts, prices), fold)
         self._systems = store.systems
         self.matches = store.matches
         self._tier = settings.tier
@@ -164,16 +164,16 @@ class Session:
         policy = _fitted(policy, fold)
         self.verdicts = None
         if store.task is not None:
-            self.verdicts = RunVerdicts(store.task, LevelCounts.of(read_run(store.path, LEVELS_READ)))
+            self.verdicts = RunVerdicts(store.task, LevelCounts.at(store.path, self.space))
         self.duels = None
         if store.matches is not None and store.matches.wants_best:
-            counts = LevelCounts.of(read_run(store.path, LEVELS_READ))
+            counts = LevelCounts.at(store.path, self.space)
             own = manifest.own_settings
             self.duels = DuelVerdicts(
                 store.matches, counts, error_rate=own["error_rate"], margin=own["margin"] or DEFAULT_MARGIN
             )
         verdicts = self.verdicts or self.duels
-        self.level_counts = LevelCounts.of(read_run(store.path, LEVELS_READ)) if settings.guaranteed else None
+        self.level_counts = LevelCounts.at(store.path, self.space) if settings.guaranteed else None
         self.target = None
         if settings.target_error is not None:
             self.target = Target(self.space, settings.target_error, self.level_counts)
@@ -204,15 +204,17 @@ class Session:
             by_logprobs=manifest.scoring == "logprobs",
             notify=notify,
         )
+        noun = "verdict" if self.space.is_pairwise else "rating"
         self._diagnostics = [
             Diagnostics(
                 temperature=manifest.settings["temperature"],
                 arms=len(self.space.pair_ids) * len(self.space.attributes),
                 notify=lambda line, who=who: notify(who + line),  # type: ignore[misc]  # mypy does not see the default
+                noun=noun,
             )
             for who in said
         ]
-        self._fuses = [Fuse(name if len(named) > 1 else "") for name in named] if not settings.no_fuse else []
+        self._fuses = [Fuse(name if len(named) > 1 else "", noun) for name in named] if not settings.no_fuse else []
         self._store = store
         self._notify = notify
         self._stop = stop
@@ -236,17 +238,19 @@ class Session:
                 notify=notify,
             )
             return
-        self._closing = judges
-        self._engine = Engine(
-            self,
-            dict(zip(named if len(named) > 1 else [""], judges, strict=True)),
-            self.scheduler,
-            self.money,
-            stop,
-            samples=settings.samples_per_request,
-            at_endpoints=settings.at_endpoints,
-            stall_s=max(STALL_S, 2 * settings.longest_request_s),
-        )
+        on_cluster = judges if isinstance(judges, OnCluster) else None
+        asked = judges.judges if isinstance(judges, OnCluster) else judges
+        self._closing = asked
+        by_name = dict(zip(named if len(named) > 1 else [""], asked, strict=True))
+        how: dict[str, Any] = {
+            "samples": settings.samples_per_request,
+            "at_endpoints": settings.at_endpoints,
+            "stall_s": max(STALL_S, 2 * settings.longest_request_s),
+        }
+        if on_cluster is None:
+            self._engine = Engine(self, by_name, self.scheduler, self.money, stop, **how)
+        else:
+            self._engine = Groups(self, by_name, self.scheduler, self.money, stop, on_cluster, notify=notify, **how)
 
     @property
     def stats(self) -> Stats:
@@ -308,13 +312,16 @@ class Session:
 
     def question(self, ticket: Ticket) -> Question:
         """What to ask of the ticket's arm."""
-        arm, draw, samples = ticket
-        pair = self._store.pairs[self.space.pair.item(arm)]
-        messages = self._prompts.messages(pair, self.space.attribute_of(arm))
-        seed = None if self._seed is None else call_seed(self._seed, self.space, arm, draw)
-        form = form_of(is_pairwise=self.space.is_pairwise)
-        structure = request_of(self._answer_format, self.space.scale_of(arm), form)
-        return Question(messages, samples=samples, seed=seed, structure=structure)
+        return self._questions.question(self._store.pairs[self.space.pair.item(ticket.arm)], *ticket)
+
+    def place(self, arm: int) -> tuple[int, int]:
+        """The position of an arm's pair, and which of its pair's arms it is."""
+        return self.space.pair.item(arm), self.space.within_pair(arm)
+
+    def texts(self, pair: int) -> Texts:
+        """The texts of a pair, by its position."""
+        found = self._store.pairs[pair]
+        return found.pair_id, found.prompt, found.response, found.reference, found.other
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """The judgments in a reply, or the one that records a failure."""
@@ -398,14 +405,8 @@ async def _session(
 ) -> Outcome:
     """As :func:`work`; ``finish_only``: see through what is under way, and begin nothing."""
     stop, keys = Stop(), api_keys(settings)
-    asked: Sequence[Dispatched] | InRounds
-    if settings.in_rounds:
-        by_rounds, carrier, prices = rounds_of(settings, store.manifest.run_id, keys, note)
-        asked = InRounds(by_rounds, carrier, ledger, 0 if finish_only else 1 if one_round else settings.rounds)
-        closing: Sequence[Closing] = [carrier, *(each.judge for each in by_rounds)]
-    else:
-        asked, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
-        closing = asked
+    rounds = 0 if finish_only else 1 if one_round else settings.rounds
+    asked, closing, prices = _asked(store, settings, ledger, keys, note, function, rounds)
     session = Session(store, asked, stop, settings, prices=prices, notify=note)
     already = session.outcome(worked=False)
     if already.finished and not ledger.open:
@@ -444,6 +445,26 @@ async def _session(
     return outcome
 
 
+def _asked(
+    store: RunStore,
+    settings: Settings,
+    ledger: Ledger,
+    keys: Mapping[str, str],
+    note: Callable[[str], None],
+    function: Function | None,
+    rounds: int,
+) -> tuple[Sequence[Dispatched] | InRounds | OnCluster, Sequence[Closing], Sequence[Price | None]]:
+    """Who is asked, and how; what of it is to be closed; and what each judge costs."""
+    if settings.in_rounds:
+        by_rounds, carrier, prices = rounds_of(settings, store.manifest.run_id, keys, note)
+        return InRounds(by_rounds, carrier, ledger, rounds), [carrier, *(each.judge for each in by_rounds)], prices
+    if settings.ray is not None:
+        on_cluster, prices = on_cluster_of(settings, store, keys, note)
+        return on_cluster, on_cluster.judges, prices
+    judges, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
+    return judges, judges, prices
+
+
 def _record_target(store: RunStore, settings: Settings) -> None:
     """Have the run say what it is finished by, where that is not what its last session was to stop at."""
     target = {"target_error": settings.target_error, "guaranteed": settings.guaranteed}
@@ -472,11 +493,10 @@ async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> No
 def check_rated(outcome: Outcome, run: Path) -> None:
     """EndpointError if a session ended before its run was finished, without a single rating."""
     if not outcome.finished and not outcome.stats.ratings:
-        reason = (
-            outcome.stats.last_failure or counted(outcome.stats.unparsed) or f"given up: {counted(outcome.retired)}"
-        )
+        noun, stats = "rating" if outcome.matched is None else "verdict", outcome.stats
+        reason = stats.last_failure or counted(stats.unparsed, noun) or f"given up: {counted(outcome.retired, noun)}"
         raise EndpointError(
-            f"no call was answered with a rating ({reason}); robin export {run} --what judgments has all"
+            f"no call was answered with a {noun} ({reason}); robin export {run} --what judgments has all"
         )
 
 
@@ -495,9 +515,11 @@ def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
 
 def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
     """Whether a call, by arm and draw, has a judgment on disk."""
-    judgments = read_run(store.path, ("pair_id", "attribute", "judge", "draw")).judgments
-    arms = arms_of(space, judgments)
-    keys = np.unique(arms * _MOST_DRAWS + judgments["draw"].to_numpy())
+    found = [
+        np.unique(arm * _MOST_DRAWS + judgments["draw"].to_numpy())
+        for arm, judgments in judgments_by_arm(store.path, space, ["draw"])
+    ]
+    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
 
     def is_judged(arm: int, draw: int) -> bool:
         at = int(np.searchsorted(keys, arm * _MOST_DRAWS + draw))
@@ -509,10 +531,3 @@ def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]
 def _fitted(policy: Policy, fold: Fold) -> Policy:
     """A pooled policy as it was fitted last: on the ratings that there were then, not on those since."""
     return policy.fitted(*fold.fitted) if policy.refits and fold.fitted else policy
-
-
-def call_seed(seed: int, space: ArmSpace, arm: int, draw: int) -> int:
-    """The seed of one call, 0 to 2³¹ − 1: never the same for two draws of an arm, alike on every machine."""
-    name = f"{seed}\0{space.pair_ids[space.pair.item(arm)]}\0{space.attribute_of(arm)}"
-    base = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
-    return (base + draw) % 2**31

@@ -127,6 +127,12 @@ class MoneyBudget:
             self._dearest = max(self._dearest, spent)
             self._factor = max(self._factor, spent / reserved) if reserved else self._factor
 
+    def lose(self, reserved: float, judge: int = 0) -> None:
+        """Count a reservation as spent for a call of which nobody knows whether it was paid for; nothing is learnt by it."""
+        self.reserved = max(0.0, self.reserved - reserved)
+        self._under_way[judge] -= 1
+        self.spent += reserved
+
     def _taken(self, most: float, calls: int) -> float:
         """What is spent once so many ``calls`` more that may cost ``most``, and all under way, cost as much as others did."""
         under_way = self._under_way.total() + calls

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from robin_cli.model.space import Coordinates
@@ -37,7 +39,7 @@ class Fairness:
         lead = max(1, calls // KNOWN_FOR_EACH_PENDING)
         return is_warm_up(foremost) or key * calls > foremost * (calls - lead)
 
-    def most_urgent_beside_failed(self, arm: int, keys: list[float]) -> int:
+    def most_urgent_beside_failed(self, arm: int, keys: Sequence[float]) -> int:
         """The most urgent arm of the judge that ``arm`` would overtake: whether it is answered tells whose fault it was."""
         failed = (other for other in self.waiting if self._judge[other] != self._judge[arm])
         judge = self._judge[min(failed, key=self.waiting.__getitem__)]

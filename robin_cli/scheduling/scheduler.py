@@ -539,7 +539,7 @@ class HeapScheduler:
             gone = arms.retired_mask.reshape(made.shape).any(axis=1, keepdims=True)
             keys[((made > made.min(axis=1, keepdims=True)) | gone).ravel()] = NEVER
         keys[list(self._deferred)] = NEVER
-        self._queue = LazyHeap(keys.tolist(), self._key_of)
+        self._queue = LazyHeap(keys, self._key_of)
         if self._fairness is not None:
             self._fairness.waiting.clear()
             wait = {*np.flatnonzero(pending > 0).tolist(), *self._deferred}

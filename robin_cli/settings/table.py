@@ -105,6 +105,17 @@ def _is_concurrency(value: str) -> bool:
     return value == AUTO or (value.isascii() and value.isdecimal() and len(value) < 10 and 1 <= int(value) <= 10_000)
 
 
+def _is_ray(value: str) -> bool:
+    host, _, port = value.rpartition(":")
+    return value == "local" or (
+        bool(host) and "/" not in host and port.isascii() and port.isdecimal() and 0 < int(port) < 2**16
+    )
+
+
+_RAY = (
+    _is_ray,
+    "local, or the HOST:PORT that ray start --head told, without ray://",
+)
 _VARIABLES = (
     lambda value: all(map(_is_variable, value)),
     "the NAME of an environment variable that holds the key, never the key itself (- for none)",
@@ -238,6 +249,8 @@ class Settings:
 
     concurrency: str = _ask("Calls under way at a time: N or auto.",
         AUTO, scope=SESSION, accept=_as_text, check=_CONCURRENCY)
+    ray: str | None = _ask("Workers on a Ray cluster make the calls: its HOST:PORT, or local.",
+        scope=SESSION, metavar="ADDRESS", example='"10.0.0.1:6379"', kept=False, check=_RAY)
     samples_per_request: int = _ask("Ratings wanted of one request, for one prompt paid (the API's n).",
         1, scope=SESSION, check=_within(1, 128, "a number of ratings, 1 to 128"))
     service_tier: str | None = _ask("Service tier to ask for: flex is slow, at half the price.",
@@ -246,7 +259,7 @@ class Settings:
         default=False, scope=SESSION, example="true", of_question=True)
     scoring: Literal["text", "logprobs"] = _ask(
         "What an answer counts as: its text, or logprobs, the mean over the rating's tokens.",
-        "text", metavar="text|logprobs")
+        "text", metavar="HOW")
     answer_format: Literal["text", "json_schema", "grammar"] = _ask(
         "How the judge answers: text, json_schema or grammar, where the endpoint enforces it.",
         "text", metavar="FORMAT")

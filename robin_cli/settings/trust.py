@@ -184,9 +184,9 @@ def check_found_file(
 ) -> None:
     """Keep a file that lay in the working folder, with ``settings``, within what a stranger's file may say.
 
-    It may name no variable of a key, read and write nothing at an address (but data sets of the hub), write nothing outside
-    its folder, and not both say what to read outside its folder and where to send it. What is in ``given`` holds instead of
-    it, and is not looked at.
+    It may name no variable of a key and no cluster, read and write nothing at an address (but data sets of the hub), write
+    nothing outside its folder, and not both say what to read outside its folder and where to send it. What is in ``given``
+    holds instead of it, and is not looked at.
 
     Args:
         files: the settings that name files, and whether these are "read" or "written".
@@ -197,6 +197,8 @@ def check_found_file(
     named = {name: value for name, value in settings.items() if name not in given}
     if named.get("judge", AT_ENDPOINTS) != AT_ENDPOINTS:
         _refuse(path, "judge", "choose a judge")
+    if named.get("ray") not in {None, "local"}:
+        _refuse(path, "ray", "choose whose machines make the calls, and get the keys for it")
     if set(named.get("api_key_env", ())) - {DEFAULT_KEY_ENV, NO_KEY}:
         _refuse(path, "api_key_env", "choose which key is sent")
     for name in files:

@@ -52,26 +52,11 @@ SPENT: Mapping[str, type[np.int64 | np.float64]] = {
 the prompt tokens that are told (where an endpoint says how many it had cached), some are cached. Answers at a tier say that
 they came at a service tier other than the normal one, those at the normal tier that they did not."""
 
+RATED = ("rating", "expected_rating")
+"""The columns of judgments that say what each adds to a score."""
+
 _FINE_LEVELS = 64
 """Steps between the ends of the scale for ratings that are no integers."""
-
-
-def arms_of(space: ArmSpace, judgments: pa.Table) -> IntArray:
-    """Arm of each judgment, shape (rows,).
-
-    Raises:
-        StorageError: a judgment of a pair, an attribute or a judge that the run does not have.
-    """
-    named = [("pair_id", space.pair_ids), ("attribute", space.attributes)]
-    if len(space.judges) > 1:  # where there is one, judgments from before its name was recorded are its own
-        named.append(("judge", space.judges))
-    found = [pc.index_in(judgments[name], value_set=pa.array(known, pa.string())) for name, known in named]
-    if any(each.null_count for each in found):
-        raise StorageError(
-            "the run's judgments name a pair, an attribute or a judge that its pairs.parquet and manifest.json do not "
-            "have; these files are not of one run"
-        )
-    return space.arm_at(*(each.to_numpy() for each in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,22 +199,12 @@ class Fold:
             if self.spent[name].min() < 0:  # no summand is: they are too many to count
                 raise StorageError(f"the run's judgments hold {name} beyond all counting; restore them from a copy")
 
-    def spending(self) -> Spending:
-        """What the judgments of all judges took."""
-        took = {name: each.sum().item() for name, each in self.spent.items()}
+    def spending(self, judge: int | None = None) -> Spending:
+        """What the judgments of all judges took, or those of the one at ``judge``."""
+        took = {name: (each.sum() if judge is None else each[judge]).item() for name, each in self.spent.items()}
         known = took["cost_usd"] if took["priced"] else None
         more = {name: took[name] for name in _CACHED_AND_TIERS}
         return _spending(took["prompt_tokens"], took["completion_tokens"], known, more, complete=not took["unpriced"])
-
-
-def spending_of(judgments: pa.Table) -> Spending:
-    """What ``judgments`` took."""
-    prompt, completion, cost = (
-        pc.sum(judgments[name]).as_py() for name in ("prompt_tokens", "completion_tokens", "cost_usd")
-    )
-    unpriced = pc.and_(pc.not_equal(judgments["status"], "failed"), pc.is_null(judgments["cost_usd"]))
-    more = {name: int(values.sum()) for name, values in _cached_and_tiers(judgments).items()}
-    return _spending(prompt or 0, completion or 0, cost, more, complete=not pc.any(unpriced).as_py())
 
 
 _CACHED_AND_TIERS = ("cached_tokens", "prompt_tokens_told", "at_tier", "at_normal_tier")
@@ -267,6 +242,7 @@ def counts_by_scale(
 
     Args:
         arm: the arm of each judgment, shape (rows,).
+        judgments: with the columns RATED.
     """
     groups = space.by_scale()
     if len(groups) == 1:
@@ -289,7 +265,7 @@ def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -
     Raises:
         StorageError: a rating outside the scale.
     """
-    ok = _mask(pc.equal(judgments["status"], "ok"))
+    ok = _mask(judgments["rating"].is_valid())
     value = values_of(judgments)[ok] - scale.low
     if not ((value >= 0) & (value <= scale.levels - 1)).all():  # which nan is not
         raise _off_scale(scale)
@@ -297,11 +273,11 @@ def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -
     levels = (scale.levels - 1) * fine + 1
     below = np.floor(value * fine).astype(np.int64)
     above_share = value * fine - below
-    counts = np.bincount(arm[ok] * levels + below, weights=1.0 - above_share, minlength=count * levels)
+    at = arm[ok] * levels + below
     between = above_share > 0
-    counts += np.bincount(
-        arm[ok][between] * levels + below[between] + 1, weights=above_share[between], minlength=count * levels
-    )
+    counts = np.bincount(at, weights=1.0 - above_share, minlength=count * levels)
+    if between.any():
+        counts += np.bincount(at[between] + 1, weights=above_share[between], minlength=count * levels)
     return np.asarray(counts.reshape(count, levels), dtype=np.float64)
 
 

@@ -10,7 +10,8 @@ import os
 import stat
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -73,6 +74,33 @@ def is_locked(run: Path) -> bool:
     if sys.platform == "win32":
         return (run / LOCK).exists() and _is_file_locked(run / LOCK)
     return _is_held(run) or _is_held(run / LOCK)
+
+
+@contextmanager
+def left_alone(run: Path) -> Iterator[None]:
+    """Let nobody begin to work on ``run`` as long as the context lasts, as far as its folder can be locked; writes nothing.
+
+    Raises:
+        RunError: a process is at work on it.
+    """
+    if is_locked(run):
+        raise _at_work(run)
+    descriptor = None
+    if sys.platform != "win32":
+        with suppress(OSError):
+            descriptor = os.open(run, os.O_RDONLY)
+    try:
+        if sys.platform != "win32" and descriptor is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _at_work(run) from None
+            except OSError:  # of a system that locks no folders
+                pass
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _locked_folder(run: Path) -> int | None:

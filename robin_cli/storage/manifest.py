@@ -315,6 +315,8 @@ class _Data(TypedDict):
     first_left_out: NotRequired[list[str]]
     files: NotRequired[list[tuple[str, str]]]
     run_id: NotRequired[Annotated[str, Meta(pattern=r"\A([0-9a-f]{16})?\Z")]]  # files are named by it
+    scheduler_asked: NotRequired[str]
+    shards: NotRequired[list[dict[str, Any]]]
     rescued: NotRequired[Annotated[int, Meta(ge=0)]]
 
 
@@ -391,7 +393,7 @@ def _time(text: str) -> datetime | str:
 
 def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
     """What keeps ``wanted`` from being the run ``recorded``, a line each: names with the recorded and the wanted value."""
-    before, after = _identity(recorded), _identity(wanted)
+    before, after = identity(recorded), identity(wanted)
     return [
         f"{name}: the run has {before.get(name)}, now {after.get(name)}"
         for name in sorted(before.keys() | after.keys())
@@ -399,7 +401,8 @@ def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
     ]
 
 
-def _identity(manifest: Manifest) -> dict[str, Any]:
+def identity(manifest: Manifest) -> dict[str, Any]:
+    """What makes a run the one that it is, by name."""
     return {  # where the judges are reached may differ from session to session
         **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
         **{name: value for name, value in manifest.settings.items() if name != "base_url"},

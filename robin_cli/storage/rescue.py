@@ -31,6 +31,9 @@ from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 from robin_cli.storage.schema import FIELDS, JudgmentKey, judgments_table, key_of
 
+KNOWN_BY = ("pair_id", "attribute", "judge", "draw", "request_id", "received_at")
+"""The columns of judgments by which answers are known again."""
+
 _MOST_BYTES = 2**30
 _MOST_DRAWS = 2**31
 _FAILED_REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -189,7 +192,7 @@ def _known(run: RunData) -> dict[JudgmentKey, tuple[Any, int]]:
     """The run's answers by their keys: the request that each came of, and when."""
     rows = run.judgments
     received = rows["received_at"].cast("int64").to_pylist()
-    table = rows.select(["pair_id", "attribute", "judge", "draw", "request_id"]).to_pylist()
+    table = rows.select([name for name in KNOWN_BY if name != "received_at"]).to_pylist()
     return {key_of(row, run.manifest.judges): (row["request_id"], at) for row, at in zip(table, received, strict=True)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +44,8 @@ JUDGMENTS = pa.schema(
 JudgmentKey = tuple[str, str, str | None, int]
 """What no two judgments of a run have in common: pair_id, attribute, judge, draw."""
 
+_ALL = attrgetter(*JUDGMENTS.names)
+
 FIELDS = tuple(field.name for field in fields(Judgment))
 
 
@@ -59,11 +62,11 @@ def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
     Raises:
         TypeError, ValueError, OverflowError: a value is missing, or is none of its column.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in JUDGMENTS.names}
-    for row in rows:
-        get = row.get if isinstance(row, Mapping) else row.__getattribute__
-        for name, column in columns.items():
-            column.append(get(name))
+    names = JUDGMENTS.names
+    listed = [tuple(map(row.get, names)) if isinstance(row, Mapping) else _ALL(row) for row in rows]
+    columns: dict[str, Sequence[Any]] = dict(
+        zip(names, zip(*listed, strict=True) if listed else ((),) * len(names), strict=True)
+    )
     columns["received_at"] = [round(seconds * 1e6) for seconds in columns["received_at"]]
     table = pa.table(columns, schema=JUDGMENTS)
     for field in JUDGMENTS:

@@ -33,14 +33,14 @@ from robin_cli.model.errors import RobinError
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
-from robin_cli.storage.fold import COUNTED, SPENT, Fold, arms_of
+from robin_cli.storage.fold import COUNTED, SPENT, Fold
 from robin_cli.storage.layout import STATE, segment_count, segment_path
-from robin_cli.storage.reader import count_answers, read_judgments
+from robin_cli.storage.named import Named
+from robin_cli.storage.reader import count_answers, judgments_by_arm
 
 _VERSION = 1
 _KEY = b"robin"
 _END_BYTES = 2**16
-_ROWS_AT_ONCE = 500_000
 _MOST = 2**53
 _INTS = ("n", "n_unparsed", "n_failed", "streak", "next_draw")
 _FLOATS = ("total", "total_sq")
@@ -51,39 +51,68 @@ class _Unfit(Exception):
     """The snapshot says what no fold of this run would."""
 
 
-def folded(run: Path, space: ArmSpace, run_id: str, *, journal: bool = True) -> tuple[Fold, int]:
+class Covered:
+    """What is known of a run's first segments, kept so that none is read again for each snapshot of a run under way.
+
+    Whoever holds the run open for writing keeps one. A segment that is changed behind its back is noticed when the run is
+    opened next.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._digested, self._digest = 0, hashlib.sha256()
+        self._counted, self._answers = 0, (0, 0)
+
+    def digest(self, segments: int) -> str:
+        """A digest over size and end of the first ``segments`` segments."""
+        if segments < self._digested:
+            self._digested, self._digest = 0, hashlib.sha256()
+        for number in range(self._digested + 1, segments + 1):
+            with reading(segment_path(self._run, number)) as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - _END_BYTES))
+                self._digest.update(b"%d\n" % size + file.read(_END_BYTES))
+            self._digested = number
+        return self._digest.hexdigest()
+
+    def answers(self, segments: int) -> tuple[int, int]:
+        """Units of the budget spent in the first ``segments`` segments, and ratings among them."""
+        if segments != self._counted:
+            self._counted, self._answers = segments, count_answers(self._run, segments)
+        return self._answers
+
+    def hold(self, segments: int, fold: Fold) -> None:
+        """Take the answers of the first ``segments`` segments from their fold."""
+        self._counted, self._answers = segments, _answers_of(fold)
+
+
+def folded(
+    run: Path, space: ArmSpace, run_id: str, *, journal: bool = True, known: Covered | None = None
+) -> tuple[Fold, int]:
     """The fold of the judgments of ``run``, and how many of its segments it took from the snapshot.
 
     Args:
         journal: whether to add what is in no segment yet.
+        known: what is known of the segments; None for nothing.
 
     Raises:
         StorageError: the judgments cannot be read, or are not of these arms.
     """
-    fold, covered = read_snapshot(run, space, run_id) or (Fold(space), 0)
-    waiting: list[pa.Table] = []
-    for table in read_judgments(run, COUNTED, after=covered, journal=journal):
-        waiting.append(table)
-        if sum(map(len, waiting)) >= _ROWS_AT_ONCE:  # to find the arms of a few costs as much as those of many
-            _add(fold, waiting)
-            waiting = []
-    if waiting:
-        _add(fold, waiting)
+    fold, covered = read_snapshot(run, space, run_id, known) or (Fold(space), 0)
+    for arm, judgments in judgments_by_arm(run, space, COUNTED, after=covered, journal=journal):
+        fold.add(arm, judgments)
     return fold, covered
 
 
-def _add(fold: Fold, tables: list[pa.Table]) -> None:
-    judgments = pa.concat_tables(tables)
-    fold.add(arms_of(fold.space, judgments), judgments)
-
-
-def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int) -> None:
+def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int, known: Covered | None = None) -> None:
     """Put the fold of the first ``segments`` segments of ``run`` into its state.parquet. OSError if the disk refuses."""
+    known = known or Covered(run)
+    known.hold(segments, fold)
     covers = {
         "version": _VERSION,
         "run_id": run_id,
         "segments": segments,
-        "digest": _digest(run, segments),
+        "digest": known.digest(segments),
         "judgments": fold.judgments,
         "fitted_at": fold.fitted_at,
         "spent": {name: values.tolist() for name, values in fold.spent.items()},
@@ -123,9 +152,9 @@ def state_table(fold: Fold) -> pa.Table:
     )
 
 
-def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] | None:
+def read_snapshot(run: Path, space: ArmSpace, run_id: str, known: Covered | None = None) -> tuple[Fold, int] | None:
     """The fold in the state.parquet of ``run`` and how many segments it covers; None where it does not fit the run."""
-    path = run / STATE
+    path, known = run / STATE, known or Covered(run)
     try:
         with reading(path) as file:
             check_table(file, str(path), pq.read_schema(file).names)
@@ -133,11 +162,11 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
             covers = _covers(parquet.schema_arrow.metadata or {})
             if parquet.metadata.num_rows != len(space) or covers["run_id"] != run_id:
                 return None
-            if not 0 < covers["segments"] <= segment_count(run) or covers["digest"] != _digest(run, covers["segments"]):
+            if not 0 < covers["segments"] <= segment_count(run) or covers["digest"] != known.digest(covers["segments"]):
                 return None
             fold = _fold_in(parquet.read(use_threads=False), covers, space)
         # Else one that takes answers for failures, which cost nothing, would have the budget spent twice.
-        if count_answers(run, covers["segments"]) != (fold.arms.spent, int(fold.arms.counts.sum())):
+        if known.answers(covers["segments"]) != _answers_of(fold):
             return None
     except (_Unfit, OSError, ValueError, KeyError, TypeError, OverflowError, RobinError, pa.ArrowException):
         return None
@@ -234,20 +263,13 @@ def _text(reason: str | None) -> str:
     return reason
 
 
-def _names(space: ArmSpace) -> dict[str, pa.Array]:
+def _names(space: ArmSpace) -> dict[str, pa.ChunkedArray]:
     """The columns that say which arm a row is of; the judge's only where there are several."""
     names = {"pair_id": (space.pair_ids, space.pair), "attribute": (space.attributes, space.attribute)}
     if len(space.judges) > 1:
         names["judge"] = (space.judges, space.judge)
-    return {name: pa.array(known, pa.string()).take(pa.array(at)) for name, (known, at) in names.items()}
+    return {name: Named(known, at).column.cast(pa.string()) for name, (known, at) in names.items()}
 
 
-def _digest(run: Path, segments: int) -> str:
-    """A digest over size and end of the first ``segments`` segments of ``run``."""
-    digest = hashlib.sha256()
-    for number in range(1, segments + 1):
-        with reading(segment_path(run, number)) as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - _END_BYTES))
-            digest.update(b"%d\n" % size + file.read(_END_BYTES))
-    return digest.hexdigest()
+def _answers_of(fold: Fold) -> tuple[int, int]:
+    return fold.arms.spent, int(fold.arms.counts.sum())

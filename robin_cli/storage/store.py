@@ -9,28 +9,28 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError
-from robin_cli.model.groups import groups_of, numbered
+from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Judgment, Pair, as_text
+from robin_cli.model.records import Judgment, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
 from robin_cli.storage.batches import read_batches
-from robin_cli.storage.fold import COUNTED, Fold
+from robin_cli.storage.fold import Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
     BATCHES,
@@ -50,7 +50,6 @@ from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
 from robin_cli.storage.reader import (
     PAIRS_AT_A_TIME,
-    REFERENCE,
     journal_table,
     read_groups,
     read_matches,
@@ -61,16 +60,13 @@ from robin_cli.storage.reader import (
     space_of,
     unsealed_rows,
 )
-from robin_cli.storage.rescue import checked, find_rescued, forget, rescue, set_aside
+from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, forget, rescue, set_aside
 from robin_cli.storage.schema import FIELDS, JUDGMENTS, judgments_table
-from robin_cli.storage.snapshot import folded, write_snapshot
+from robin_cli.storage.snapshot import Covered, folded, write_snapshot
 
 SEGMENT_ROWS = 10_000
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
 """Of answers, that make a segment before there are as many rows: they are held in memory until then."""
-
-_EXACT = 2**53
-"""Up to here each whole number is a floating-point number."""
 
 STATE_EVERY = 100_000
 """Judgments in segments, and so many at least for each four arms, after which a run under way writes its snapshot anew."""
@@ -87,7 +83,7 @@ class RunStore:
         notes: what a user should know of what was found in the directory when it was opened, a line each.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, lock: RunLock, pairs: Sequence[Pair] | None = None) -> None:
+    def __init__(self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None) -> None:
         self.path = path
         self.notes = _exposure(path)
         self.manifest = manifest
@@ -99,6 +95,7 @@ class RunStore:
         last = segment_count(path)
         self._segment = last + 1
         self._sealed_since_state = 0
+        self._covered = Covered(path)
         if content is not None and content.segment > self._segment:
             raise StorageError(
                 f"{path / SEGMENTS}: segment {content.segment - 1:05} is missing; restore the folder from a copy"
@@ -122,7 +119,7 @@ class RunStore:
         ]
         if not found.files:
             return
-        new, rejected = checked(found.lines, read_run(self.path, (*COUNTED, "request_id")))
+        new, rejected = checked(found.lines, read_run(self.path, KNOWN_BY))
         self._journal.write(new)
         self._journal.sync()
         self._rows.extend(new)
@@ -165,12 +162,13 @@ class RunStore:
         try:
             _remove_leftovers(path)
             (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-            write_pairs(pairs, path / PAIRS)
-            write_columns(pairs, path / COLUMNS)
+            table = PairTable.of(pairs)
+            write_pairs(table, path / PAIRS)
+            write_columns(table, path / COLUMNS)
             if variances is not None:
                 write_table(pa.table({"variance": variances}), path / VARIANCES)
             manifest = manifest.with_data(run_id=new_run_id())
-            store = cls(path, manifest, lock, pairs)
+            store = cls(path, manifest, lock, table)
             manifest.write(path)
         except OSError as error:
             lock.release()
@@ -232,7 +230,7 @@ class RunStore:
     @cached_property
     def space(self) -> ArmSpace:
         """Which arm is which pair, attribute and judge. StorageError where the pairs cannot be read."""
-        ids = read_pair_ids(self.path) if self._pairs is None else [pair.pair_id for pair in self._pairs]
+        ids = read_pair_ids(self.path) if self._pairs is None else self._pairs.ids
         return space_of(self.manifest, ids)
 
     @cached_property
@@ -242,7 +240,7 @@ class RunStore:
             return None
 
         def group() -> IntArray:
-            return (read_groups(self.path) if self._pairs is None else groups_of(self._pairs))[0]
+            return read_groups(self.path)[0] if self._pairs is None else self._pairs.groups[0]
 
         return task_of(self.manifest.decision, self.space, group)
 
@@ -253,8 +251,8 @@ class RunStore:
             return None
         if self._pairs is None:
             return read_systems(self.path, self.manifest, self.space)
-        system, names = numbered(as_text(pair.columns[SYSTEM_COLUMN]) for pair in self._pairs)
-        prompt, prompts = numbered(pair.prompt for pair in self._pairs)
+        system, names = numbered(as_text(value) for value in self._pairs.systems if value is not None)
+        prompt, prompts = numbered(text or "" for text in self._pairs.texts("prompt"))
         return systems_of(self.space, system, names, prompt, prompts, self.manifest.seed)
 
     @cached_property
@@ -268,7 +266,7 @@ class RunStore:
 
     def fold(self) -> Fold:
         """The numbers after all judgments that were synced. StorageError where they cannot be read."""
-        return folded(self.path, self.space, self.manifest.run_id)[0]
+        return folded(self.path, self.space, self.manifest.run_id, known=self._covered)[0]
 
     @property
     def has_answers(self) -> bool:
@@ -391,9 +389,10 @@ class RunStore:
 
     def _write_state(self) -> None:
         segments = self._segment - 1
-        fold, covered = folded(self.path, self.space, self.manifest.run_id, journal=False)
+        known = self._covered
+        fold, covered = folded(self.path, self.space, self.manifest.run_id, journal=False, known=known)
         if not segments or covered < segments:
-            write_snapshot(self.path, fold, self.manifest.run_id, segments)
+            write_snapshot(self.path, fold, self.manifest.run_id, segments, known)
         self._sealed_since_state = 0
 
 
@@ -401,61 +400,33 @@ def _rescued_to(place: Path | None, error: StorageError) -> StorageError:
     return error if place is None else StorageError(f"{error}, which takes back what came since and is safe in {place}")
 
 
-def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
-    """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be a million."""
-    attributes = sorted({attribute for pair in pairs for attribute in pair.human})
-    texts = {name: attrgetter(name) for name in ("pair_id", "prompt", "response")}
-    if any(pair.reference is not None for pair in pairs):
-        texts[REFERENCE] = attrgetter("reference")
-    if any(pair.group is not None for pair in pairs):
-        texts[GROUP_COLUMN] = attrgetter("group")
-    if any(pair.other is not None for pair in pairs):
-        texts[OTHER_COLUMN] = attrgetter("other")
-    fields = [pa.field(name, pa.large_string()) for name in texts]
-    schema = pa.schema([*fields, *(pa.field(name, pa.float64()) for name in attributes)])
-    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
-        for start in range(0, len(pairs), PAIRS_AT_A_TIME):
-            batch = pairs[start : start + PAIRS_AT_A_TIME]
-            columns: list[list[Any]] = [list(map(text, batch)) for text in texts.values()]
-            columns += [[pair.human.get(name) for pair in batch] for name in attributes]
-            writer.write_table(pa.table(columns, schema=schema))
+def write_pairs(pairs: PairTable, path: Path) -> None:
+    """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be ten million."""
+    with whole_file(path) as file:
+        _write_batches(file, pairs.schema, pairs.batches())
 
 
-def write_columns(pairs: Sequence[Pair], path: Path) -> None:
-    """Write the further columns of pairs, a row a pair, each with the type of its values, or as text where these differ.
-
-    There is no such file where there are none.
-    """
-    kinds: dict[str, set[type]] = {}
-    for name, kind in dict.fromkeys((name, type(value)) for pair in pairs for name, value in pair.columns.items()):
-        kinds.setdefault(name, set()).add(kind)
-    if not kinds:
+def write_columns(pairs: PairTable, path: Path) -> None:
+    """Write the further columns of pairs, a row a pair. There is no such file where there are none."""
+    columns = pairs.columns
+    if not columns.num_columns:
         path.unlink(missing_ok=True)
         return
-    whole = {name for name, found in kinds.items() if found == {int, float} and _is_exact(pairs, name)}
-    types = {name: pa.float64() if name in whole else _type(found) for name, found in kinds.items()}
-    schema = pa.schema(list(types.items()))
-    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
-        for start in range(0, len(pairs), PAIRS_AT_A_TIME):
-            batch = [pair.columns for pair in pairs[start : start + PAIRS_AT_A_TIME]]
-            columns: list[list[Any]] = [[each.get(name) for each in batch] for name in types]
-            for name, values in zip(types, columns, strict=True):
-                if len(kinds[name]) > 1 and name not in whole:
-                    values[:] = [None if value is None else as_text(value) for value in values]
-            writer.write_table(
-                pa.table([pa.array(*each) for each in zip(columns, types.values(), strict=True)], schema=schema)
-            )
+    with whole_file(path) as file:
+        _write_batches(file, columns.schema, columns.to_batches())
 
 
-def _type(kinds: set[type]) -> pa.DataType:
-    types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    (kind, *others) = kinds
-    return types.get(kind, pa.large_string()) if not others else pa.large_string()
-
-
-def _is_exact(pairs: Sequence[Pair], name: str) -> bool:
-    """Whether the whole numbers of a column are themselves beside others, as floating-point numbers."""
-    return all(abs(pair.columns.get(name, 0)) <= _EXACT for pair in pairs if type(pair.columns.get(name)) is int)  # type: ignore[arg-type]
+def _write_batches(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    with pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
+        group: list[pa.RecordBatch] = []
+        for batch in batches:
+            for start in range(0, len(batch), PAIRS_AT_A_TIME):
+                group.append(batch.slice(start, PAIRS_AT_A_TIME))
+                if sum(map(len, group)) >= PAIRS_AT_A_TIME:
+                    writer.write_table(pa.Table.from_batches(group, schema))
+                    group = []
+        if group:
+            writer.write_table(pa.Table.from_batches(group, schema))
 
 
 def write_table(table: pa.Table, path: Path) -> None:

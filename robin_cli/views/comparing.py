@@ -24,7 +24,6 @@ from robin_cli.analysis.run_labels import labels_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
-from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.reader import read_run
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.summary import LabelsFile, given_labels
@@ -88,7 +87,7 @@ def comparison_of(
     Raises:
         InputError: options that do not go together, or runs that cannot be compared.
     """
-    runs = [read_run(path, COUNTED) for path in paths]
+    runs = [read_run(path) for path in paths]
     for run in runs:
         check_of_ratings(run, "robin compare")
     given = given_labels(labels, *runs)

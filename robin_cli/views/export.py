@@ -43,7 +43,8 @@ from robin_cli.files.remote import RemoteError, is_remote, public_name
 from robin_cli.model.errors import InputError, StorageError, shown
 from robin_cli.model.records import SYSTEM_COLUMNS
 from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.reader import RunData, read_judgments
+from robin_cli.storage.named import Named
+from robin_cli.storage.reader import RunData, gathered, read_judgments, read_pair_batches
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.views.workbook import write_workbook
 
@@ -56,12 +57,30 @@ _TO_THE_LETTER = {
 }
 """Columns that are of no use when they are changed, and for what."""
 _TEXTS = {"prompt": "prompt", "response": "response"}
-"""Columns of the texts, and what they are of a pair."""
+"""Columns of the texts, and what they are called among the run's pairs."""
 _BATCH = 20_000
+_GROUP_BYTES = 2**26
 
 
-def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide: bool = False) -> pa.Table:
-    """The scores as a table with the columns of the contract, and behind them the further columns of the data.
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A table in parts, so that no more than one has to be in memory; all parts have the columns of ``schema``."""
+
+    schema: pa.Schema
+    parts: Iterable[pa.Table]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Results:
+        """A table in one part."""
+        return cls(table.schema, [table])
+
+    def whole(self) -> pa.Table:
+        """All of it in one table."""
+        return pa.concat_tables([self.schema.empty_table(), *self.parts])
+
+
+def score_rows(scores: Scores, run: RunData, *, with_text: bool = False, wide: bool = False) -> Results:
+    """The scores with the columns of the contract, and behind them the further columns of the data.
 
     Args:
         with_text: add prompt and response.
@@ -78,7 +97,7 @@ def scores_table(scores: Scores, run: RunData, *, with_text: bool = False, wide:
     return with_data(table, run, None if wide else run.space.pair[scores.arm], with_text=with_text)
 
 
-def decisions_table(scores: Scores, run: RunData, *, with_text: bool = False) -> pa.Table:
+def decision_rows(scores: Scores, run: RunData, *, with_text: bool = False) -> Results:
     """What was decided: of thresholds a row a pair with the score of each attribute, of the best a row a pair and attribute.
 
     Args:
@@ -110,12 +129,12 @@ def with_data(
     with_text: bool,
     texts: Mapping[str, str] = _TEXTS,
     told: Collection[str] = (),
-) -> pa.Table:
+) -> Results:
     """``table`` with what the data say of the pair of each row.
 
     Args:
-        pairs: of the rows; None where there is a row for each, in order.
-        with_text: add ``texts``, columns that come last, and what they are of a pair.
+        pairs: of the rows, rising; None where there is a row for each, in order.
+        with_text: add ``texts``, columns that come last, and the columns of the data that they are.
         told: names of further columns that ``table`` has already.
     """
     taken = {*table.column_names, *texts}
@@ -128,11 +147,26 @@ def with_data(
         taken.add(called)
         values = run.columns[name]
         table = table.append_column(called, values if pairs is None else values.take(pairs))
-    if with_text:
-        rows = run.pairs if pairs is None else [run.pairs[pair] for pair in pairs.tolist()]
-        for name, of_pair in texts.items():
-            table = table.append_column(name, column_of([getattr(pair, of_pair) for pair in rows]))
-    return table
+    if not with_text:
+        return Results.of(table)
+    schema = table.schema
+    for name in texts:
+        schema = schema.append(pa.field(name, pa.large_string()))
+    return Results(schema, _with_texts(table, run, np.arange(len(table)) if pairs is None else pairs, texts, schema))
+
+
+def _with_texts(
+    table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]], texts: Mapping[str, str], schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """``table`` with the texts of the pair of each row, some rows at a time, as they are read."""
+    start, wanted = 0, set(texts.values())
+    batches = read_pair_batches(run.path, lambda name: name in wanted)
+    for found in gathered((pa.Table.from_batches([batch]) for batch in batches), nbytes=_GROUP_BYTES):
+        first, last = np.searchsorted(pairs, [start, start + len(found)]).tolist()
+        rows = pa.array(pairs[first:last] - start)
+        columns = [found[of_data].take(rows) for of_data in texts.values()]
+        start += len(found)
+        yield pa.table([*table.slice(first, last - first).columns, *columns], schema=schema)
 
 
 def agreement_of(run: RunData, notify: Callable[[str], None] = lambda _line: None) -> pa.Table:
@@ -169,22 +203,11 @@ def _told(found: Mapping[str, Sequence[Any]], kind: type[Agreement | Level]) -> 
     return pa.table({name: pa.array([row[name] for row in rows], of, from_pandas=True) for name, of in columns.items()})
 
 
-def column_of(values: Sequence[Any] | NDArray[Any]) -> pa.Array:
+def column_of(values: Sequence[Any] | NDArray[Any]) -> pa.Array | pa.ChunkedArray:
     """A column, in which nan is null; texts may take more than the 2 GB of a short string column."""
+    if isinstance(values, Named):
+        return values.column
     return pa.array(values, pa.large_string() if isinstance(values, list) else None, from_pandas=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """A table in parts, so that no more than one has to be in memory; all parts have the columns of ``schema``."""
-
-    schema: pa.Schema
-    parts: Iterable[pa.Table]
-
-    @classmethod
-    def of(cls, table: pa.Table) -> Results:
-        """A table in one part."""
-        return cls(table.schema, [table])
 
 
 def judgments_of(path: Path) -> Results:
@@ -321,10 +344,15 @@ def _write_jsonl(results: Results, _settings: Mapping[str, Any], file: IO[bytes]
         file.write(orjson.dumps(row, option=orjson.OPT_UTC_Z) + b"\n")
 
 
-def _write_parquet(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+def write_parquet(results: Results, file: IO[bytes] | Path) -> None:
+    """Write ``results`` as a Parquet file. OSError where the disk refuses."""
     with pq.ParquetWriter(file, results.schema, compression="zstd") as writer:
-        for table in results.parts:
+        for table in gathered(results.parts, nbytes=_GROUP_BYTES):
             writer.write_table(table)
+
+
+def _write_parquet(results: Results, _settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    write_parquet(results, file)
 
 
 def _write_xlsx(results: Results, settings: Mapping[str, Any], file: IO[bytes]) -> None:

@@ -26,7 +26,6 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
-from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.pairwise import check_of_ratings
@@ -85,7 +84,7 @@ def gated(
             that cannot be compared.
         RunError, StorageError: the run cannot be read.
     """
-    run = read_run(path, COUNTED)
+    run = read_run(path)
     manifest = run.manifest
     check_of_ratings(run, "robin gate")
     requirements = [
@@ -112,7 +111,7 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         return compared([run], notify, by=column, only=(a, b))
     folders = [Path(name) for name in (a, b)]
     if all((folder / FILE).is_file() for folder in folders):
-        runs = [read_run(folder, COUNTED) for folder in folders]
+        runs = [read_run(folder) for folder in folders]
         scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
         for each in runs:
             check_of_ratings(each, "robin gate")

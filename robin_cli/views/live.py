@@ -183,8 +183,9 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
     unparsed, failed = dict(stats.unparsed), dict(stats.failed)  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
     money = cost(total.cost_usd, complete=total.complete, unknown="–" if limit is None else dollars(0))
-    of_errors = WORST
+    of_errors, noun = WORST, "rating"
     if session.matches is not None:
+        noun = "verdict"
         of_errors, worst = "compared", compared_text(session.matches.compared(session.arms))
     elif standing.unrated:
         worst = f"not known: {standing.unrated:,} not rated yet"
@@ -202,7 +203,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("tokens", tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share, unit="")),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
         (of_errors, worst),
-        ("no rating", counted(unparsed) or "none"),
+        (f"no {noun}", counted(unparsed, noun) or "none"),
         ("failed calls", counted(failed) or "none"),
         ("given up", f"{int(session.arms.retired_mask.sum()):,}"),
         *([] if standing.decided is None else zip(("decided", "open"), standing.decided, strict=True)),

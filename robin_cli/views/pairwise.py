@@ -13,12 +13,12 @@ from robin_cli.analysis.pairwise import COLUMNS, PairwiseScores, judge_preferenc
 from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.pairwise_results import Ranked, ranked_systems
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import SYSTEM_COLUMNS, number_of
+from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.storage.reader import RunData
-from robin_cli.views.export import column_of, with_data
+from robin_cli.views.export import Results, column_of, with_data
 
-TEXTS = {"prompt": "prompt", "response_a": "response", "response_b": "other"}
-"""Columns of the texts of a comparison, and what they are of a pair."""
+TEXTS = {"prompt": "prompt", "response_a": "response", "response_b": OTHER_COLUMN}
+"""Columns of the texts of a comparison, and what they are called among the run's pairs."""
 
 CONTRACT = ("pair_id", *SYSTEM_COLUMNS, "preference", "n", "n_ties", "ci_low", "ci_high", "order_effect")
 _BEHIND = tuple(name for name in COLUMNS if name not in CONTRACT)
@@ -47,7 +47,7 @@ def check_pairwise_run(run: RunData, what: str) -> None:
         )
 
 
-def comparisons_table(run: RunData, *, with_text: bool = False, by_judge: bool = False) -> pa.Table:
+def comparison_rows(run: RunData, *, with_text: bool = False, by_judge: bool = False) -> Results:
     """A row a comparison in the order of the data, with the columns of the contract and the further columns of the data.
 
     Args:

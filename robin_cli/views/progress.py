@@ -19,7 +19,7 @@ from robin_cli.analysis.worst_error import Aim
 from robin_cli.model.records import SYSTEM_COLUMN, counted, number_of
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
-from robin_cli.storage.fold import COUNTED, Spending
+from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import read_run
 from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, calls_left, phase, standing_of
@@ -140,8 +140,9 @@ def progress_line(session: Session, pace: Pace) -> str:
         parts.append(compared_text(session.matches.compared(session.arms)))
     if standing.decided is not None:
         parts.append("decided {}, open {}".format(*standing.decided))
-    troubles = {"without a rating": unparsed, "failed": failed}
-    return " · ".join([*parts, *(f"{kind}: {counted(listed)}" for kind, listed in troubles.items() if listed)])
+    noun = "rating" if session.matches is None else "verdict"
+    troubles = {f"without a {noun}": unparsed, "failed": failed}
+    return " · ".join([*parts, *(f"{kind}: {counted(listed, noun)}" for kind, listed in troubles.items() if listed)])
 
 
 def conclusion(outcome: Outcome) -> list[str]:
@@ -158,7 +159,7 @@ def conclusion(outcome: Outcome) -> list[str]:
     tiers = tiers_text(stats.at_tier, stats.at_normal_tier, outcome.tier)
     return [
         f"{spent_of(outcome)}, {number_of(stats.ratings, noun)} in this session ({took})",
-        *(f"{kind}: {counted(listed)}" for kind, listed in counts.items() if listed),
+        *(f"{kind}: {counted(listed, noun)}" for kind, listed in counts.items() if listed),
         *([f"service tier: {tiers}"] if tiers else []),
         spent_line(stats, outcome.total),
     ]
@@ -266,7 +267,7 @@ def matched_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> li
     """How many comparisons a pairwise run asked, how to go on, and what it says; nothing for another run."""
     if outcome.matched is None:
         return []
-    found = read_run(run, COUNTED)
+    found = read_run(run)
     is_over = outcome.best is not None and outcome.best.is_over
     step = left_of(outcome) if is_over else f"to go on: {_again(outcome, run, in_python=in_python)}"
     return [

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from robin_cli.model.errors import RunError, StorageError
 from robin_cli.storage.batches import read_batches
-from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.reader import count_answers, read_run
@@ -84,5 +83,5 @@ def _state(path: Path, manifest: Manifest, spent: int, *, working: bool) -> str:
     has_goal = manifest.last_session.get("target_error") is not None or manifest.decision is not None
     if working or manifest.is_spent(spent) or not has_goal:
         return state_of(manifest, spent, None, is_decided=False, working=working)
-    run = read_run(path, COUNTED)
+    run = read_run(path)
     return state_of(manifest, spent, aim_of(run), is_decided=is_decided(run), working=working)

@@ -36,7 +36,6 @@ from robin_cli.runner.opening import policy_of
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.batches import read_batches, requests_file
-from robin_cli.storage.fold import COUNTED, spending_of
 from robin_cli.storage.layout import REJECTED
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import Manifest
@@ -51,6 +50,9 @@ from robin_cli.views.summary import LabelsFile, given_labels
 from robin_cli.views.table import judged_by, print_facts
 from robin_cli.views.text import WORST, cost, dollars, error_text, finite, target_text, tiers_text, tokens_text
 
+READ = ("status", "reason", "text_because", "usage_estimated")
+"""The columns of judgments that the facts are of, beside those that are folded."""
+
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> dict[str, Any]:
     """Facts about the run at ``path``, by name; every value is JSON.
@@ -63,7 +65,7 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> dict[str, Any]:
         InputError: the labels cannot be used.
     """
     working = is_locked(path)
-    run = read_run(path, (*COUNTED, "text_because", "usage_estimated"))
+    run = read_run(path, READ)
     if run.manifest.is_pairwise:
         if labels is not None:
             check_of_ratings(run, "--labels")
@@ -160,7 +162,7 @@ def _work_of(
 
 def _spent_by(run: RunData) -> dict[str, Any]:
     """The facts of what a run cost, who judged, and what it is of."""
-    arms, manifest, spent = run.fold.arms, run.manifest, spending_of(run.judgments)
+    arms, manifest, spent = run.fold.arms, run.manifest, run.fold.spending()
     last = _last(manifest)
     return {
         "prompt_tokens": spent.prompt_tokens,
@@ -328,7 +330,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "state": facts["state"],
         "budget": " ".join(spent_of_budget(facts)),
         f"{of_what}s": f"{facts['ratings']:,}",
-        f"without a {of_what}": counted(facts["unparsed"]) or "none",
+        f"without a {of_what}": counted(facts["unparsed"], of_what) or "none",
         **_scoring_line(facts),
         "failed calls": counted(facts["failed"]) or "none",
         **_rescued_line(facts),
@@ -336,7 +338,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
         **_under_way_lines(facts),
         **lines_of_results(facts),
-        "given up": counted(facts["retired_reasons"]) or "none",
+        "given up": counted(facts["retired_reasons"], of_what) or "none",
         "tokens": tokens_text(facts["prompt_tokens"], facts["completion_tokens"], facts["cached_share"], unit="")
         + (f" (of {number_of(facts['usage_estimated'], 'request')} estimated)" if facts["usage_estimated"] else ""),
         **_tier_line(facts),
@@ -465,13 +467,12 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
 
 def _asked_of(run: RunData, judge: str) -> dict[str, Any]:
     """The calls of a judge, its ratings and its money."""
-    alone = len(run.space.judges) == 1
-    rows = run.judgments if alone else run.judgments.filter(pc.equal(run.judgments["judge"], judge))
-    spent = spending_of(rows)
+    place, arms = run.space.judges.index(judge), run.fold.arms
+    ratings, spent = int(run.space.by_judge(arms.counts)[:, place].sum()), run.fold.spending(place)
     return {
         "judge": judge,
-        "spent": pc.sum(pc.not_equal(rows["status"], "failed")).as_py() or 0,
-        "ratings": len(rows) - rows["rating"].null_count,
+        "spent": ratings + int(run.space.by_judge(arms.unparsed)[:, place].sum()),
+        "ratings": ratings,
         "cost_usd": spent.exact_usd,
         "cost_usd_at_least": spent.cost_usd,
     }

@@ -18,10 +18,11 @@ from robin_cli.analysis.run_labels import labels_of, wanted_labels
 from robin_cli.analysis.scores import Scores, score
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, summaries
 from robin_cli.datasets.labels import load_labels
+from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
-from robin_cli.storage.reader import REFERENCE, RunData
+from robin_cli.storage.reader import RunData
 from robin_cli.views.text import one_line
 
 WANTED = 50

@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from robin_cli.files import hub
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import number_of
-from robin_cli.views.export import Results
+from robin_cli.views.export import Results, write_parquet
 
 _LOGIN = "hf auth login, or set HF_TOKEN, with a token that may write"
 
@@ -55,9 +53,7 @@ def push(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.parquet"
         try:
-            with pq.ParquetWriter(path, results.schema, compression="zstd") as writer:
-                for table in results.parts:
-                    writer.write_table(table)
+            write_parquet(results, path)
         except OSError as error:
             raise StorageError(
                 f"--to-hub {name}: no copy of the results could be made ({error.strerror}); set TMPDIR to a larger disk"

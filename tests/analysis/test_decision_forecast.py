@@ -12,7 +12,6 @@ from robin_cli.analysis.decision_forecast import Outlook, _Sample, foresee
 from robin_cli.analysis.forecast import Known
 from robin_cli.analysis.rating_model import fit_mixture
 from robin_cli.analysis.simulation import Ratings, Snapshot, simulate
-from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -20,10 +19,9 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from tests.conftest import ROOT
+from tests.analysis.paper import paper_pools
 
 SCALE = Scale(0, 4)
-POOLS = load_pools(ROOT / "configs" / "pools" / "paper_digitised.parquet")
 
 
 def to_decide(
@@ -59,7 +57,7 @@ def made(scheduler: str, truth: Ratings, task: Task, budgets: list[int]) -> list
 def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(scheduler: str, text: str) -> None:
     # Pilots of 3 calls over pools of the paper: 0.7 to 2.5 times the wrong ones, see docs/budget.md.
     pairs = 200
-    truth = Ratings.of(POOLS["gpt-4.1-nano/helpfulness"].ratings[::5][:pairs])
+    truth = Ratings.of(paper_pools()["gpt-4.1-nano/helpfulness"].ratings[::5][:pairs])
     task = to_decide(text, pairs, group=np.arange(pairs) // 4 if text == "best" else None)
     budgets = [each * pairs for each in (3, 6, 100)]
 

@@ -105,9 +105,10 @@ def least_product(first: list[int], second: list[int], at: float, kept: float) -
     def product(m: float) -> float:
         return money(first, m) + money([4 - x for x in second], 4 - (m - at))
 
+    highest = min(4.0, 4.0 + at)
     found = [
-        minimize_scalar(product, bounds=(low, low + 0.5), method="bounded", options={"xatol": 1e-9}).fun
-        for low in np.arange(max(0.0, at), min(4.0, 4.0 + at), 0.5)
+        minimize_scalar(product, bounds=(low, min(low + 0.5, highest)), method="bounded", options={"xatol": 1e-9}).fun
+        for low in np.arange(max(0.0, at), highest, 0.5)
     ]
     return float(min(found))
 

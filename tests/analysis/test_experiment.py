@@ -15,16 +15,14 @@ import pytest
 from robin_cli.analysis.bounds import robin_bound, robin_hood_bound
 from robin_cli.analysis.experiment import Design, Subject, check, conduct, interrupts_held
 from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood
 from robin_cli.policies.own.uniform import Uniform
-from tests.conftest import ROOT
+from tests.analysis.paper import paper_pools
 
-POOLS = load_pools(ROOT / "configs" / "pools" / "paper_digitised.parquet")
 SCALE = Scale(0, 4)
 
 
@@ -38,7 +36,7 @@ SCALE = Scale(0, 4)
 )
 def test_reproduces_the_papers_table_on_the_digitised_pools(name: str, expected: dict[str, float]) -> None:
     # figures of an independent implementation at 50,000 calls; both are means of 50 runs
-    subject = Subject(name, POOLS[name].ratings, SCALE)
+    subject = Subject(name, paper_pools()[name].ratings, SCALE)
     rows = conduct([subject], Design(tuple(expected), (50_000,), seed=1), lambda done, of: None)
     for row in rows:
         assert abs(row.wce_mean - expected[row.scheduler]) < 3 * np.hypot(row.wce_sem, 0.03 * expected[row.scheduler])
@@ -56,7 +54,7 @@ def test_simulates_the_scheduler_that_runs_use() -> None:
 
 
 def test_spends_each_budget_to_the_call_and_asks_evenly_when_uniform() -> None:
-    ratings = Ratings.of(POOLS["gpt-4.1-nano/helpfulness"].ratings[:50])
+    ratings = Ratings.of(paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:50])
     for policy in (Uniform(), RobinHood.of(Setup(50, 3000, SCALE)), Robin(ratings.variances)):
         snapshots = simulate(ratings, policy, [130, 1000, 1777], 4, np.random.default_rng(2))
         assert [(each.n.sum(axis=1) == each.budget).all() for each in snapshots] == [True] * 3
@@ -65,14 +63,14 @@ def test_spends_each_budget_to_the_call_and_asks_evenly_when_uniform() -> None:
 
 
 def test_gives_the_same_table_for_the_same_seed_only() -> None:
-    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:40], SCALE)
+    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:40], SCALE)
     tables = [conduct([subject], Design(("robin-hood",), (1200,), runs=4, seed=s), lambda *_: None) for s in (1, 1, 2)]
     assert tables[0][0].wce_mean == tables[1][0].wce_mean != tables[2][0].wce_mean
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 7])
 def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own(runs: int) -> None:
-    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:40], SCALE)
+    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:40], SCALE)
     (row,) = conduct([subject], Design(("uniform",), (400,), runs=runs), lambda *_: None)
     assert len(row.wces) == row.runs == runs
     assert row.wce_mean == pytest.approx(np.mean(row.wces))
@@ -91,7 +89,7 @@ def test_tells_how_the_scores_agree_with_people_on_average_over_runs() -> None:
 
 
 def test_simulates_further_budgets_for_the_baseline_alone() -> None:
-    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
+    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
     design = Design(("uniform", "two-priors"), (100,), runs=2, reference=(150, 200))
     told: list[tuple[int, int]] = []
     rows = conduct([subject], design, lambda done, of: told.append((done, of)))
@@ -107,14 +105,14 @@ def test_simulates_further_budgets_for_the_baseline_alone() -> None:
 
 
 def test_simulates_a_budget_that_reaches_every_pair_once() -> None:
-    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
+    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
     check([subject], Design(("uniform",), (20,)))
     with pytest.raises(InputError, match="reaches 19 of the 20 pairs"):
         check([subject], Design(("uniform",), (19,)))
 
 
 def test_takes_for_each_budget_the_policy_that_it_would_get() -> None:
-    subject = Subject("s", POOLS["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
+    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
     together, few, many = (
         conduct([subject], Design(("auto",), budgets, runs=2), lambda *_: None)
         for budgets in ((100, 200, 1000), (100, 200), (1000,))
@@ -129,7 +127,7 @@ def test_takes_for_each_budget_the_policy_that_it_would_get() -> None:
 def test_breaks_the_papers_bounds_in_at_most_their_share_of_runs() -> None:
     # simulated: 200 runs; Theorem 2 covers the theory mode alone
     delta = 0.2
-    ratings = Ratings.of(POOLS["gpt-4.1-nano/helpfulness"].ratings[:30])
+    ratings = Ratings.of(paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:30])
     budget = 12_000
     oracle = simulate(ratings, Robin(ratings.variances), [budget], 200, np.random.default_rng(4))[0]
     assert (oracle.wce > robin_bound(ratings.variances, budget, delta)).mean() <= delta

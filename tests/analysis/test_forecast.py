@@ -24,15 +24,13 @@ from robin_cli.analysis.forecast import (
 )
 from robin_cli.analysis.rating_model import draw_distributions, fit_mixture
 from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
-from tests.conftest import ROOT
+from tests.analysis.paper import paper_pools
 
 SCALE = Scale(0, 4)
-POOLS = load_pools(ROOT / "configs" / "pools" / "paper_digitised.parquet")
 
 
 def pilot(truth: Ratings, times: int, rng: np.random.Generator) -> IntArray:
@@ -46,7 +44,7 @@ def pilot(truth: Ratings, times: int, rng: np.random.Generator) -> IntArray:
 def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) -> None:
     # Measured over all eight pools, pilots of 3, 6 and 20 calls and 10 to 100 calls a pair: 0.79 to 1.16 of the truth.
     rng = np.random.default_rng(5)
-    truth = Ratings.of(POOLS[name].ratings[:300])
+    truth = Ratings.of(paper_pools()[name].ratings[:300])
     arms = len(truth.sizes)
     budgets = [25 * arms, 50 * arms]
 
@@ -77,7 +75,7 @@ def searched(scheduler: str, counts: IntArray, error: float, *, least: int = 0, 
 def test_finds_the_budget_for_an_error(scheduler: str, measure: Any, error: float) -> None:
     # Measured over two pools of 1,016 and of 60 pairs, three schedulers and errors of 0.4, 0.2 and 0.1: 0.8 to 1.3 times it.
     rng = np.random.default_rng(5)
-    truth = Ratings.of(POOLS["gpt-4.1-nano/correctness"].ratings[:100])
+    truth = Ratings.of(paper_pools()["gpt-4.1-nano/correctness"].ratings[:100])
 
     found = searched(scheduler, pilot(truth, 6, rng), error, measure=measure)
     policy = make_policy(scheduler, Setup(100, found.needed.calls, SCALE, variances=truth.variances))

@@ -112,8 +112,12 @@ def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alph
 
         return 2.0 if left(1.0) > 0 else 0.0 if left(1e-9) < 0 else float(optimize.brentq(left, 1e-9, 1.0))
 
-    grid = np.linspace(1e-6, 1.0, 4001)
-    return float(min(weights[0] * m + weights[1] * other(m) for m in grid))
+    def both(m: float) -> float:
+        return weights[0] * m + weights[1] * other(m)
+
+    coarse = np.linspace(1e-6, 1.0, 201)
+    near = min(coarse, key=both)
+    return min(both(min(max(m, 1e-6), 1.0)) for m in np.linspace(near - 0.01, near + 0.01, 81))
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 5), (1, 3), (2, 4), (4, 4), (5, 1), (1, 1)])

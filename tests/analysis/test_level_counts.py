@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Judgment, Scale
-from robin_cli.storage.fold import counts_by_scale
+from robin_cli.storage.fold import Fold, counts_by_scale
+from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.manifest import ends_of
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.reader import RunData, space_of
 from robin_cli.storage.schema import judgments_table
 from tests.storage.test_store import judgment, manifest
 
@@ -25,7 +26,8 @@ ANSWERS = st.lists(st.tuples(st.integers(0, 5), st.floats(0, 1), st.sampled_from
 def run_with(rows: list[Judgment], scales: list[Scale]) -> RunData:
     attributes = tuple(f"a{number}" for number in range(len(scales)))
     made = manifest(attributes=attributes, **ends_of(attributes, scales))
-    return RunData(Path("run"), made, judgments_table(rows), ["p0", "p1", "p2"], {})
+    space, table = space_of(made, ["p0", "p1", "p2"]), judgments_table(rows)
+    return RunData(Path("run"), made, space, {}, ArmLookup(space).arms_of(table), table, Fold(space))
 
 
 @given(scales=st.tuples(ENDS, ENDS), answers=ANSWERS, split=st.integers(0, 20))

@@ -28,6 +28,7 @@ from robin_cli.analysis.pairwise import (
 from robin_cli.analysis.ranking import ranking
 from robin_cli.model.records import ORDERS, RETIRE_AFTER, Pair
 from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
@@ -95,7 +96,7 @@ def run_of(
     ]
     with RunStore.create(path / "r", made, pairs) as store:
         store.append(rows)
-    return read_run(path / "r")
+    return read_run(path / "r", JUDGMENTS.names)
 
 
 def rated(given: Given) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

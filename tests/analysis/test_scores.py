@@ -26,6 +26,7 @@ from robin_cli.analysis.scores import (
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Pair
 from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
@@ -82,7 +83,7 @@ def run_of(
     ]
     with RunStore.create(path / "r", made, pairs) as store:
         store.append([*rows, *more])
-    return read_run(path / "r")
+    return read_run(path / "r", JUDGMENTS.names)
 
 
 def rated(ratings: list[int | None]) -> np.ndarray[Any, np.dtype[np.float64]]:

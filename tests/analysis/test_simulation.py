@@ -96,7 +96,7 @@ def check_asks_the_same_arms(name: str, *, begun: bool, several_scales: bool, ob
             assert scheduler.ask() is Idle.EXHAUSTED
 
 
-FEW = 10
+FEW = 6
 GROUPS = np.random.default_rng(2).permutation(np.arange(FEW) // 4)
 TASKS = {
     "thresholds": ("a>=2,b<=5", None),

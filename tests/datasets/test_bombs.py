@@ -21,6 +21,7 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.datasets.writing import complaint, written
 from tests.storage.test_store import manifest
@@ -171,11 +172,11 @@ def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatc
         load_pools(tmp_path / "pool.parquet")
 
     run = tmp_path / "r"
-    RunStore.create(run, manifest(), [Pair("a", "p", "r")]).close()
+    RunStore.create(run, manifest(budget=count), [Pair("a", "p", "r")]).close()
     assert len(read_run(run).pairs) == 1
     pq.write_table(giant.rename_columns(["text", "rating"]), run / "judgments" / "00001.parquet")
     with pytest.raises(StorageError, match=r"00001.parquet: unpacks to more than"):
-        read_run(run)
+        read_run(run, JUDGMENTS.names)
     (run / "judgments" / "00001.parquet").unlink()
     names = ["prompt", "rating", "response", "pair_id"]
     pairs = giant.append_column("response", giant["pair_id"]).append_column("id", pa.array(IDS[:count]))

@@ -92,13 +92,6 @@ def test_names_what_lies_in_objects_with_dots_and_leaves_lists_out(tmp_path: Pat
     ]
 
 
-def test_shares_one_empty_mapping_among_pairs_without_further_columns(tmp_path: Path) -> None:
-    path = written(tmp_path, "pairs.jsonl", as_lines([row(id=1, helpfulness=3), row(id=2)]))
-    first, second = load_pairs(path).pairs
-    assert first.columns == {}
-    assert first.columns is second.columns
-
-
 NAMES = st.text("ab.é ", max_size=4)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=80),
@@ -144,7 +137,7 @@ def test_gives_any_rows_back_as_they_came(rows: list[dict[str, Any]]) -> None:
         folder = Path(name)
         numbered = [row(id=f"{at}", **each) for at, each in enumerate(rows)]
         pairs = load_pairs(written(folder, "pairs.jsonl", as_lines(numbered))).pairs
-        assert [dict(pair.columns) for pair in pairs] == [flat(each) for each in rows]
+        assert [dict(pair.columns) for pair in pairs] == together([flat(each) for each in rows])
         run = read_run(stored(folder, pairs))
         assert [dict(pair.columns) for pair in run.pairs] == together([flat(each) for each in rows])
         for each in run.column_names:
@@ -236,7 +229,7 @@ def test_takes_a_field_as_the_system_that_answered(tmp_path: Path) -> None:
     assert [dict(pair.columns) for pair in data.pairs] == [{"system": "small", "model.size": 7}, {"system": "4"}]
     assert data.columns_left_out == ('not kept: column "system" (another field is mapped to "system")',)
     assert [pair.human for pair in data.pairs] == [{}, {}]
-    assert [dict(pair.columns) for pair in load_pairs(path, columns={"system": "-"}).pairs][1] == {"model.name": 4}
+    assert [dict(pair.columns) for pair in load_pairs(path, columns={"system": "-"}).pairs][1] == {"model.name": "4"}
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
@@ -248,6 +241,8 @@ def test_refuses_rows_without_the_system_that_was_named(tmp_path: Path, suffix: 
     said = complaint(path, columns={"system": "modle"})
     assert 'no field "modle" (--columns system=modle)' in said
     assert "--columns system=model" in said
+    said = complaint(path, columns={"sytem": "modle"})
+    assert 'no field "modle" (--columns sytem=modle; did you mean "system"?)' in said
     data = written(tmp_path, "x.jsonl", as_lines([row(model=0.5)]))
     assert "is a number, not text or a whole number" in complaint(data, columns={"system": "model"})
 
@@ -372,7 +367,7 @@ def test_reads_no_vectors_and_no_bytes(tmp_path: Path) -> None:
 
 
 def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tmp_path: Path) -> None:
-    rows = 200_000
+    rows = 20_000
     texts = pa.array([f"{at}" for at in range(rows)])
     bomb = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["a" * 2**20]))
     table = pa.table({"prompt": texts, "response": texts, "bomb": bomb, "odd": texts, "model": ["m"] * rows})

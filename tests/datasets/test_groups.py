@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pandas as pd
 import pytest
 
 import robin_cli
+from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError, RobinError
-from robin_cli.model.groups import check_groups, groups_of
+from robin_cli.model.groups import check_groups
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import read_run
 from tests.conftest import judging, robin
@@ -29,7 +31,7 @@ ROWS = [
 ]
 
 
-def groups(pairs: list[Pair]) -> list[str | None]:
+def groups(pairs: Sequence[Pair]) -> list[str | None]:
     return [pair.group for pair in pairs]
 
 
@@ -128,11 +130,13 @@ def test_reads_groups_of_several_files_up_to_a_limit(tmp_path: Path) -> None:
 
 def test_numbers_groups_as_they_first_appear() -> None:
     by_prompt = [Pair(row["id"], row["prompt"], row["response"]) for row in ROWS]
-    numbers, names = groups_of(by_prompt)
+    numbers, names = PairTable.of(by_prompt).groups
     assert (numbers.tolist(), names) == ([0, 1, 0, 0], [sha("p"), sha("q")])
-    numbers, names = groups_of([Pair(row["id"], row["prompt"], row["response"], group=row["set"]) for row in ROWS])
+    numbers, names = PairTable.of(
+        [Pair(row["id"], row["prompt"], row["response"], group=row["set"]) for row in ROWS]
+    ).groups
     assert (numbers.tolist(), names) == ([0, 1, 1, 0], ["x", "y"])
-    assert groups_of([])[0].tolist() == []
+    assert PairTable.of([]).groups[0].tolist() == []
 
 
 def test_says_what_of_the_groups_is_nothing_to_choose_from() -> None:
@@ -161,9 +165,9 @@ def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
     )
     data = read_run(run.path)
     numbers, names = data.groups
-    expected = groups_of(load_pairs(file, group=group).pairs)
+    expected = load_pairs(file, group=group).pairs.groups
     assert (numbers.tolist(), names) == (expected[0].tolist(), expected[1])
-    assert list(data.pairs) == load_pairs(file, group=group).pairs
+    assert data.pairs == load_pairs(file, group=group).pairs
     assert data.human == {}
     assert ("group" in data.manifest.settings) == (group is not None)
     assert ("pair_group" in pd.read_parquet(run.path / "pairs.parquet")) == (group is not None)

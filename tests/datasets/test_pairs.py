@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ import pytest
 
 from robin_cli.datasets.pairs import load_pairs, pair_id_of
 from robin_cli.model.errors import InputError
-from tests.datasets.writing import HELPSTEER, WRITERS, as_array, as_csv, as_lines, as_parquet, complaint, written
+from tests.datasets.writing import HELPSTEER, WRITERS, as_csv, as_lines, as_parquet, complaint, written
 
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
 
@@ -236,13 +233,3 @@ def test_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         load_pairs(path)
     assert gc.isenabled()
-
-
-def test_imports_pyarrow_only_for_parquet(tmp_path: Path) -> None:
-    path = written(tmp_path, "pairs.json", as_array(HELPSTEER))
-    script = (
-        "import sys, pathlib; from robin_cli.datasets.pairs import load_pairs; load_pairs(pathlib.Path(sys.argv[1]));"
-        "print(sorted({'pyarrow', 'pandas', 'numpy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == []

@@ -129,6 +129,21 @@ def test_tells_the_key_the_model_the_pair_and_the_parameter_apart(
     assert refused(status, message, **fields) == meaning
 
 
+@pytest.mark.parametrize(
+    ("told", "meaning"),
+    [
+        (
+            b"Request dropped due to backpressure (num_queued_requests=64, max_queued_requests=64).",
+            "throttled",
+        ),  # Ray Serve
+        (b'{"object":"error","message":"The request queue is full.","code":503}', "throttled"),  # SGLang
+        (b"no healthy upstream", "http_503"),
+    ],
+)
+def test_takes_a_503_of_a_full_queue_for_one_request_too_many(told: bytes, meaning: str) -> None:
+    assert outcome(classify(503, told, {})) == meaning
+
+
 def test_knows_geminis_daily_quota_from_the_one_a_minute() -> None:
     def body(quota: str) -> bytes:
         violation = {"violations": [{"quotaId": f"GenerateRequests{quota}PerProjectPerModel-FreeTier"}]}

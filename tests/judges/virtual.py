@@ -92,8 +92,15 @@ class Server:
         self._in_window = 0
         self._queue = asyncio.Semaphore(self.workers or 10**9)
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Requests that are worked on, and that wait."""
+        worked_on = min(self._busy, self.workers or self._busy)
+        return worked_on, self._busy - worked_on
+
     def work_with(self, workers: int) -> None:
         """From now on so many are worked on at a time; those who wait go on waiting where they are."""
+        self.workers = workers
         self._queue = asyncio.Semaphore(workers)
 
     async def request(self) -> tuple[bool, float | None]:
@@ -154,6 +161,19 @@ async def load(server: Server, limiter: Limiter, seconds: float) -> None:
     for caller in callers:
         caller.cancel()
     await asyncio.gather(*callers, return_exceptions=True)
+
+
+async def look_on(
+    server: Server,
+    limiter: Limiter,
+    seen: list[tuple[int, int]],
+    says: Callable[[int, int], tuple[float | None, float]],
+) -> None:
+    """Each second see what ``server`` works on and what waits; the limiter is told what it ``says`` of that."""
+    while True:
+        await asyncio.sleep(1.0)
+        seen.append(server.counts)
+        limiter.queued(*says(*server.counts))
 
 
 async def watch(server: Server, limiter: Limiter, answers: int) -> list[tuple[float, int]]:

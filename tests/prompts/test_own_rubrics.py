@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robin_cli.datasets.pair_table import PairTable
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
 from robin_cli.prompts.rubric_files import read_rubric
@@ -211,7 +212,7 @@ def test_names_the_ready_templates() -> None:
 def test_compares_with_the_human_ratings_that_a_rubric_names() -> None:
     prompts = load_prompts(["summary-coherence"])
 
-    (pair,) = prompts.with_human([Pair("p", "q", "r", {"coherence": 6.0})])
+    (pair,) = PairTable.of([Pair("p", "q", "r", {"coherence": 6.0})]).with_ratings(prompts.renamed_ratings)
 
     assert pair.human == {"coherence": 6.0, "summary-coherence": 6.0}
 

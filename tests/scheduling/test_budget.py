@@ -146,3 +146,12 @@ def test_money_reserved_in_many_parts_comes_back_whole() -> None:
         budget.reserve(part)
     budget.settle(sum(parts) + 1e-12, 0.0)  # a hair more than the sum of floats came to
     assert budget.reserved == 0.0
+
+
+def test_money_of_a_call_that_was_lost_is_gone_and_teaches_nothing() -> None:
+    budget = MoneyBudget(1.0)
+    budget.reserve(0.4)
+    budget.lose(0.4)
+    assert (budget.spent, budget.reserved) == (0.4, 0.0)
+    budget.reserve(0.1)
+    assert not budget.covers(0.1)  # no call of this judge was paid yet, so what it takes is not known

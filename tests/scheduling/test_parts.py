@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import ClassVar
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from robin_cli.model.refits import last_refit, next_refit
 from robin_cli.policies.base import Policy
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.uniform import Uniform
+from robin_cli.scheduling import heap
 from robin_cli.scheduling.budget import CallBudget
 from robin_cli.scheduling.eligibility import (
     WarmUp,
@@ -171,10 +173,12 @@ class Slow:
         ),
         max_size=40,
     ),
+    st.sampled_from([0, 1, 3, 1024]),
 )
-def test_finds_the_smallest_key(keys: list[float], changes: list[tuple[int, float, bool, bool]]) -> None:
+def test_finds_the_smallest_key(keys: list[float], changes: list[tuple[int, float, bool, bool]], fewest: int) -> None:
     slow = Slow(list(keys))
-    quick = LazyHeap(list(keys), slow.keys.__getitem__)
+    with patch.object(heap, "_FEWEST", fewest):  # so many are moved before all are sorted anew
+        quick = LazyHeap(list(keys), slow.keys.__getitem__)
     for number, key, later, look in changes:
         arm = number % len(keys)
         less_urgent = key >= slow.keys[arm]
@@ -189,16 +193,16 @@ def test_finds_the_smallest_key(keys: list[float], changes: list[tuple[int, floa
 
 
 def test_keeps_the_heap_small_however_often_an_arm_grows_more_urgent() -> None:
-    heap = LazyHeap([-1000.0, 1.0], [-999.0, 0.0].__getitem__)
-    heap.move_back(0)  # and stays so, as long as it does not come to the front
+    queue = LazyHeap([-10000.0, 1.0], [-9999.0, 0.0].__getitem__)
+    queue.move_back(0)  # and stays so, as long as it does not come to the front
     sizes = []
-    for key in range(500):
-        heap.place(1, -float(key))
-        sizes.append(len(heap))
-    assert max(sizes) == 4 * 2 + 64
+    for key in range(3000):
+        queue.place(1, -float(key))
+        sizes.append(len(queue))
+    assert max(sizes) == 2 + 1024
     assert sizes[-1] < max(sizes)
-    assert heap.first() == 0
-    assert heap.key == [-999.0, -499.0]
+    assert queue.first() == 0
+    assert list(queue.key) == [-9999.0, -2999.0]
 
 
 def test_orders_arms_in_their_warm_up_by_their_calls_and_before_all_others() -> None:

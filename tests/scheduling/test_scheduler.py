@@ -94,7 +94,7 @@ def assert_places_each_arm_as_all(scheduler: HeapScheduler) -> None:
     together = list(scheduler._queue.key)
     for arm in range(len(together)):
         scheduler._place(arm)
-    assert scheduler._queue.key == together
+    assert list(scheduler._queue.key) == together
 
 
 FAILURES = pytest.mark.parametrize("failure", [Unanswered.TRANSIENT, Unanswered.UNREACHED])

@@ -102,17 +102,18 @@ class Deciding(RuleBasedStateMachine):
     def ask(self, at_most: int, times: int) -> None:
         scheduler = self.scheduler
         for _ in range(times):
-            before = [scheduler._is_settled(arm, n) for arm, n in enumerate(scheduler.arms.n)]
             ticket = scheduler.ask(at_most)
+            # as they are now: where nothing else is left to ask, it has looked at the decisions once more
+            settled = [scheduler._is_settled(arm, n) for arm, n in enumerate(scheduler.arms.n)]
             if ticket is Idle.WAIT:
                 assert self.under_way
             elif ticket is Idle.EXHAUSTED:
                 assert not self.under_way
                 over = scheduler.budget.exhausted or self.verdicts.all_decided
-                assert over or all(scheduler.arms.retired(arm) or settled for arm, settled in enumerate(before))
+                assert over or all(scheduler.arms.retired(arm) or done for arm, done in enumerate(settled))
             else:
                 assert isinstance(ticket, Ticket)
-                assert not before[ticket.arm], "nothing hangs on it"
+                assert not settled[ticket.arm], "nothing hangs on it"
                 assert not self.verdicts.all_decided
                 self.under_way.append(ticket)
 

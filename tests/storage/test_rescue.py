@@ -18,6 +18,7 @@ from robin_cli.model.records import Judgment
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.rescue import rescue
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.status import status_of
 from tests.conftest import robin
@@ -51,7 +52,7 @@ def made(path: Path, rows: list[Judgment], **change: object) -> str:
 
 
 def ids(path: Path) -> list[str]:
-    found: list[str] = read_run(path).judgments["request_id"].to_pylist()
+    found: list[str] = read_run(path, JUDGMENTS.names).judgments["request_id"].to_pylist()
     return found
 
 

@@ -18,10 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Judgment
 from robin_cli.storage import store
-from robin_cli.storage.fold import Fold
-from robin_cli.storage.reader import read_run
+from robin_cli.storage.fold import COUNTED, Fold
+from robin_cli.storage.reader import judgments_by_arm, read_run
 from robin_cli.storage.snapshot import folded
 from robin_cli.storage.store import RunStore
 from tests.storage.test_store import PAIRS, SETTINGS, judgment, manifest
@@ -62,7 +63,10 @@ def numbers(fold: Fold) -> dict[str, Any]:
 
 def of_all(run: Path) -> Fold:
     """The fold of a run's judgments, without its snapshot."""
-    return read_run(run).fold
+    fold = Fold(read_run(run).space)
+    for arm, judgments in judgments_by_arm(run, fold.space, COUNTED):
+        fold.add(arm, judgments)
+    return fold
 
 
 def made(path: Path, requests: list[list[Judgment]]) -> Path:
@@ -78,7 +82,7 @@ def made(path: Path, requests: list[list[Judgment]]) -> Path:
 
 @given(requests(), st.integers(1, 12), st.sets(st.integers(0, 29)), st.data())
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 def test_goes_on_from_a_snapshot_as_from_a_fold_of_all(
     tmp_path_factory: pytest.TempPathFactory,
@@ -291,3 +295,23 @@ def test_a_run_under_way_leaves_a_snapshot_now_and_then(tmp_path: Path, monkeypa
     with RunStore.open(tmp_path / "r") as again:
         fold, segments = folded(tmp_path / "r", again.space, again.manifest.run_id)
         assert (segments, fold.judgments) == (6, 15)
+
+
+def test_reads_no_segment_again_for_the_snapshots_of_a_run_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SEGMENT_ROWS", 2)
+    monkeypatch.setattr(store, "STATE_EVERY", 4)
+    opened = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    for number in range(4):
+        opened.append([judgment(number)])
+    first = tmp_path / "r" / "judgments" / "00001.parquet"
+    whole = first.read_bytes()
+    first.write_bytes(b"changed behind its back")
+    for number in range(4, 12):
+        opened.append([judgment(number)])
+    opened.close()
+    with pytest.raises(StorageError, match="judgments"), RunStore.open(tmp_path / "r") as again:
+        again.fold()  # it is noticed by who opens the run next
+    first.write_bytes(whole)
+    assert covered(tmp_path / "r") == 6

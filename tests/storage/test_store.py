@@ -22,6 +22,7 @@ from robin_cli.storage import store as store_module
 from robin_cli.storage.journal import Journal, read_journal
 from robin_cli.storage.manifest import Manifest, differences, ends_of, read_manifest
 from robin_cli.storage.reader import read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.conftest import environment
 
@@ -67,7 +68,7 @@ def judgment(number: int, *, status: str = "ok", reason: str | None = None, pair
 
 
 def ids(path: Path) -> list[str]:
-    found: list[str] = read_run(path).judgments["request_id"].to_pylist()
+    found: list[str] = read_run(path, JUDGMENTS.names).judgments["request_id"].to_pylist()
     return found
 
 
@@ -78,7 +79,7 @@ def test_keeps_what_it_was_given_in_order(tmp_path: Path) -> None:
         store.append(given_[4:])
         assert ids(tmp_path / "r") == [f"r{k}" for k in range(10)]
 
-    run = read_run(tmp_path / "r")
+    run = read_run(tmp_path / "r", JUDGMENTS.names)
     assert list(run.pairs) == PAIRS
     assert run.judgments.num_rows == 10
     row = run.judgments.slice(7, 1).to_pylist()[0]

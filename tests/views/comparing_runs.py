@@ -10,6 +10,7 @@ import numpy as np
 
 from robin_cli.model.records import ORDERS, Judgment, Pair
 from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
@@ -74,4 +75,4 @@ def compared_run(
     )
     with RunStore.create(path, made, pairs) as store:
         store.append(rows)
-    return read_run(path)
+    return read_run(path, JUDGMENTS.names)

@@ -24,7 +24,7 @@ from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import Results, export, scores_table
+from robin_cli.views.export import Results, export, score_rows
 from robin_cli.views.table import View, print_scores
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
@@ -51,13 +51,13 @@ def run_of(folder: Path) -> RunData:
 
 def test_come_behind_the_scores_and_before_the_texts_and_give_way_to_their_names(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    table = scores_table(score(run), run, with_text=True)
+    table = score_rows(score(run), run, with_text=True).whole()
     theirs = ["system", "data.data.score", "data.score", "cost", "safe", "=2+2", "data.prompt", "tokens"]
     assert table.column_names == [*OURS, *theirs, "prompt", "response"]
     assert table["system"].to_pylist() == ["small", "large", None]
     assert table["data.data.score"].to_pylist() == [9, None, None]
     assert table["tokens"].to_pylist() == [None, 2**53 + 1, None]
-    wide = scores_table(score(run), run, wide=True)
+    wide = score_rows(score(run), run, wide=True).whole()
     assert wide.column_names[-8:] == ["system", "score", "data.score", "cost", "safe", "=2+2", "data.prompt", "tokens"]
     assert [str(table.schema.field(name).type) for name in ("cost", "safe", "tokens")] == ["double", "bool", "int64"]
 
@@ -75,10 +75,10 @@ def test_stand_once_in_each_row_of_several_attributes_and_judges(tmp_path: Path)
     with RunStore.create(tmp_path / "r", made, pairs) as store:
         store.append(answers)
     run = read_run(tmp_path / "r")
-    for table in (scores_table(score(run), run), scores_table(judge_scores(run), run)):
+    for table in (score_rows(score(run), run).whole(), score_rows(judge_scores(run), run).whole()):
         assert table["system"].to_pylist() == [f"of {name}" for name in table["pair_id"].to_pylist()]
     for scores in (score(run), judge_scores(run)):
-        wide = scores_table(scores, run, wide=True)
+        wide = score_rows(scores, run, wide=True).whole()
         assert [name for name in wide.column_names if "system" in name] == ["system"]
         assert wide["system"].to_pylist() == ["of a", "of b"]
     frame = robin_cli.open_run(tmp_path / "r").scores()
@@ -88,7 +88,7 @@ def test_stand_once_in_each_row_of_several_attributes_and_judges(tmp_path: Path)
 @pytest.mark.parametrize("fmt", ["csv", "tsv", "jsonl", "parquet", "xlsx"])
 def test_are_written_in_every_format_and_act_in_none(tmp_path: Path, fmt: str) -> None:
     run, file = run_of(tmp_path), tmp_path / f"s.{fmt}"
-    export(Results.of(scores_table(score(run), run)), {}, fmt=None, output=str(file))
+    export(score_rows(score(run), run), {}, fmt=None, output=str(file))
     if fmt in {"csv", "tsv"}:
         content = file.read_bytes().decode("utf-8")
         first = next(csv.DictReader(io.StringIO(content, newline=""), delimiter="," if fmt == "csv" else "\t"))
@@ -121,7 +121,10 @@ def test_come_out_whatever_they_are_called_and_hold(rows: list[dict[str, Any]]) 
     with tempfile.TemporaryDirectory() as name:
         pairs = [Pair(f"p{at}", "p", f"r{at}", columns=each) for at, each in enumerate(rows)]
         run = rated(Path(name), pairs, [[1, 2]] * len(rows))
-        table, files = scores_table(score(run), run), {fmt: Path(name) / f"s.{fmt}" for fmt in ("csv", "jsonl", "xlsx")}
+        table, files = (
+            score_rows(score(run), run).whole(),
+            {fmt: Path(name) / f"s.{fmt}" for fmt in ("csv", "jsonl", "xlsx")},
+        )
         for file in files.values():
             export(Results.of(table), {}, fmt=None, output=str(file))
         assert table.column_names[: len(OURS)] == OURS

@@ -23,13 +23,13 @@ from robin_cli.model.records import Pair
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.decided import decided_text, decision_facts
-from robin_cli.views.export import Results, export, scores_table
+from robin_cli.views.export import export, score_rows
 from robin_cli.views.live import LiveView
 from robin_cli.views.progress import progress_line
 from robin_cli.views.report.page import html
 from robin_cli.views.report.single import page_of
 from robin_cli.views.run_list import runs_in
-from robin_cli.views.status import lines_of, status_of
+from robin_cli.views.status import READ, lines_of, status_of
 from robin_cli.views.table import View, print_scores
 from tests.conftest import DEMO, judging, robin
 from tests.storage.test_store import SETTINGS
@@ -97,7 +97,7 @@ def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path,
 
 
 def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, str]) -> None:
-    page = page_of(read_run(decided[0] / "r"), working=False)
+    page = page_of(read_run(decided[0] / "r", READ), working=False)
     assert not any("calls are spent" in warning for warning in page.warnings)
     assert page.pictures[0].title == "Decided over calls"
     assert "At the end 100 % are certified" in page.pictures[0].says
@@ -183,7 +183,7 @@ def test_a_hostile_group_acts_on_no_terminal(tmp_path: Path) -> None:
 def test_a_workbook_colours_decisions_by_what_they_say(tmp_path: Path, decide: str, said: list[str] | None) -> None:
     run = run_of(tmp_path / "r", MIXED[:4], decide)
     for wide in (False, True):
-        export(Results.of(scores_table(score(run), run, wide=wide)), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+        export(score_rows(score(run), run, wide=wide), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
         sheet = openpyxl.load_workbook(tmp_path / "s.xlsx")["results"]
         heads = [cell.value for cell in sheet[1]]
         (column,) = (place for place, head in enumerate(heads, 1) if str(head).endswith("decision"))
@@ -206,7 +206,7 @@ def test_a_workbook_colours_decisions_by_what_they_say(tmp_path: Path, decide: s
 
 def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", MIXED, settings={**SETTINGS})
-    export(Results.of(scores_table(score(run), run)), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+    export(score_rows(score(run), run), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
     assert not list(openpyxl.load_workbook(tmp_path / "s.xlsx")["results"].conditional_formatting)
 
 
@@ -248,7 +248,7 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
     session = session_of(run_of(tmp_path / "r", ratings))
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
     assert "decided 0 of 10 pairs, open 10 (1 clear, asked no more)" in progress_line(session, pace)
-    said = decided_text(facts_of(read_run(tmp_path / "r")))
+    said = decided_text(facts_of(read_run(tmp_path / "r", READ)))
     assert "none of 10 pairs is certified yet: 1 has the evidence that one alone needs; once about 8 have" in said
 
 

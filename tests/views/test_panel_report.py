@@ -12,6 +12,7 @@ import pytest
 from robin_cli import open_run
 from robin_cli.storage.reader import read_run
 from robin_cli.views.report.single import page_of
+from robin_cli.views.status import READ
 from tests.conftest import DEMO, REPLAY_MODEL, robin
 from tests.judges.wire import completion, serving
 from tests.views.test_table import rated
@@ -33,7 +34,7 @@ def panel(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> Path:
 
 
 def test_tells_each_attribute_and_each_judge_by_itself(panel: Path) -> None:
-    page = page_of(read_run(panel), working=False)
+    page = page_of(read_run(panel, READ), working=False)
 
     names = [name for name, *_ in page.headline]
     assert names[:2] == ["mean helpfulness", "mean correctness"]
@@ -56,7 +57,7 @@ def test_tells_each_attribute_and_each_judge_by_itself(panel: Path) -> None:
 
 
 def test_says_the_same_in_the_tile_and_below_the_picture(panel: Path) -> None:
-    page = page_of(read_run(panel), working=False)
+    page = page_of(read_run(panel, READ), working=False)
 
     tiles = {name: value for name, value, _ in page.headline}
     says = {picture.title: picture.says for picture in page.pictures}

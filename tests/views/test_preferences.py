@@ -25,6 +25,7 @@ from robin_cli.datasets.chats import named_turns, turns_in
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
@@ -49,7 +50,7 @@ def rated(folder: Path, pairs: Sequence[Pair], ratings: Sequence[Sequence[int]],
             given.append(type(record)(**values | {"pair_id": each.pair_id, "rating": rating, "draw": draw}))
     with RunStore.create(folder / "r", made, pairs) as store:
         store.append(given)
-    return read_run(folder / "r")
+    return read_run(folder / "r", JUDGMENTS.names)
 
 
 def moderated(ratings: Sequence[Sequence[int]]) -> list[float]:

@@ -21,7 +21,7 @@ from robin_cli.views.report.comparison import comparison_of
 from robin_cli.views.report.page import first_rows, html
 from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.report.single import page_of
-from robin_cli.views.status import facts_of
+from robin_cli.views.status import READ, facts_of
 from tests.conftest import ROOT, robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 from tests.views.conftest import Open
@@ -56,7 +56,7 @@ def make_run(
         path, manifest(**({"settings": settings, "data": data, "budget": budget} | change)), pairs
     ) as store:
         store.append(rows)
-    return read_run(path)
+    return read_run(path, READ)
 
 
 def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
@@ -87,6 +87,19 @@ def test_opens_offline_with_its_pictures_and_fits_a_phone(
     )
     brightness = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ground, ink)]
     assert (brightness[0] < brightness[1]) == (scheme == "dark")
+
+
+def test_draws_in_the_dark_what_it_draws_in_the_light() -> None:
+    values = np.linspace(0.0, 4.0, 9)
+    panels = {
+        "histogram": pictures.histogram(values, "score", np.linspace(0, 4, 5)),
+        "course": pictures.course(np.arange(1, 10), values, values[::-1], "error"),
+        "allocation": pictures.allocation(values, values, 2.0, (4.0, 4.0)),
+    }
+    drawn = {theme: pictures._svg(panels, theme, (5.2, 3.6), square=False) for theme in (pictures.LIGHT, pictures.DARK)}
+    named = re.compile(r'(id="|url\(#|href="#)[^")]+')  # by what they hold, colours and all
+    assert named.sub(r"\1", pictures._darkened(drawn[pictures.LIGHT])) == named.sub(r"\1", drawn[pictures.DARK])
+    assert not any(colour in pictures._darkened(drawn[pictures.LIGHT]) for colour in pictures.LIGHT.colours)
 
 
 def test_shows_the_numbers_of_the_run(tmp_path: Path, opened: Open) -> None:
@@ -191,11 +204,15 @@ def test_puts_first_the_widest_the_most_varied_or_the_furthest_from_human(tmp_pa
     assert int(seen.rows()[0][-2:]) == np.argmax(keys["widest likely interval"])
 
 
-def test_keeps_of_too_many_rows_those_that_come_first_in_each_order() -> None:
+def test_keeps_of_too_many_rows_those_that_come_first_in_each_order_and_a_sample() -> None:
     width, variance, apart = np.arange(100.0), -np.arange(100.0), np.full(100, np.nan)
     apart[[50, 60]] = 1, 2
     kept = first_rows(width, variance, apart, most=22)
-    assert kept.tolist() == [*range(10), 50, 60, *range(90, 100)]
+    first, last = set(range(10)), set(range(90, 100))
+    assert len(kept) == 22
+    assert {0, 1, 2, 3, 4, 5, 50, 60, 94, 95, 96, 97, 98, 99} <= set(kept.tolist())
+    assert set(kept.tolist()) - first - last - {50, 60}  # of which no order says that they matter
+    assert first_rows(width, variance, apart, most=22).tolist() == kept.tolist()
     assert first_rows(width, variance, apart, most=100).tolist() == list(range(100))
 
 
@@ -204,6 +221,7 @@ def test_says_which_rows_it_leaves_out(tmp_path: Path, opened: Open, monkeypatch
     seen = opened(html(page_of(twenty(tmp_path / "r"), working=False)))
     assert len(seen.rows()) == 8
     assert "Of 20 rows the table has 8" in seen.page.inner_text("#left-out")
+    assert "and of a random sample" in seen.page.inner_text("#left-out")
     assert "The other 12 are left out" in seen.page.inner_text("#left-out")
 
 
@@ -410,7 +428,7 @@ def test_shows_a_run_without_a_single_rating(tmp_path: Path, opened: Open) -> No
 
 def test_cuts_texts_until_they_fit_and_keeps_what_differs(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r", [Pair("p0", "x" * 300, "y")], [[1, 1, 1, 1, 1, 4, 2]], feedback="z" * 500)
-    judged = Judged(run)
+    judged = Judged(run, [0])
     assert [rating for _, rating, _, _ in judged.of(0, None, None)] == [1, 1, 1, 1, 1, 4, 2]
     shown = judged.of(0, 10, 3)
     assert [rating for _, rating, _, _ in shown] == [1, 4, 2]

@@ -6,23 +6,26 @@ import csv
 import io
 import json
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from robin_cli.analysis.scores import Scores, score
+from robin_cli.analysis.scores import Scores, judge_scores, score
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import Results, check_output, export, scores_table
-from robin_cli.views.status import print_status, status_of
+from robin_cli.views import export as export_module
+from robin_cli.views.export import check_output, export, score_rows
+from robin_cli.views.status import READ, print_status, status_of
 from robin_cli.views.table import View, print_scores
 from robin_cli.views.text import plain
 from tests.storage.test_store import SETTINGS, judgment, manifest
@@ -44,7 +47,7 @@ def rated(folder: Path, pairs: list[Pair], ratings: list[list[int]]) -> RunData:
         folder / "r", manifest(settings=settings, data={"source": "x", "sha256": "0", "pairs": len(pairs)}), pairs
     ) as store:
         store.append(given_)
-    return read_run(folder / "r")
+    return read_run(folder / "r", READ)
 
 
 def test_scores_as_by_hand_and_leaves_empty_what_is_undefined(tmp_path: Path) -> None:
@@ -73,7 +76,7 @@ def hostile(folder: Path) -> tuple[RunData, Scores]:
 def test_writes_hostile_text_that_comes_back_and_acts_in_no_spreadsheet(tmp_path: Path, fmt: str) -> None:
     run, scores = hostile(tmp_path)
     file = tmp_path / f"s.{fmt}"
-    export(Results.of(scores_table(scores, run, with_text=True)), {"run": "r"}, fmt=None, output=str(file))
+    export(score_rows(scores, run, with_text=True), {"run": "r"}, fmt=None, output=str(file))
 
     text = [f"'{each}" if each[0] in "=+-@\t\r" else each for each in HOSTILE]
     if fmt in {"csv", "tsv"}:
@@ -92,10 +95,35 @@ def test_writes_hostile_text_that_comes_back_and_acts_in_no_spreadsheet(tmp_path
         assert sheet.freeze_panes == "A2"
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, wide: bool
+) -> None:
+    pairs = [Pair(f"p{number}", f"prompt {number}", f"response {number}") for number in range(2_500)]
+    settings = {**SETTINGS, "model": ["x", "y"]}
+    made = manifest(settings=settings, attributes=("style", "tone"), budget=10_000)
+    with RunStore.create(tmp_path / "r", made, pairs) as store:
+        rated_one = replace(judgment(0), pair_id="p2017", attribute="tone", rating=3)
+        store.append([replace(rated_one, judge=judge) for judge in ("x", "y")])
+    run = read_run(tmp_path / "r")
+    monkeypatch.setattr(export_module, "_GROUP_BYTES", 1)
+
+    for scores in (score(run), judge_scores(run)):
+        found = score_rows(scores, run, with_text=True, wide=wide)
+        parts = list(found.parts)
+        assert len(parts) > 2
+        frame = pa.concat_tables(parts).to_pandas()
+        assert len(frame) == (len(pairs) if wide else len(scores))
+        assert (frame["prompt"] == "prompt " + frame["pair_id"].str[1:]).all()
+        assert (frame["response"] == "response " + frame["pair_id"].str[1:]).all()
+        one = found.schema.names[1:] if wide else ["score"]
+        assert frame.loc[frame["pair_id"] == "p2017", one].isin([3.0]).any(axis=None)
+
+
 def test_leaves_no_half_file_where_it_cannot_write(tmp_path: Path) -> None:
     run, scores = hostile(tmp_path)
     with pytest.raises(StorageError, match="name another file with -o"):
-        export(Results.of(scores_table(scores, run)), {}, fmt="csv", output=str(tmp_path / "no" / "s.csv"))
+        export(score_rows(scores, run), {}, fmt="csv", output=str(tmp_path / "no" / "s.csv"))
 
 
 def test_prints_nothing_that_a_terminal_acts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.views import export as export_module
 from robin_cli.views import workbook
-from robin_cli.views.export import Results, export, judgments_of, scores_table
+from robin_cli.views.export import Results, export, judgments_of, score_rows
 from tests.conftest import missing, robin
 from tests.views.test_results import HOSTILE, rated
 
@@ -43,7 +43,7 @@ def scores_of(run: Path) -> Results:
     from robin_cli.storage.reader import read_run
 
     data = read_run(run)
-    return Results.of(scores_table(score(data), data))
+    return score_rows(score(data), data)
 
 
 def office(file: Path, to: str, *options: str) -> Path:

@@ -22,6 +22,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.settings.reading import load_settings
 from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.fitting import Column, _look, fit, told_apart
 from robin_cli.views.table import View, print_scores
@@ -123,7 +124,7 @@ def rated(
     }
     with RunStore.create(folder / "r", manifest(attributes=tuple(attributes), **about), pairs) as store:
         store.append(answers)
-    return read_run(folder / "r")
+    return read_run(folder / "r", JUDGMENTS.names)
 
 
 def shown_at(width: int, run: RunData, view: View, scores: Scores | None = None) -> list[str]:

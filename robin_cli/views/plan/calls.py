@@ -24,6 +24,9 @@ from robin_cli.storage.reader import RunData
 
 _SAMPLE = 200
 
+TAKEN = ("status", "prompt_tokens", "completion_tokens", "cost_usd", "received_at")
+"""The columns of a run's judgments that say what its calls took."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calls:

@@ -29,9 +29,8 @@ from robin_cli.runner.opening import check_together, prompts_of
 from robin_cli.runner.pairwise import check_comparisons
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
-from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.reader import read_run
-from robin_cli.views.plan.calls import Calls, at_tier, calls_of
+from robin_cli.views.plan.calls import TAKEN, Calls, at_tier, calls_of
 from robin_cli.views.plan.facts import length_of_answers, taken
 from robin_cli.views.text import finite
 
@@ -67,10 +66,10 @@ def comparisons_plan_of(config: Settings, dataset: Dataset, *, pilot: Path | Non
     """
     prompts = prompts_of(config)
     judges = [judge_name(model) for model in config.model] or ["judge"]
-    ids = [pair.pair_id for pair in dataset.pairs]
+    ids = dataset.pairs.ids
     space = ArmSpace(ids, prompts.attributes, judges, prompts.scales, is_pairwise=True)
     matches = matches_of(space, dataset.pairs, config.seed, wants_best=config.decide is not None)
-    run = None if pilot is None else read_run(pilot, COUNTED)
+    run = None if pilot is None else read_run(pilot, TAKEN)
     paid = None
     if config.budget_usd is not None:
         paid = paid_for(config, space, dataset.pairs, prompts, length_of_answers(run))

@@ -20,10 +20,9 @@ from robin_cli.prompts.rubrics import PromptSet
 from robin_cli.runner.opening import check_error, check_reach, prompts_of, wanted_systems
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.plan.calls import Already, Calls, calls_of
+from robin_cli.views.plan.calls import TAKEN, Already, Calls, calls_of
 from robin_cli.views.plan.facts import taken
 
 ALPHA, POWER = 0.05, 0.8
@@ -76,13 +75,13 @@ def difference_plan_of(
     prompts = prompts_of(config)
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
-    space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
+    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales)
     systems = wanted_systems(config, space, dataset.pairs, notify if pilot is None else lambda _: None)
     assert systems is not None  # noqa: S101  # they are wanted
     if config.budget is not None:
         check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges), systems)
     told_by = pilot or Path(config.variances or "")
-    run = read_run(told_by, COUNTED)
+    run = read_run(told_by, TAKEN)
     spreads = _spreads(run, systems)
     calls = calls_of(config, dataset, prompts, a_request=1.0, pilot=run if pilot else None, earlier=run)
     there, fewest = int(systems.is_shared.sum()), min(each.prompts for each in spreads)

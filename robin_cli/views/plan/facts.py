@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.forecast import RUNS, Expected, Known, Measure, budget_for, calls_for, most_calls
 from robin_cli.analysis.rating_model import draw_distributions, fit_mixture
 from robin_cli.datasets.pairs import Dataset
-from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import shipped
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
@@ -27,10 +27,9 @@ from robin_cli.runner.opening import check_error, check_reach, check_target, pro
 from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
-from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.plan.calls import Calls, calls_of
+from robin_cli.views.plan.calls import TAKEN, Calls, calls_of
 from robin_cli.views.plan.decisions import (
     calls_to_end,
     decided_of,
@@ -78,9 +77,9 @@ def plan_of(
     check_asked(config, for_error, prompts.scales)
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
-    space = ArmSpace([pair.pair_id for pair in dataset.pairs], prompts.attributes, judges, prompts.scales)
+    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales)
     told_by = pilot or config.variances
-    run = read_run(Path(told_by), COUNTED) if told_by and (Path(told_by) / FILE).is_file() else None
+    run = read_run(Path(told_by), TAKEN) if told_by and (Path(told_by) / FILE).is_file() else None
     paid = None
     if config.budget_usd is not None:
         paid = paid_for(config, space, dataset.pairs, prompts, length_of_answers(run))
@@ -367,9 +366,16 @@ def _begun(prospect: Prospect, least: int, notify: Callable[[str], None]) -> Seq
 
 def _assumed_mixture(attribute: str) -> FloatArray:
     """How the pairs of the paper varied at this attribute; at all of its attributes, where it is none of them."""
-    pools = load_pools(shipped("configs") / "pools" / "paper_digitised.parquet").values()
-    alike = [pool for pool in pools if pool.name.endswith(f"/{attribute}")] or list(pools)
-    return fit_mixture(np.array([np.bincount(ratings, minlength=5) for pool in alike for ratings in pool.ratings]))
+    # robin's own file: no row of it needs to be looked at by itself, as those of load_pools are
+    table = pq.ParquetFile(shipped("configs") / "pools" / "paper_digitised.parquet").read()
+    alike = table.filter(pc.ends_with(table["attribute"], pattern=f"/{attribute}"))
+    table = alike if len(alike) else table
+    pair, pool = (table[name].combine_chunks().dictionary_encode() for name in ("pair_id", "attribute"))
+    place = pool.indices.to_numpy().astype(np.int64) * len(pair.dictionary) + pair.indices.to_numpy()
+    counts = np.bincount(
+        5 * place + table["rating"].to_numpy(), minlength=5 * len(pool.dictionary) * len(pair.dictionary)
+    )
+    return fit_mixture(counts.reshape(-1, 5))
 
 
 def _vary_as(told_by: str | Path | None, pilot: str | Path | None, attributes: Sequence[str]) -> str:

@@ -91,7 +91,7 @@ def _by_pair(a: RunData, b: RunData, both: Comparison, scales: Mapping[str, Scal
         "pictures": [drawn for name, mine in each.items() for drawn in _pictures(mine, scales[name], about[name])],
         "columns": _columns(both, shown, scales, several=len(a.space.attributes) > 1),
         "pairs": place.tolist(),
-        "texts": texts_of([a.pairs[pair] for pair in pairs.tolist()], _answers_of_both(a, b, pairs.tolist())),
+        "texts": texts_of(a.pairs_at(pairs), _answers_of_both(a, b, pairs.tolist())),
         "bar": Bar(
             "A bar has 0 in its middle and ends where A would be lower or higher by the whole scale: the line is the interval, "
             "the stroke the difference.",
@@ -102,7 +102,7 @@ def _by_pair(a: RunData, b: RunData, both: Comparison, scales: Mapping[str, Scal
         "views": [View("differ beyond noise", "differ", "is", "yes"), *_VIEWS],
         "left_out": ""
         if len(shown) == len(both.rows)
-        else f"Of {len(both.rows):,} rows these are the {len(shown):,} that differ most.",
+        else f"Of {len(both.rows):,} rows these are {len(shown):,}: those that differ most, and a random sample.",
     }
 
 
@@ -170,7 +170,7 @@ def _answers_of_both(a: RunData, b: RunData, pairs: Sequence[int]) -> Answers:
 
 
 def _answers(a: RunData, b: RunData, places: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Answers:
-    judged = (Judged(a), Judged(b))
+    judged = [Judged(run, [pair for each in places for pair in each[side]]) for side, run in enumerate((a, b))]
 
     def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
         runs = zip(_LETTERS, judged, places[number], strict=True)
@@ -272,7 +272,7 @@ def _by_prompt(a: RunData, b: RunData, found: Compared, scales: Mapping[str, Sca
         "views": list(_VIEWS),
         "left_out": ""
         if len(shown) == len(rows)
-        else f"Of {len(rows):,} prompts these are the {len(shown):,} that differ most.",
+        else f"Of {len(rows):,} prompts these are {len(shown):,}: those that differ most, and a random sample.",
     }
 
 

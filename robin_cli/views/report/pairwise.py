@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.analysis.pairwise_results import PairwiseResults, Ranked, pairwise_results
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR
 from robin_cli.model.errors import InputError
 from robin_cli.model.errors import shown as cut
@@ -58,7 +58,8 @@ def page_of(run: RunData, *, working: bool) -> Page:
     # Those that were not asked, most of a large tournament, have the least to show.
     shown = first_rows(*orders.values())
     columns = _columns({**of, "best": _best(found)}, by_order, shown)
-    answers = _Verdicts(run)
+    answers, (listed, place) = _Verdicts(run, shown), np.unique(shown, return_inverse=True)
+    pairs = run.pairs_at(listed)
     return Page(
         title=_title(run, found),
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
@@ -69,7 +70,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
         columns=columns,
         pairs=list(range(len(shown))),
         texts=texts_of(
-            [run.pairs[int(each)] for each in shown],
+            [pairs[at] for at in place.tolist()],
             lambda row, longest, most: answers.of(int(shown[row]), longest, most),
         ),
         bar=Bar(
@@ -233,7 +234,7 @@ def _pictures(run: RunData, found: PairwiseResults, facts: dict[str, Any], prefe
     known = preference[~np.isnan(preference)]
     if len(known):
         yield _clearness(found, preference)
-    troubles = {in_words(name): count for name, count in facts["unparsed"].items()}
+    troubles = {in_words(name, "verdict"): count for name, count in facts["unparsed"].items()}
     troubles |= {f"{in_words(name)} (failed)": count for name, count in facts["failed"].items()}
     if troubles:
         yield picture(
@@ -337,8 +338,8 @@ def _views(columns: list[Column]) -> list[View]:
 class _Verdicts:
     """The answers of a run, by comparison: which order (and judge, if several), the verdict or its reason, the feedback."""
 
-    def __init__(self, run: RunData) -> None:
-        self._judged = Judged(run)
+    def __init__(self, run: RunData, comparisons: IntArray) -> None:
+        self._judged = Judged(run, comparisons)
         scale = run.space.scales[0]
         self._said = {float(scale.high): "A is better", float(scale.low): "B is better"}
         self._width, self._low = scale.high - scale.low, scale.low

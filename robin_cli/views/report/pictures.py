@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -50,6 +51,11 @@ class Theme:
     faint: str
     marks: tuple[str, ...]
 
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.ink, self.faint, *self.marks
+
 
 LIGHT = Theme("#24292f", "#d0d7de", ("#0b62c4", "#c4520b", "#1a7f37", "#8250df", "#6e7781"))
 DARK = Theme("#e6edf3", "#3d444d", ("#6cb6ff", "#f0883e", "#57ab5a", "#b083f0", "#909dab"))
@@ -82,8 +88,10 @@ def picture(
     and height at least; wider than usual it has the page to itself.
     """
     panels = draw if isinstance(draw, Mapping) else {"": draw}
-    light, dark = (_address(_svg(panels, theme, size, square=square)) for theme in (LIGHT, DARK))
-    return Picture(title, says, light, dark, wide=size[0] > _SIZE[0])
+    light = _svg(panels, LIGHT, size, square=square)
+    # to draw it takes a hundred times as long as to change its colours, but those of a bitmap
+    dark = _svg(panels, DARK, size, square=square) if "<image" in light else _darkened(light)
+    return Picture(title, says, _address(light), _address(dark), wide=size[0] > _SIZE[0])
 
 
 def small_multiples(names: Iterable[str], draw: Callable[[str], Draw]) -> Draw | dict[str, Draw]:
@@ -375,6 +383,12 @@ def _svg(panels: Mapping[str, Draw], theme: Theme, size: tuple[float, float], *,
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
     return drawn.getvalue()
+
+
+def _darkened(svg: str) -> str:
+    """What was drawn with the colours of LIGHT, with those of DARK."""
+    dark = dict(zip(LIGHT.colours, DARK.colours, strict=True))
+    return re.sub(rf"(?<=: )({'|'.join(dark)})\b", lambda colour: dark[colour[0]], svg)
 
 
 def _address(svg: str) -> str:

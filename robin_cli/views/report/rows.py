@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.reader import RunData, read_judgments
+from robin_cli.storage.schema import JUDGMENTS
 
 _ROOM = 3_700_000
 """Bytes for all texts, packed: with everything else a report stays under 5 MB."""
@@ -41,6 +44,8 @@ class Texts:
     most_answers: int | None
     cut: bool
 
+
+_SAID = ("rating", "expected_rating", "reason", "feedback", "text")
 
 Answers = Callable[[int, int | None, int | None], list[Any]]
 
@@ -73,20 +78,23 @@ def _of(pair: Pair) -> list[str]:
 
 
 class Judged:
-    """The answers of a run, by pair: attribute (and judge, if several), rating (None for none), its reason, the feedback."""
+    """The answers to ``pairs`` of a run: attribute (and judge, if several), rating (None for none), its reason, feedback."""
 
-    def __init__(self, run: RunData) -> None:
+    def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
         space = self._space = run.space
         self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
-        self._order = np.argsort(run.arm, kind="stable")
-        self._starts: IntArray = np.searchsorted(run.arm[self._order], np.arange(len(space) + 1))
+        is_shown = np.zeros(len(run.pair_ids), dtype=np.bool_)
+        is_shown[pairs] = True
+        mine = is_shown[space.pair[run.arm]]
+        arm = run.arm[mine]
+        self._order = np.argsort(arm, kind="stable")
+        self._starts: IntArray = np.searchsorted(arm[self._order], np.arange(len(space) + 1))
+        found = pa.concat_tables([JUDGMENTS.empty_table().select(_SAID), *_some(run.path, mine)])
         self._columns = {
             # large: two GB of text are more than a string column holds
-            name: pc.cast(run.judgments[name], kind).combine_chunks()
-            for name, kind in (
-                ("rating", pa.int32()),
-                ("expected_rating", pa.float64()),
-                *((each, pa.large_string()) for each in ("reason", "feedback", "text")),
+            name: pc.cast(found[name], kind).combine_chunks()
+            for name, kind in zip(
+                _SAID, (pa.int32(), pa.float64(), *[pa.large_string()] * (len(_SAID) - 2)), strict=True
             )
         }
 
@@ -101,6 +109,15 @@ class Judged:
                 rating = rating if expected is None else round(expected, 2)
                 found.append([name, rating, reason or "", _cut(feedback or text, longest)])
         return found
+
+
+def _some(path: Path, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
+    """What was said in those judgments that are ``mine``, shape (rows,); others may have come since."""
+    start = 0
+    for table in read_judgments(path, _SAID):
+        there = mine[start : start + len(table)]
+        start += len(table)
+        yield table.slice(0, len(there)).filter(pa.array(there))
 
 
 def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,8 @@ def page_of(run: RunData, *, working: bool) -> Page:
     shown = first_rows(*orders.values())
     columns = _columns(run, scores, shown)
     pairs, place = np.unique(run.space.pair[scores.arm[shown]], return_inverse=True)
-    judged = Judged(run)
-    packed = texts_of([run.pairs[pair] for pair in pairs], lambda k, longest, most: judged.of(pairs[k], longest, most))
+    judged = Judged(run, pairs)
+    packed = texts_of(run.pairs_at(pairs), lambda k, longest, most: judged.of(pairs[k], longest, most))
     attributes = ", ".join(facts["attributes"])
     return Page(
         title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
@@ -84,13 +85,15 @@ def left_out_of(rows: int, shown: int, orders: Iterable[Order]) -> str:
         return ""
     names = ", ".join(f"“{order.name}”" for order in orders)
     return (
-        f"Of {rows:,} rows the table has {shown:,}: as many as fit of those that come first by {names}. The other "
+        f"Of {rows:,} rows the table has {shown:,}: as many as fit of those that come first by {names}, and of a "
+        "random sample. All that is said and drawn above is of all rows. The other "
         f"{rows - shown:,} are left out; robin export has all."
     )
 
 
 def _headline(facts: dict[str, Any], scores: Scores) -> list[tuple[str, str, str]]:
-    means = _split(_column(scores, "score"), list(scores.columns["attribute"]))
+    count = len(facts["attributes"])  # rows go pair by pair, one of each
+    means = {name: _column(scores, "score")[place::count] for place, name in enumerate(facts["attributes"])}
     single = " of single judges" if len(facts["judges"]) > 1 else ""  # as in the picture
     budget = f"{facts['budget']:,}" if facts["budget_usd"] is None else dollars(facts["budget_usd"])
     lines = [
@@ -162,7 +165,8 @@ def warnings_of(facts: dict[str, Any]) -> list[str]:
 def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve) -> list[Picture]:
     several = len(run.space.judges) > 1
     each = judge_scores(run) if several else scores
-    by_label = _Split.of(run, each, [run.space.label(arm) for arm in range(len(each))])
+    labels = [run.space.label(arm) for arm in run.space.arms_of_pair(0)]
+    by_label = _Split.of(run, each, labels, each.arm % len(labels))
     evenly = facts["ratings"] / max(1, facts["arms"])
     most = max(1.0, evenly, _column(each, "n").max(initial=0.0))
     drawn = [
@@ -179,7 +183,7 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     ]
     if len(curve.calls) > 1 and scores.decided is None:  # whose calls are spent to lower neither
         drawn += _courses(curve, facts, several=several)
-    by_attribute = _Split.of(run, scores, list(scores.columns["attribute"]))
+    by_attribute = _Split.of(run, scores, run.space.attributes, run.space.attribute[scores.arm])
     drawn += [
         picture("Scores", "How many pairs have which score.", by_attribute.drawn(_score_histogram)),
         picture(
@@ -200,8 +204,8 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     if facts["agreement"]:
         shown = [by_attribute]
         if several:
-            of_judge = zip(each.columns["attribute"], each.columns["judge"], strict=True)
-            shown.append(_Split.of(run, each, [" · ".join(map(str, names)) for names in of_judge]))
+            of_judge = [" · ".join(names) for names in product(run.space.attributes, run.space.judges)]
+            shown.append(_Split.of(run, each, of_judge, each.arm % len(of_judge)))
         drawn.append(_against_human(facts["agreement"], shown))
     drawn += [
         picture(
@@ -238,14 +242,16 @@ class _Split:
     scales: Mapping[str, Scale]
 
     @classmethod
-    def of(cls, run: RunData, scores: Scores, names: list[str]) -> _Split:
-        scale_of = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
-        rows = {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}
+    def of(cls, run: RunData, scores: Scores, names: Sequence[str], place: NDArray[np.integer[Any]]) -> _Split:
+        """``place``: which of ``names`` each row is of, shape (rows,); the first rows are of one each."""
+        rows = {name: place == number for number, name in enumerate(names)}
         numbers = {each: _column(scores, each) for each in ("score", "variance", "n", "human")}
-        attributes = scores.columns["attribute"]
         return cls(
-            {name: {each: values[mine] for each, values in numbers.items()} for name, mine in rows.items()},
-            {name: scale_of[str(attributes[mine[0]])] for name, mine in rows.items()},
+            {
+                name: {each: values if mine.all() else values[mine] for each, values in numbers.items()}
+                for name, mine in rows.items()
+            },
+            {name: run.space.scale_of(int(scores.arm[np.argmax(mine)])) for name, mine in rows.items()},
         )
 
     def drawn(self, draw: Callable[[Mapping[str, FloatArray], Scale], Draw]) -> Draw | dict[str, Draw]:
@@ -396,9 +402,7 @@ def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[Column]:
         "given_up": any(scores.columns["given_up"]),
         "n_unparsed": _column(scores, "n_unparsed").any(),
     }
-    return [
-        Column(*said, cells(_array(values[name])[shown])) for name, said in _COLUMNS.items() if there.get(name, True)
-    ]
+    return [Column(*said, cells(_at(values[name], shown))) for name, said in _COLUMNS.items() if there.get(name, True)]
 
 
 def _bar(run: RunData, columns: list[Column]) -> Bar:
@@ -441,14 +445,9 @@ def _views(columns: list[Column]) -> list[View]:
     return views
 
 
-def _array(values: list[str] | NDArray[Any]) -> NDArray[Any]:
-    return np.array(values, dtype=object) if isinstance(values, list) else values
+def _at(values: Sequence[str] | NDArray[Any], rows: IntArray) -> Sequence[Any] | NDArray[Any]:
+    return values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]
 
 
 def _column(scores: Scores, name: str) -> FloatArray:
     return np.asarray(scores.columns[name], dtype=np.float64)
-
-
-def _split(values: FloatArray, attributes: list[Any]) -> dict[str, FloatArray]:
-    names = np.array(attributes)
-    return {str(name): values[names == name] for name in dict.fromkeys(attributes)}

@@ -10,14 +10,13 @@ from pathlib import Path
 from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.model.errors import InputError, StorageError
-from robin_cli.storage.fold import COUNTED
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
 from robin_cli.views.report.page import html
+from robin_cli.views.status import READ
 
 _FILE = "report.html"
-_COLUMNS = (*COUNTED, "feedback", "text", "text_because", "usage_estimated")
 _MOST_RUNS = 2
 
 
@@ -38,7 +37,7 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
     if output != "-":
         _check(path, runs, own=own)
     working = [is_locked(run) for run in runs]
-    data = [read_run(run, _COLUMNS) for run in runs]
+    data = [read_run(run, READ) for run in runs]
     if len(data) == 1 and data[0].manifest.is_pairwise:
         from robin_cli.views.report import pairwise
 

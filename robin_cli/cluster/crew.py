@@ -1,0 +1,436 @@
+"""Workers on the nodes of a cluster, looked after: who gets which questions, who came, who left, and what was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from robin_cli.cluster.wire import Came, Group, Posed, Run, Target, Texts
+from robin_cli.cluster.worker import GROUP
+from robin_cli.judges.judge import Queue
+from robin_cli.model.errors import ClusterLost, EndpointError, InputError
+
+SILENT_S = 30.0
+"""A worker that says nothing for so long is given up: it says something every few seconds."""
+
+LOOKS_EVERY_S = 1.0
+"""How often it is looked who is there."""
+
+STARTING_S = 60.0
+"""How long a worker may take to begin."""
+
+CHECKING_S = 20.0
+"""How long all machines may take to show what they lack, before anything is paid for; a slower one may join later."""
+
+AWAY_S = 20.0
+"""How long the cluster itself may say nothing: after a minute Ray would end this process."""
+
+_CHOOSING_S = 0.004
+"""So long may be waited for what is asked next: to send it by itself costs more."""
+
+_MOST_DEATHS = 3
+"""A node on which so many workers in a row ended without an answer gets no more."""
+
+
+class Lost(Exception):
+    """A worker, or the cluster, is not there any more, or was never; says why. ``for_good``: it will not come back."""
+
+    def __init__(self, why: str, *, for_good: bool = False) -> None:
+        super().__init__(why)
+        self.for_good = for_good
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster: by its id there, its address, and how many CPUs may be used."""
+
+    node_id: str
+    address: str = field(compare=False)
+    cpus: int = field(compare=False)
+
+
+class Hand(ABC):
+    """A worker as it is spoken to, see :class:`~robin_cli.cluster.worker.Worker`."""
+
+    @abstractmethod
+    async def exchange(self, group: bytes) -> bytes:
+        """Give it questions, and wait for what came; raises Lost."""
+
+    @abstractmethod
+    def take(self, group: bytes) -> None:
+        """Give it questions; that they were lost is told by the :meth:`exchange` that waits."""
+
+    @abstractmethod
+    def dismiss(self) -> None:
+        """End it, whatever it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hired:
+    """A worker that is ready: how many calls at a time it can make, and whether it has the texts of pairs."""
+
+    hand: Hand
+    most: int
+    has_texts: bool
+
+
+class Cluster(ABC):
+    """Machines on which workers can be begun."""
+
+    @abstractmethod
+    async def connect(self) -> None:
+        """Get ready; EndpointError, InputError where workers could not be used."""
+
+    @abstractmethod
+    async def nodes(self) -> Sequence[Node]:
+        """The machines that are there now. Lost where the cluster does not say."""
+
+    @abstractmethod
+    async def check(self, node: Node) -> str:
+        """What a node lacks for running workers, in words; empty where it lacks nothing. Lost where that cannot be seen."""
+
+    @abstractmethod
+    async def hire(self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]) -> Hired:
+        """Begin a worker on ``node``. Lost where that fails."""
+
+    @abstractmethod
+    async def close(self, *, is_lost: bool) -> None:
+        """Leave it; all workers end. Where it is lost, nobody asks it for that."""
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    """A worker of the crew, and what is under way there."""
+
+    node: Node
+    hired: Hired
+    under_way: set[int] = field(default_factory=set)
+    outbox: list[Posed] = field(default_factory=list)
+    heeded: dict[int, int] = field(default_factory=dict)
+    looking: dict[int, asyncio.Future[Queue | None]] = field(default_factory=dict)
+    is_listening: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    answered: bool = False
+
+    @property
+    def room(self) -> int:
+        return self.hired.most - len(self.under_way)
+
+
+class Crew:
+    """The workers of a session.
+
+    Args:
+        cluster: where they are.
+        run: what they ask about.
+        texts: of a pair, by its position, for a worker that has none.
+        bears: how many calls may be under way now.
+        came: is told what a worker gave.
+        lost: is told which requests were under way at a worker that is not there any more.
+        notify: is told what a user should know, a line each.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        run: Run,
+        targets: Sequence[Target],
+        keys: Sequence[str],
+        *,
+        texts: Callable[[int], Texts],
+        bears: Callable[[], int],
+        came: Callable[[Came], None],
+        lost: Callable[[Iterable[int]], None],
+        notify: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._run = run
+        self._targets, self._keys = targets, keys
+        self._texts = texts
+        self._bears = bears
+        self._came, self._lost = came, lost
+        self._notify = notify
+        self._members: list[_Member] = []
+        self._waiting: list[Posed] = []
+        self._is_flushing = False
+        self._at: dict[int, _Member] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._hiring: Counter[Node] = Counter()
+        self._deaths: Counter[Node] = Counter()
+        self._known: set[Node] = set()
+        self._unsure: set[Node] = set()
+        self._admitted: set[Node] = set()
+        self._lacks: dict[Node, str] = {}
+        self._is_begun = self._is_lost = False
+        self._why = ""
+
+    async def start(self) -> None:
+        """Connect, and begin at least one worker; EndpointError, InputError where that cannot be."""
+        await self._cluster.connect()
+        nodes = await self._nodes()
+        checks = [self._task(self._admit(node)) for node in nodes]
+        await asyncio.wait(checks, timeout=CHECKING_S)
+        while not self._admitted and not all(each.done() for each in checks):
+            await asyncio.wait([each for each in checks if not each.done()], return_when=asyncio.FIRST_COMPLETED)
+        if self._lacks:
+            raise InputError("; ".join(f"--ray: node {node.address}: {why}" for node, why in self._lacks.items()))
+        self._is_begun = True
+        hires = [self._begin(node) for node in self._lacking(nodes)]
+        while not self._members and not all(each.done() for each in hires):
+            await asyncio.wait([each for each in hires if not each.done()], return_when=asyncio.FIRST_COMPLETED)
+        if not self._members:
+            raise EndpointError(f"--ray: no worker could be begun ({self._why})")
+
+    async def _nodes(self) -> Sequence[Node]:
+        try:
+            nodes = await self._cluster.nodes()
+        except Lost as error:
+            raise EndpointError(f"--ray: the cluster does not say what machines it has ({error})") from error
+        if not nodes:
+            raise EndpointError("--ray: the cluster has no machine that is alive; start one, then robin resume")
+        return _that_work(nodes)
+
+    async def look_after(self) -> None:
+        """Keep workers on all nodes there are, for as long as this runs; EndpointError once there are none left."""
+        heard = time.monotonic()
+        while True:
+            await asyncio.sleep(LOOKS_EVERY_S)
+            try:
+                nodes = _that_work(await self._cluster.nodes())
+            except Lost as error:
+                if error.for_good or time.monotonic() - heard > AWAY_S:
+                    self._is_lost = True
+                    raise ClusterLost(
+                        f"--ray: the cluster is out of reach ({error}); robin resume goes on once it is back"
+                    ) from error
+                continue
+            heard = time.monotonic()
+            for node in nodes:
+                if node not in self._known:
+                    self._task(self._admit(node))
+            for member in [each for each in self._members if each.node not in nodes]:
+                self._lose(member, "the node left the cluster")
+            for node in self._lacking(nodes):
+                self._begin(node)
+            if not self._members and not self._hiring.total() and not self._is_checking(nodes):
+                raise EndpointError(f"--ray: no worker is left ({self._why}); once that is mended, robin resume")
+
+    def _is_checking(self, nodes: Sequence[Node]) -> bool:
+        """Whether a node may yet turn out to be one that can have workers."""
+        return any(node in self._unsure for node in nodes)
+
+    def pose(self, posed: Posed) -> None:
+        """Have one request made, by whoever has most room."""
+        self._waiting.append(posed)
+        if not self._is_flushing:
+            self._is_flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    async def look(self, target: int) -> Queue | None:
+        """Have a worker look at the queue at a target; nothing is known of it where that worker goes."""
+        member = next((each for each in self._members if target not in each.looking), None)
+        if member is None:
+            return Queue()
+        seen: asyncio.Future[Queue | None] = asyncio.get_running_loop().create_future()
+        member.looking[target] = seen
+        member.hired.hand.take(_encoded(Group([], member.heeded, [target])))
+        return await seen
+
+    async def close(self) -> None:
+        """Let all workers go."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._members.clear()
+        await self._cluster.close(is_lost=self._is_lost)
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether anything may still come of what is under way."""
+        return bool(self._members) and not self._is_lost
+
+    async def _admit(self, node: Node) -> None:
+        """Let a node have workers that lacks nothing for it."""
+        self._known.add(node)
+        self._unsure.add(node)
+        try:
+            async with asyncio.timeout(STARTING_S):
+                lacks = await self._cluster.check(node)
+        except (Lost, TimeoutError) as error:  # it may be leaving: then nobody needs to know
+            self._why = f"node {node.address}: {str(error) or f'nothing began there within {STARTING_S:g} s'}"
+            return
+        finally:
+            self._unsure.discard(node)
+        if not lacks:
+            self._admitted.add(node)
+        elif not self._is_begun:
+            self._lacks[node] = lacks
+        else:
+            self._notify(f"--ray: node {node.address} is left out: {lacks}")
+
+    def _lacking(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes on which workers are to be begun, one for each of them."""
+        usable = [node for node in nodes if node in self._admitted]
+        there = Counter(member.node for member in self._members) + self._hiring
+        wanted = math.ceil(self._bears() / GROUP)
+        each = math.ceil(wanted / len(usable)) if usable else 0
+        lacking = []
+        for node in usable[: max(1, self._bears())]:
+            lacking += [node] * (max(1, min(each, node.cpus)) - there[node])
+        return lacking
+
+    def _begin(self, node: Node) -> asyncio.Task[None]:
+        self._hiring[node] += 1
+        return self._task(self._hire(node))
+
+    async def _hire(self, node: Node) -> None:
+        try:
+            async with asyncio.timeout(STARTING_S):
+                hired = await self._cluster.hire(node, self._run, self._targets, self._keys)
+        except (Lost, TimeoutError) as error:
+            self._failed(node, str(error) or f"a worker did not begin within {STARTING_S:g} s")
+        else:
+            member = _Member(node, hired)
+            self._members.append(member)
+            self._task(self._converse(member))
+            if self._waiting:
+                self._flush()
+        finally:
+            self._hiring[node] -= 1
+
+    def _failed(self, node: Node, why: str) -> None:
+        self._why = f"node {node.address}: {why}"
+        self._deaths[node] += 1
+        if self._deaths[node] >= _MOST_DEATHS and node in self._admitted:
+            self._admitted.remove(node)
+            self._notify(f"--ray: node {node.address} is left out after {_MOST_DEATHS} workers there failed ({why})")
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _converse(self, member: _Member) -> None:
+        """Give a worker questions and take what came, in turn, as long as it is there."""
+        exchange = member.hired.hand.exchange
+        while member in self._members:
+            outbox, member.outbox = member.outbox, []
+            member.is_listening = True
+            try:
+                async with asyncio.timeout(SILENT_S):
+                    encoded = await exchange(_encoded(Group(outbox, member.heeded)))
+            except (Lost, TimeoutError) as error:
+                self._lose(member, str(error) or f"a worker said nothing for {SILENT_S:g} s")
+                return
+            member.is_listening = False
+            member.news.clear()
+            self._take_in(member, _came(encoded))
+            with suppress(TimeoutError):  # what is asked next may go along, where it is not long in being chosen
+                async with asyncio.timeout(_CHOOSING_S):
+                    await member.news.wait()
+
+    def _take_in(self, member: _Member, came: Came) -> None:
+        member.heeded = came.refusals
+        for target, queue in came.queues.items():
+            if (seen := member.looking.pop(target, None)) is not None and not seen.done():
+                seen.set_result(None if queue is None else Queue(*queue))
+        over = [
+            *(each.number for each in came.answered),
+            *(number for number, _ in came.failed),
+            *(each.number for each in came.unusable),
+            *came.unsent,
+        ]
+        if len(over) > 0:
+            member.under_way.difference_update(over)
+            for number in over:
+                self._at.pop(number, None)
+        if came.answered and not member.answered:
+            member.answered = True
+            self._deaths.pop(member.node, None)
+        self._came(came)
+
+    def _lose(self, member: _Member, why: str) -> None:
+        """Let a worker go that is not there any more, or says nothing."""
+        if member not in self._members:
+            return
+        self._members.remove(member)
+        member.hired.hand.dismiss()
+        for seen in member.looking.values():
+            if not seen.done():
+                seen.set_result(Queue())
+        numbers = sorted(member.under_way)
+        for number in numbers:
+            self._at.pop(number, None)
+        if not member.answered or why:
+            self._why = f"node {member.node.address}: {why}"
+        if not member.answered:
+            self._failed(member.node, why)
+        calls = f"; {len(numbers):,} calls under way there are made again" if numbers else ""
+        self._notify(f"--ray: a worker on node {member.node.address} is gone ({why}){calls}")
+        self._lost(numbers)
+
+    def _flush(self) -> None:
+        """Share out what waits, so that all have equally many under way, and as large groups as that allows."""
+        self._is_flushing = False
+        waiting, members = self._waiting, [each for each in self._members if each.room > 0]
+        if not waiting or not members:
+            return
+        loads = [len(each.under_way) for each in members]
+        shares = shared_out(len(waiting), loads, [each.hired.most for each in members])
+        start = 0
+        for member, share in zip(members, shares, strict=True):
+            mine = waiting[start : start + share]
+            start += share
+            if not mine:
+                continue
+            if not member.hired.has_texts:
+                mine = [each._replace(texts=self._texts(each.pair)) for each in mine]
+            for each in mine:
+                member.under_way.add(each.number)
+            if member.is_listening:
+                member.hired.hand.take(_encoded(Group(mine, member.heeded)))
+            else:
+                member.outbox += mine
+                member.news.set()
+        self._waiting = waiting[start:]
+
+
+def _that_work(nodes: Sequence[Node]) -> Sequence[Node]:
+    """Those of ``nodes`` that workers may be on: a head that is to run nothing has no CPUs, where there are others."""
+    return [node for node in nodes if node.cpus] or nodes
+
+
+def shared_out(count: int, loads: Sequence[int], most: Sequence[int]) -> list[int]:
+    """How many of ``count`` each gets so that loads become as equal as they can, and none more than its ``most``."""
+    shares = [0] * len(loads)
+    left = count
+    open_ = sorted(range(len(loads)), key=lambda each: loads[each])
+    while left and open_:
+        level = loads[open_[0]] + shares[open_[0]]
+        lowest = [each for each in open_ if loads[each] + shares[each] == level]
+        higher = [loads[each] + shares[each] for each in open_ if loads[each] + shares[each] > level]
+        step = min([*higher, *(most[each] for each in lowest)], default=level) - level
+        step = min(step, left // len(lowest)) if step else 0
+        if not step:
+            lowest = lowest[:left] if left < len(lowest) else lowest
+            step = 1
+        for each in lowest:
+            shares[each] += step
+        left -= step * len(lowest)
+        open_ = [each for each in open_ if loads[each] + shares[each] < most[each]]
+        open_.sort(key=lambda each: loads[each] + shares[each])
+    return shares
+
+
+_encoded = msgspec.msgpack.Encoder().encode
+_came = msgspec.msgpack.Decoder(Came).decode

@@ -1,0 +1,467 @@
+"""Workers as Ray's actors. The only file that knows Ray.
+
+Keys go to an actor as arguments of a call, once it is there: such arguments go from process to process. What an actor is made
+of would be kept by the cluster, variables of its environment are shown by it, and large arguments lie in the files of its
+object store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import importlib.util
+import logging
+import os
+import queue
+import secrets
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from robin_cli import __version__
+from robin_cli.cluster.crew import STARTING_S, Cluster, Hand, Hired, Lost, Node
+from robin_cli.cluster.wire import Run, Target
+from robin_cli.model.errors import EndpointError, InputError
+
+LOCAL = "local"
+INSTALL = "pip install 'robin-judge[ray]'"
+ANSWERS_WITHIN_S = 10.0
+"""How long an address may take to answer like one of Ray's."""
+
+_SAYS_WITHIN_S = 5.0
+_LEAVES_WITHIN_S = 10.0
+_STORE_BYTES = 128 * 2**20
+"""Of the object store of a Ray of our own, beside the texts."""
+
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
+_SETTINGS = 4
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+"""Nobody is told, nothing is uploaded, and there are no hints."""
+
+_MOST_SAID = 64 * 1024
+_BECAUSE = "robin is told: "
+_TAKE_PART = f"""
+import logging, sys
+import ray
+logging.getLogger("ray").setLevel(logging.CRITICAL)
+try:
+    ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False, logging_level=logging.CRITICAL)
+except Exception as error:
+    print("{_BECAUSE}" + str(error))
+    sys.exit(1)
+"""
+
+Result = TypeVar("Result")
+
+
+def check_ray(address: str, secret: Sequence[str]) -> None:
+    """InputError unless Ray is installed; EndpointError unless its cluster at ``address`` has this process take part.
+
+    Args:
+        secret: names of variables that are nobody's business there.
+    """
+    found = importlib.util.find_spec("ray")
+    if found is None or found.origin is None:  # a folder of that name is no package
+        raise InputError(
+            f"--ray: Ray is not installed here; {INSTALL} brings it, and every machine of the cluster needs it"
+        )
+    if address == LOCAL:
+        return
+    host, _, port = address.rpartition(":")
+    _check_answers(host.strip("[]"), int(port), address)
+    _check_takes_part(address, secret)
+
+
+def _check_answers(host: str, port: int, address: str) -> None:
+    """See whether gRPC is spoken there, which Ray's own client would wait long for."""
+    until = time.monotonic() + ANSWERS_WITHIN_S
+    try:
+        with socket.create_connection((host, port), timeout=ANSWERS_WITHIN_S) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") not in {"", "0"}:
+                return
+            connection.sendall(_HTTP2)
+            said = b""
+            while len(said) < 4:
+                connection.settimeout(max(0.01, until - time.monotonic()))
+                if not (more := connection.recv(64)):
+                    break
+                said += more
+    except OSError as error:
+        why = f"no answer within {ANSWERS_WITHIN_S:g} s" if isinstance(error, TimeoutError) else error.strerror or error
+        raise EndpointError(
+            f"--ray {address}: {why}; is the cluster running, and this the address that ray start --head told (port 6379)?"
+        ) from error
+    if len(said) < 4 or said[3] != _SETTINGS:
+        raise EndpointError(
+            f"--ray {address}: what answers there is not Ray; give the address that ray start --head told (port 6379)"
+        )
+
+
+def _check_takes_part(address: str, secret: Sequence[str]) -> None:
+    """Look in a process of its own, which can be ended: a Ray that is refused asks on, prints what it likes, and may hang."""
+    env = {name: value for name, value in os.environ.items() if name not in secret} | _QUIET
+    command = [sys.executable, "-P", "-c", _TAKE_PART, address]
+    with (
+        tempfile.TemporaryFile() as printed,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, env=env) as process,  # noqa: S603
+    ):
+        try:
+            said = _said_by(process, printed)
+        finally:
+            process.kill()
+    if said is not None:
+        raise EndpointError(f"--ray {address}: {_refused(said)}")
+
+
+def _said_by(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None:
+    """Why a process cannot take part, in its words; None where it can."""
+    until = time.monotonic() + STARTING_S
+    while time.monotonic() < until:
+        status = process.poll()
+        said = os.pread(printed.fileno(), _MOST_SAID, 0).decode(errors="replace")
+        if status == 0:
+            return None
+        complaint = next((line for line in said.splitlines() if "Failed to get cluster ID" in line), "")
+        if status is not None or complaint:
+            return complaint.rpartition("server: ")[2] or said.rpartition(_BECAUSE)[2] or f"it ended with {status}"
+        time.sleep(0.02)
+    return f"not ready within {STARTING_S:g} s"
+
+
+class OnRay(Cluster):
+    """Ray's nodes: those of the cluster at ``address``, or of one that is begun here for this session.
+
+    Args:
+        texts: makes the table of texts that all workers are handed; None where each reads or gets its own.
+        texts_bytes: about how large that is.
+        secret: names of variables whose values are nobody's business there.
+    """
+
+    def __init__(
+        self, address: str, *, texts: Callable[[], Any] | None, texts_bytes: int, secret: Sequence[str]
+    ) -> None:
+        self._address = address
+        self._make_texts = texts
+        self._texts_bytes = texts_bytes
+        self._texts: Any = None
+        self._secret = secret
+        self._folder = ""
+        self._is_ours = False
+        self._actor: Any = None
+        self._raylet = 0  # its process; 0 where that is not known
+        self._hands: list[_Actor] = []
+        self._thread = _Thread()
+
+    async def connect(self) -> None:
+        try:
+            await self._thread.run(self._connect, STARTING_S)
+            if self._make_texts is not None:
+                self._texts = await self._thread.run(partial(self._put, self._make_texts), STARTING_S)
+        except TimeoutError:
+            raise EndpointError(
+                f"--ray {self._address}: Ray did not get ready within {STARTING_S:g} s; is the cluster in order (ray status)?"
+            ) from None
+
+    def _connect(self) -> None:
+        is_local = self._address == LOCAL
+        with _environment(self._secret, own_token=is_local and "ray" not in sys.modules), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import ray  # which looks at these variables as it is imported
+
+            _silence()
+            if ray.is_initialized():
+                return
+            options: dict[str, Any] = {"address": self._address}
+            if is_local:
+                self._folder = tempfile.mkdtemp(prefix="robin-ray-", dir=_short_folder())
+                options |= {
+                    "include_dashboard": False,
+                    "object_store_memory": _STORE_BYTES + 2 * self._texts_bytes,
+                    "_temp_dir": self._folder,
+                }
+            self._is_ours = True
+            try:
+                ray.init(**options, log_to_driver=False, configure_logging=False, logging_level=logging.CRITICAL)
+            except Exception as error:  # whatever Ray has
+                raise EndpointError(f"--ray {self._address}: {_refused(str(error))}") from error
+            self._raylet = _raylet_here()
+
+    def _put(self, make: Callable[[], Any]) -> Any:
+        import ray
+
+        return ray.put(make())
+
+    async def nodes(self) -> Sequence[Node]:
+        import ray
+
+        if self._raylet and not _is_alive(self._raylet):  # with it Ray ends this process, too, in a few seconds
+            raise Lost("Ray's own process on this machine has ended", for_good=True)
+        try:
+            found = await self._thread.run(ray.nodes, _SAYS_WITHIN_S)
+        except Exception as error:
+            why = f"no answer within {_SAYS_WITHIN_S:g} s" if isinstance(error, TimeoutError) else _one_line(error)
+            raise Lost(why) from error
+        return [
+            Node(each["NodeID"], each["NodeManagerAddress"], int(each.get("Resources", {}).get("CPU", 0)))
+            for each in found
+            if each["Alive"]
+        ]
+
+    async def check(self, node: Node) -> str:
+        import ray
+        from ray import exceptions
+
+        look = ray.remote(num_cpus=0, max_retries=0)(_by_value(_robin_here))
+        try:
+            found, why = await look.options(scheduling_strategy=_at(node)).remote()
+        except (exceptions.RayError, RuntimeError) as error:
+            raise Lost(f"no worker of Ray's began there ({_one_line(error)})") from error
+        if found is None:
+            return f"robin cannot be imported there ({why}); install robin-judge {__version__} on it, for Ray's Python"
+        if found != __version__:
+            return f"has robin {found}, and this is {__version__}; install the same on both"
+        return ""
+
+    async def hire(self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]) -> Hired:
+        import ray
+        from ray import exceptions
+
+        from robin_cli.cluster.worker import Worker
+
+        if self._actor is None:
+            self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Worker)
+        actor = self._actor.options(scheduling_strategy=_at(node)).remote()
+        hand = _Actor(actor)
+        self._hands.append(hand)
+        try:
+            has_texts = await actor.set_up.remote(run, self._texts)
+            most = await actor.point_at.remote(targets, keys)
+        except (exceptions.RayError, RuntimeError) as error:
+            hand.dismiss()
+            raise Lost(_one_line(error)) from error
+        except BaseException:
+            hand.dismiss()
+            raise
+        return Hired(hand, most, has_texts)
+
+    async def close(self, *, is_lost: bool) -> None:
+        self._texts = self._actor = None
+        if self._is_ours:
+            import ray
+
+            try:
+                if not is_lost:
+                    await self._thread.run(ray.shutdown, _LEAVES_WITHIN_S)
+            except TimeoutError:
+                is_lost = True
+            if is_lost:  # as this process ends, it would be waited for once more
+                atexit.unregister(ray.shutdown)
+        else:
+            for hand in self._hands:
+                hand.dismiss()
+        if self._folder:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        self._thread.end()
+
+
+class _Actor(Hand):
+    """A worker that is an actor."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+        self._exchange = actor.exchange.remote
+        self._take = actor.take.options(num_returns=0).remote
+
+    async def exchange(self, group: bytes) -> bytes:
+        from ray import exceptions
+
+        try:
+            came: bytes = await self._exchange(group)
+        except (exceptions.RayError, RuntimeError) as error:
+            raise Lost(_one_line(error)) from error
+        return came
+
+    def take(self, group: bytes) -> None:
+        self._take(group)
+
+    def dismiss(self) -> None:
+        import ray
+
+        def kill() -> None:
+            with suppress(Exception):
+                if ray.is_initialized():  # else a Ray would be begun for it
+                    ray.kill(self._actor)
+
+        threading.Thread(target=kill, daemon=True).start()
+
+
+def _robin_here() -> tuple[str | None, str]:
+    """The version of robin where this runs, or None and why there is none; it runs where there may be none."""
+    try:
+        import robin_cli
+        import robin_cli.cluster.worker
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is told
+        return None, f"{type(error).__name__}: {error}"
+    return robin_cli.__version__, ""
+
+
+def _by_value(function: Callable[[], Result]) -> Callable[[], Result]:
+    """``function`` so that it is sent as it is, and not by the name of its module, which may not be there."""
+    function.__module__ = "__main__"
+    return function
+
+
+def _at(node: Node) -> Any:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+
+
+def _refused(said: str) -> str:
+    """What Ray said as to why it cannot be used, and what to do."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    first = (lines or ["nothing"])[0][:300].rstrip(":. ")
+    if "Version mismatch" in said:
+        return f"{' '.join(lines[:6])[:300]}; install the same Ray and Python here and there"
+    if "Unauthenticated" in said or "token" in said.lower():
+        return (
+            "the cluster wants Ray's token, and this is not it; set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, to the one that "
+            "its machines have"
+        )
+    if "cluster ID" in said or "Unimplemented" in said or "UNIMPLEMENTED" in said:
+        return (
+            f"what answers there is no head of Ray's ({first}); give the address that ray start --head told (port 6379)"
+        )
+    if "raylet" in said or "node_ip_address" in said:
+        return f"this machine is no node of that cluster ({first}); make it one: ray start --address=…"
+    return f"{first}; is the cluster in order (ray status)?"
+
+
+def _one_line(error: BaseException) -> str:
+    """What an error of Ray's says, without its headings and traces."""
+    cause = getattr(error, "cause", None)
+    lines = [line.strip() for line in str(cause or error).splitlines() if line.strip()]
+    said = (lines[-1] if cause is not None else lines[0]) if lines else ""
+    return said[:300].rstrip(".") or type(error).__name__
+
+
+def _raylet_here() -> int:
+    """The process of Ray's by which this one speaks to the cluster; 0 where it cannot be told."""
+    import ray
+
+    with suppress(AttributeError, OSError), socket.socket(socket.AF_UNIX) as at:
+        node: Any = ray._private.worker.global_worker.node  # noqa: SLF001
+        at.connect(node.raylet_socket_name)
+        return int(struct.unpack("3i", at.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[0])
+    return 0
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in {"Z", "X"}
+
+
+def _silence() -> None:
+    """Have Ray print nothing between robin's own lines: what matters of it is said by whoever it matters to."""
+    import ray
+
+    logging.getLogger("ray").setLevel(logging.CRITICAL)
+    # Errors of its machines it prints to standard output, where scores may go; its own debugger turns them off like this.
+    with suppress(AttributeError):
+        ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
+
+
+class _Thread:
+    """A thread for what Ray may be long about. What it begins lives as long as the thread, so there is one for all."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True, name="robin-ray").start()
+
+    async def run(self, work: Callable[[], Result], seconds: float) -> Result:
+        """Wait so long for ``work``; TimeoutError where it takes longer, and then it is left to itself."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+
+        def told(tell: Callable[..., None], what: object) -> None:
+            if not done.done():
+                tell(what)
+
+        def do() -> None:
+            tell: tuple[Callable[..., None], object]
+            try:
+                tell = done.set_result, work()
+            except BaseException as error:  # noqa: BLE001  # it is for who waits
+                tell = done.set_exception, error
+            with suppress(RuntimeError):  # the loop is over
+                loop.call_soon_threadsafe(told, *tell)
+
+        self._work.put(do)
+        async with asyncio.timeout(seconds):
+            return await done
+
+    def end(self) -> None:
+        """Let the thread end after what it is at."""
+        self._work.put(None)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+
+@contextmanager
+def _environment(secret: Sequence[str], *, own_token: bool) -> Iterator[None]:
+    """Variables as they are to be while Ray begins: what it hands on has no keys, tells nobody, and uploads nothing.
+
+    With ``own_token`` a Ray of our own takes nobody else's calls, and leaves no token behind; unless it is said otherwise.
+    """
+    variables: dict[str, str | None] = {
+        **dict.fromkeys(secret),
+        **_QUIET,
+    }
+    if own_token and "RAY_AUTH_MODE" not in os.environ:
+        variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    with _set(variables):
+        yield
+
+
+@contextmanager
+def _set(variables: Mapping[str, str | None]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    _put_all(variables)
+    try:
+        yield
+    finally:
+        _put_all(before)
+
+
+def _put_all(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _short_folder() -> str | None:
+    """Where Ray's folder goes: names of sockets in it have 107 characters at most."""
+    return None if len(tempfile.gettempdir()) < 24 else "/tmp"  # noqa: S108  # of a folder that is made private

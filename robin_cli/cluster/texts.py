@@ -1,0 +1,97 @@
+"""How the texts of pairs reach workers: all at once where they are few, by shared storage, or with each call."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from robin_cli.datasets.pair_table import REFERENCE
+from robin_cli.datasets.parquet_tables import read_table
+from robin_cli.files.local import reading
+from robin_cli.model.errors import RobinError, StorageError
+from robin_cli.model.records import OTHER_COLUMN, Pair
+from robin_cli.storage.layout import PAIRS
+from robin_cli.storage.reader import read_pairs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from robin_cli.cluster.wire import Run
+
+MOST_AT_ONCE = 256 * 2**20
+"""Bytes of texts that are handed to every machine whole."""
+
+_COLUMNS = ("pair_id", "prompt", "response", REFERENCE, OTHER_COLUMN)
+_TOLD_BY = 64 * 1024
+
+
+class PairTexts(Protocol):
+    """Pairs with their texts, by their position in the data."""
+
+    def __getitem__(self, position: int, /) -> Pair: ...
+
+
+class _Table:
+    """Pairs out of a table of their texts."""
+
+    def __init__(self, table: pa.Table) -> None:
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        self._texts = [columns[name] for name in _COLUMNS[:3]]
+        self._reference, self._other = columns.get(REFERENCE), columns.get(OTHER_COLUMN)
+
+    def __getitem__(self, position: int) -> Pair:
+        pair_id, prompt, response = (column[position].as_py() for column in self._texts)
+        reference, other = (
+            None if column is None else column[position].as_py() for column in (self._reference, self._other)
+        )
+        return Pair(pair_id, prompt, response, reference=reference, other=other)
+
+
+def bytes_of_texts(run: Path) -> int:
+    """About how much memory the texts of the pairs of ``run`` take. StorageError: they cannot be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with reading(run / PAIRS) as file:
+            metadata = pq.ParquetFile(file).metadata
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            return sum(group.total_byte_size for group in groups)
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"{run / PAIRS}: cannot be read ({error}); restore it from a copy") from error
+
+
+def table_of(run: Path) -> pa.Table:
+    """The texts of the pairs of ``run``, as :func:`texts_at` takes them."""
+    with reading(run / PAIRS) as file:
+        return read_table(file, str(run / PAIRS), _COLUMNS).combine_chunks()
+
+
+def identity_of(run: Path) -> str:
+    """What tells the file of the pairs of ``run`` from others: its length, and a digest of its end, which says where all is.
+
+    Raises:
+        OSError: it is not there.
+    """
+    with reading(run / PAIRS) as file:
+        length = file.seek(0, os.SEEK_END)
+        file.seek(max(0, length - _TOLD_BY))
+        return f"{length}-{hashlib.sha256(file.read()).hexdigest()}"
+
+
+def texts_at(run: Run, handed: object) -> PairTexts | None:
+    """The texts where they are used: those that were ``handed`` over, or, read here, those of the run; None where neither is.
+
+    Args:
+        handed: a table of texts; None for none.
+    """
+    if handed is not None:
+        return _Table(handed)
+    if not run.path:
+        return None
+    try:
+        return read_pairs(Path(run.path)) if identity_of(Path(run.path)) == run.identity else None
+    except (OSError, RobinError):  # no storage that is shared
+        return None

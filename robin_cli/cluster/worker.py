@@ -1,0 +1,234 @@
+"""What makes calls, on whatever machine: takes groups of questions, asks, reads the answers, and gives what came in groups."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import orjson
+
+from robin_cli.cluster.texts import PairTexts, texts_at
+from robin_cli.cluster.wire import Answered, Came, Group, Posed, Run, Target, Unusable
+from robin_cli.files.descriptors import most_connections
+from robin_cli.judges.functions import Checked
+from robin_cli.judges.judge import Judge
+from robin_cli.judges.metering import Meter
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.registry import judge_named
+from robin_cli.judges.transport import Endpoint
+from robin_cli.model.errors import RobinError
+from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.records import Judgment, Pair
+from robin_cli.model.space import ArmSpace
+from robin_cli.parsing.judgments import AnswerReader
+from robin_cli.prompts.questions import Questions
+from robin_cli.prompts.rubrics import PromptSet
+
+GROUP = 64
+"""What came is given back once there is so much."""
+
+HEARTBEAT_S = 3.0
+"""A worker says something at least so often."""
+
+_LEAST_GATHERING_S = 0.005
+_MOST_GATHERING_S = 0.05
+_STRAGGLING_S = 0.002
+_GATHERING = 0.2
+"""What came waits for company no longer than this part of the time that a call takes."""
+
+_NEWEST = 1 / 16
+
+
+class _OnePair(Sequence[str]):
+    """The ids of a run's pairs to whom only one of them is known, which is the first then."""
+
+    current = ""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, position: object) -> str:  # it is the same at all of them
+        return self.current
+
+
+class Worker:
+    """Makes calls. All methods are called within one event loop."""
+
+    def __init__(self) -> None:
+        self._judges: list[Judge] = []
+        self._told_samples: dict[int, int] = {}
+        self._came = Came()
+        self._size = 0
+        self._running = 0
+        self._is_urgent = False
+        self._waits_for = self._is_enough
+        self._refusals: dict[int, int] = {}
+        self._latency_s = 0.0
+        self._any = asyncio.Event()
+        self._enough = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def set_up(self, run: Run, texts: object) -> bool:
+        """Learn what the calls are about, and where the ``texts`` are; whether they can be had here."""
+        prompts = PromptSet.from_record(orjson.loads(run.prompts))
+        self._ids = _OnePair()
+        space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, run.is_pairwise)
+        self._questions = Questions(prompts, space, seed=run.seed, answer_format=run.answer_format)
+        self._reader = AnswerReader(
+            space, answer_format=run.answer_format, by_logprobs=run.by_logprobs, notify=self._note
+        )
+        self._texts = await asyncio.to_thread(texts_at, run, texts)
+        return self._texts is not None
+
+    async def point_at(self, targets: Sequence[Target], keys: Sequence[str]) -> int:
+        """Get ready to ask ``targets``, each with its key; how many calls at a time can be made here."""
+        at_a_time = max(target.options.at_a_time for target in targets)
+        can = most_connections(at_a_time * len(targets), self._note)
+        self._judges = [_judge(*each, self._note) for each in zip(targets, keys, strict=True)]
+        return max(1, can // len(targets))
+
+    async def exchange(self, group: bytes) -> bytes:
+        """Take a :class:`Group` of questions, and give a :class:`Came` once something came, or after a while."""
+        self._accept(group)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEARTBEAT_S):
+                await self._any.wait()
+        if self._size:
+            await self._gather()
+        came, self._came, self._size, self._is_urgent = self._came, Came(), 0, False
+        self._any.clear()
+        came.refusals = dict(self._refusals)
+        for target, judge in enumerate(self._judges):
+            if (most := judge.most_samples) != self._told_samples.get(target):
+                came.most_samples[target] = self._told_samples[target] = most
+        return _encoded(came)
+
+    async def take(self, group: bytes) -> None:
+        """Take a :class:`Group` of questions; what comes of them is for an :meth:`exchange` that waits."""
+        self._accept(group)
+
+    async def close(self) -> None:
+        """Drop what is under way, and close all connections."""
+        for task in self._tasks:
+            task.cancel()
+        for judge in self._judges:
+            with suppress(Exception):
+                await judge.aclose()
+
+    def _accept(self, encoded: bytes) -> None:
+        group = _group(encoded)
+        for target in group.looks:
+            self._begin(self._look(target))
+        self._running += len(group.questions)
+        for posed in group.questions:
+            self._begin(self._make(posed, group.heeded.get(posed.target, 0)))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look(self, target: int) -> None:
+        """Look at the queue at the server of a target."""
+        queue = None
+        with suppress(Exception):  # calls go on, whatever there is to a judge of somebody else's
+            queue = await self._judges[target].queue()
+        self._came.queues[target] = None if queue is None else (queue.running, queue.waiting)
+        self._any.set()
+
+    async def _make(self, posed: Posed, heeded: int) -> None:
+        """Make one request; whatever comes of it is in what is given next."""
+        number, target, came = posed.number, posed.target, None
+        started = time.monotonic()
+        try:
+            if self._refusals.get(target, 0) > heeded:  # it said to wait, and this was chosen before that was known
+                self._came.unsent.append(number)
+                return
+            pair = self._pair(posed)
+            question = self._question(pair, posed)
+            came = await self._judges[target].ask(question)
+            self._latency_s += _NEWEST * (time.monotonic() - started - self._latency_s)
+            if isinstance(came, Reply):
+                tokens = (came.usage.prompt_tokens or 0) + (came.usage.completion_tokens or 0)
+                self._came.answered.append(Answered(number, self._judgments(pair, posed, came), tokens))
+                return
+            if came.overloaded and came.retry_after_s:
+                self._refusals[target] = self._refusals.get(target, 0) + 1
+                self._is_urgent = True
+            self._came.failed.append((number, came))
+        except RobinError as error:
+            self._is_urgent = True
+            kind = next(each for each in type(error).__mro__ if each.__module__ == RobinError.__module__)
+            self._came.unusable.append(Unusable(number, kind.__name__, str(error)))
+        except Exception as error:  # noqa: BLE001  # whatever it is, it must not be lost
+            self._is_urgent = True
+            said = f"{type(error).__name__}: {error}" if came is None else type(error).__name__
+            self._came.unusable.append(Unusable(number, "RunError", f"a worker failed in making a call ({said})"))
+        finally:
+            self._running -= 1
+            self._size += 1
+            self._any.set()
+            if self._waits_for():
+                self._enough.set()
+
+    async def _gather(self) -> None:
+        """Wait a while for more to be given together: until little is left to wait for, and then for that little a moment."""
+        gathering_s = min(_MOST_GATHERING_S, max(_LEAST_GATHERING_S, _GATHERING * self._latency_s))
+        for seconds, is_enough in ((gathering_s, self._is_most), (_STRAGGLING_S, self._is_enough)):
+            if not is_enough():
+                self._enough.clear()
+                self._waits_for = is_enough
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._enough.wait()
+
+    def _is_enough(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self._is_urgent or self._size >= GROUP or not self._running
+
+    def _is_most(self) -> bool:
+        return self._is_enough() or self._running <= self._size
+
+    def _pair(self, posed: Posed) -> Pair:
+        if posed.texts is not None:
+            pair_id, prompt, response, reference, other = posed.texts
+            return Pair(pair_id, prompt, response, reference=reference, other=other)
+        assert self._texts is not None  # noqa: S101  # else they are sent along
+        return self._texts[posed.pair]
+
+    def _question(self, pair: Pair, posed: Posed) -> Question:
+        self._ids.current = pair.pair_id
+        question = self._questions.question(pair, posed.arm, posed.draw, posed.samples)
+        return replace(question, at_normal_tier=True) if posed.at_normal_tier else question
+
+    def _judgments(self, pair: Pair, posed: Posed, reply: Reply) -> list[Judgment]:
+        self._ids.current = pair.pair_id
+        try:
+            return self._reader.judgments(posed.arm, posed.draw, reply)
+        except Exception as error:  # noqa: BLE001  # it is robin's, and may be every reply's; this one is paid for
+            self._came.bugs.append(f"{type(error).__name__}: {error}")
+            return self._reader.unread(posed.arm, posed.draw, reply)
+
+    def _note(self, line: str) -> None:
+        self._came.notes.append(line)
+        self._any.set()
+
+
+def _judge(target: Target, key: str, notify: Callable[[str], None]) -> Judge:
+    options = target.options
+    meter = Meter(target.price, tier=target.tier, falls_back=target.falls_back)
+    if isinstance(options, Endpoint):
+        return OpenAIJudge(replace(options, api_key=key), meter=meter, notify=notify)
+    return Checked(judge_named(target.judge, options), options, meter)
+
+
+_encoded = msgspec.msgpack.Encoder().encode
+_group = msgspec.msgpack.Decoder(Group).decode
+
+
+__all__ = ["GROUP", "HEARTBEAT_S", "Failure", "PairTexts", "Worker"]

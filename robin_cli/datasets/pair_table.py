@@ -1,0 +1,328 @@
+"""Pairs in columns, their texts on disk: a :class:`Pair` is made when it is asked for, and none is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from operator import attrgetter
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robin_cli.datasets.spool import Spool
+from robin_cli.datasets.texts import Texts
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.groups import groups_of
+from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value, as_text
+
+REFERENCE = "reference"
+"""The column with reference answers, where there are any."""
+
+OPTIONAL_TEXTS = {REFERENCE: "reference", GROUP_COLUMN: "group", OTHER_COLUMN: "other"}
+"""The columns that a table of pairs may have beside those that it must, and the fields of a pair that they are."""
+
+ALWAYS = ("pair_id", "prompt", "response")
+TEXTS = (*ALWAYS, *OPTIONAL_TEXTS)
+
+_NOTHING = ""
+"""The column that rows without further ones have: no column of data is called so."""
+
+_AT_A_TIME = 2**13
+_EXACT = 2**53
+"""Up to here each whole number is a floating-point number."""
+
+_TYPES: Mapping[type, pa.DataType] = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+Renamed = Mapping[str, str]
+"""Names of attributes, and whose human ratings are theirs."""
+
+
+class PairTable(Sequence[Pair]):
+    """Pairs as they are stored: a row each, with columns TEXTS, as far as there are any, and one a human rating.
+
+    Their further columns stand in a table of their own, see :attr:`columns`.
+    """
+
+    def __init__(
+        self, pairs: Spool, columns: Callable[[], pa.Table] | None = None, renamed: Renamed | None = None
+    ) -> None:
+        self._pairs = pairs
+        self._columns = columns or (lambda: pa.table({}))
+        self._renamed = renamed or {}
+
+    @classmethod
+    def of(cls, pairs: Iterable[Pair]) -> PairTable:
+        """Pairs of any kind, taken over."""
+        if isinstance(pairs, cls):
+            return pairs
+        growing = GrowingTable()
+        rest = iter(pairs)
+        while some := list(islice(rest, _AT_A_TIME)):
+            growing.extend(some)
+        return growing.table()
+
+    def with_ratings(self, renamed: Renamed) -> PairTable:
+        """The same pairs with the human ratings of other names, too: ``renamed`` says whose each is."""
+        return PairTable(self._pairs, lambda: self.columns, {**self._renamed, **renamed})
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    @overload
+    def __getitem__(self, at: int) -> Pair: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Pair]: ...
+    def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        place = at + len(self) if at < 0 else at
+        batch, row = self._pairs.at(place)
+        found = {name: column[row].as_py() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+        return self._pair(found, _Columns(_Part(lambda: self.columns, place, 1), 0))
+
+    def __iter__(self) -> Iterator[Pair]:
+        start = 0
+        for batch in self._pairs:
+            part = _Part(lambda: self.columns, start, len(batch))
+            yield from (self._pair(found, _Columns(part, row)) for row, found in enumerate(batch.to_pylist()))
+            start += len(batch)
+
+    def _pair(self, found: dict[str, Any], columns: Mapping[str, Value]) -> Pair:
+        pair_id, prompt, response = (found.pop(name) for name in ALWAYS)
+        reference, group, other = (found.pop(name, None) for name in OPTIONAL_TEXTS)
+        human = {name: value for name, value in found.items() if value is not None}
+        human |= {name: human[whose] for name, whose in self._renamed.items() if whose in human}
+        return Pair(pair_id, prompt, response, human, reference, group, columns, other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def ids(self) -> Texts:
+        """The ids, shape (pairs,), in memory."""
+        parts = [pa.concat_arrays([batch.column("pair_id")]) for batch in self._pairs]
+        return Texts(pa.chunked_array([pa.concat_arrays(parts)] if parts else [], pa.large_string()))
+
+    def texts(self, name: str) -> Iterator[str | None]:
+        """What each pair has in the column ``name``, one of TEXTS, in order."""
+        for batch in self._pairs:
+            yield from batch.column(name).to_pylist() if name in batch.schema.names else [None] * len(batch)
+
+    @cached_property
+    def groups(self) -> tuple[IntArray, list[str]]:
+        """Which group each pair is of, as :func:`~robin_cli.model.groups.groups_of` has them."""
+        return groups_of(self.texts("prompt"), self.texts(GROUP_COLUMN) if GROUP_COLUMN in self.has else None)
+
+    @property
+    def systems(self) -> list[Value | None]:
+        """Which system each pair's response is of, as far as the data says it."""
+        there = SYSTEM_COLUMN in self.columns.column_names
+        return self.columns[SYSTEM_COLUMN].to_pylist() if there else [None] * len(self)
+
+    @cached_property
+    def attributes(self) -> Sequence[str]:
+        """The names of the human ratings, sorted."""
+        own = {name for batch in self._pairs for name in batch.schema.names if name not in TEXTS}
+        return sorted(own | {name for name, whose in self._renamed.items() if whose in own})
+
+    def human(self, attribute: str) -> FloatArray:
+        """The human ratings of an attribute, shape (pairs,); nan where there is none."""
+        found = np.full(len(self), np.nan)
+        start = 0
+        for batch in self._pairs:
+            for name in (attribute, self._renamed.get(attribute)):  # the latter's count where there are any
+                if name is not None and name in batch.schema.names:
+                    ratings = batch.column(name)
+                    given = pc.is_valid(ratings).to_numpy(zero_copy_only=False)
+                    found[start : start + batch.num_rows][given] = ratings.drop_null().to_numpy(zero_copy_only=False)
+            start += batch.num_rows
+        return found
+
+    @cached_property
+    def empty(self) -> int:
+        """How many have an empty response, or of two one that is."""
+        found = 0
+        for batch in self._pairs:
+            is_empty = pc.equal(pc.binary_length(batch.column("response")), 0)
+            if OTHER_COLUMN in batch.schema.names:
+                other = pc.equal(pc.binary_length(batch.column(OTHER_COLUMN)), 0).fill_null(False)  # noqa: FBT003
+                is_empty = pc.or_(is_empty, other)
+            found += pc.sum(is_empty).as_py() or 0
+        return found
+
+    @property
+    def has(self) -> frozenset[str]:
+        """Which of OPTIONAL_TEXTS any pair has."""
+        return frozenset(name for batch in self._pairs for name in OPTIONAL_TEXTS if name in batch.schema.names)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of :attr:`table`."""
+        texts = [name for name in TEXTS if name not in OPTIONAL_TEXTS or name in self.has]
+        return pa.schema(
+            [
+                *(pa.field(name, pa.large_string()) for name in texts),
+                *(pa.field(name, pa.float64()) for name in self.attributes),
+            ]
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All pairs with the columns of :attr:`schema`, some rows at a time, each in memory while it is looked at."""
+        schema = self.schema
+        for batch in self._pairs:
+            yield self._whole(batch, schema)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All pairs as one table, over the file where they lie on disk."""
+        schema = self.schema
+        return pa.Table.from_batches([self._whole(batch, schema) for batch in self._pairs.batches()], schema)
+
+    def _whole(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        if not self._renamed and batch.schema == schema:
+            return batch
+        there = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for name, whose in self._renamed.items():
+            if whose in there:
+                there[name] = pc.coalesce(there[whose], there[name]) if name in there else there[whose]
+        columns = [there[field.name] if field.name in there else pa.nulls(len(batch), field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    @cached_property
+    def columns(self) -> pa.Table:
+        """What the data's rows hold beside: int64, double, bool or large_string; without columns where there is nothing."""
+        return self._columns()
+
+
+class _Part:
+    """The further columns of some pairs, one behind the other, read once one of them is looked at."""
+
+    def __init__(self, read: Callable[[], pa.Table], start: int, rows: int) -> None:
+        self._read, self._start, self._rows = read, start, rows
+
+    @cached_property
+    def rows(self) -> list[dict[str, Value]]:
+        found = self._read().slice(self._start, self._rows).to_pylist() or [{} for _ in range(self._rows)]
+        return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+
+class _Columns(Mapping[str, Value]):
+    """The further columns of a pair."""
+
+    __slots__ = ("_at", "_part")
+
+    def __init__(self, part: _Part, at: int) -> None:
+        self._part, self._at = part, at
+
+    def __getitem__(self, name: str) -> Value:
+        return self._part.rows[self._at][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._part.rows[self._at])
+
+    def __len__(self) -> int:
+        return len(self._part.rows[self._at])
+
+    def __repr__(self) -> str:
+        return repr(self._part.rows[self._at])
+
+    def __reduce__(self) -> tuple[type[dict[str, Value]], tuple[dict[str, Value]]]:
+        return dict, (self._part.rows[self._at],)
+
+
+class GrowingTable:
+    """A table of pairs that are added some at a time."""
+
+    def __init__(self) -> None:
+        self._pairs, self._further = Spool(), Spool()
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    @property
+    def nbytes(self) -> int:
+        """What the pairs take, but for their further columns."""
+        return self._pairs.nbytes
+
+    def __getitem__(self, at: int) -> Pair:
+        batch, row = self._further.at(at)
+        columns = {name: value for name, value in batch.slice(row, 1).to_pylist()[0].items() if value is not None}
+        return replace(PairTable(self._pairs)[at], columns=columns)
+
+    def extend(self, pairs: Sequence[Pair]) -> None:
+        """Add pairs."""
+        texts: dict[str, list[Any]] = {name: list(map(attrgetter(name), pairs)) for name in ALWAYS}
+        for name, attribute in OPTIONAL_TEXTS.items():
+            values = list(map(attrgetter(attribute), pairs))
+            if any(value is not None for value in values):
+                texts[name] = values
+        arrays = {name: pa.array(values, pa.large_string()) for name, values in texts.items()}
+        for name in dict.fromkeys(name for pair in pairs for name in pair.human):
+            arrays[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
+        names = dict.fromkeys(name for pair in pairs for name in pair.columns)
+        self.extend_columns(arrays, {name: _column([pair.columns.get(name) for pair in pairs]) for name in names})
+
+    def extend_columns(self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
+        """Add pairs by their columns: those of :class:`PairTable`, and their further ones."""
+        self._pairs.add(pa.RecordBatch.from_arrays(list(pairs.values()), list(pairs)))
+        there = columns or {_NOTHING: pa.nulls(len(pairs[ALWAYS[0]]))}
+        self._further.add(pa.RecordBatch.from_arrays(list(there.values()), list(there)))
+
+    def table(self, without: Collection[str] = ()) -> PairTable:
+        """All of them; ``without`` the further columns of these names."""
+        return PairTable(self._pairs, lambda: _joined(self._further, {_NOTHING, *without}))
+
+
+def _column(values: list[Value | None]) -> pa.Array:
+    """The values of some pairs, with the type that they have; as texts where they have several."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float} and all(abs(value) <= _EXACT for value in values if type(value) is int):
+        kinds = {float}
+    if len(kinds) > 1:
+        return pa.array([None if value is None else as_text(value) for value in values], pa.large_string())
+    return pa.array(values, _TYPES.get(next(iter(kinds), str), pa.large_string()))
+
+
+def _joined(further: Spool, without: Collection[str]) -> pa.Table:
+    """Further columns as one table, each with one type: where batches differ, that of numbers, or else texts."""
+    batches = further.batches()
+    types: dict[str, set[pa.DataType]] = {}
+    for batch in batches:
+        for field in batch.schema:
+            if field.name not in without:
+                types.setdefault(field.name, set()).add(field.type)
+    if not types:
+        return pa.table({})
+    return pa.table({name: _one(batches, name, kinds) for name, kinds in types.items()})
+
+
+def _one(batches: Sequence[pa.RecordBatch], name: str, kinds: set[pa.DataType]) -> pa.ChunkedArray:
+    parts = [batch.column(name) if name in batch.schema.names else pa.nulls(len(batch)) for batch in batches]
+    if kinds == {pa.int64(), pa.float64()} and all(map(_is_exact, parts)):
+        kinds = {pa.float64()}
+    if len(kinds) > 1:
+        return pa.chunked_array([_as_texts(part) for part in parts], pa.large_string())
+    (kind,) = kinds
+    return pa.chunked_array([part if part.type == kind else part.cast(kind) for part in parts], kind)
+
+
+def _is_exact(values: pa.Array) -> bool:
+    """Whether whole numbers are themselves among floating-point ones."""
+    if values.type != pa.int64() or values.null_count == len(values):
+        return True
+    found = pc.min_max(values).as_py()
+    return bool(found["min"] >= -_EXACT and found["max"] <= _EXACT)
+
+
+def _as_texts(values: pa.Array) -> pa.Array:
+    if values.type in {pa.large_string(), pa.null()}:
+        return values.cast(pa.large_string())
+    return pa.array([None if value is None else as_text(value) for value in values.to_pylist()], pa.large_string())

@@ -1,0 +1,174 @@
+"""Record batches on their way through: in memory while they are few, else in a file that goes with the process."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import weakref
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+
+from robin_cli.model.errors import InputError
+
+IN_MEMORY_BYTES = 2**26
+"""So much is held; what is more lies on disk, and in memory as far as the system has room."""
+
+_ROWS = 2**13
+"""That are written together, but for where their columns change."""
+
+_MOST_WAITING = 2
+"""Groups of rows that are held while they wait to be written."""
+
+_LET_GO_EVERY = 4_000
+"""Rows read one by one, of which each may have brought the 64 KiB around it into this process's memory."""
+
+_FOR_LONG = Path("/var/tmp")  # noqa: S108  # a file without a name is made in it
+"""Where systems keep large temporary files on disk, though the usual place be memory."""
+
+
+class Spool:
+    """Record batches in the order they came, of any columns each.
+
+    A row is found by its place among all. The file has no name, so nobody else opens it, and a killed process leaves nothing.
+    """
+
+    def __init__(self) -> None:
+        self._pending: list[pa.RecordBatch] = []  # of the same columns
+        self._pending_rows = 0
+        self._held: list[pa.RecordBatch | None] = []  # None: in the file, and not opened by now
+        self._places: list[tuple[int, int]] = []  # offset and length in the file
+        self._starts: list[int] = []
+        self._ends = [0]
+        self.nbytes = 0  # of all rows
+        self._file: IO[bytes] | None = None
+        self._thread: ThreadPoolExecutor | None = None  # that writes, while the next rows are looked at
+        self._writing: deque[Future[None]] = deque()
+        self._mapped: mmap.mmap | None = None
+        self._looked = 0
+
+    def __len__(self) -> int:
+        return self._ends[-1] + self._pending_rows
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Put rows behind those there are. InputError where the disk does not take them."""
+        if self._pending and self._pending[0].schema != batch.schema:
+            self._write()
+        self._pending.append(batch)
+        self.nbytes += batch.nbytes
+        self._pending_rows += batch.num_rows
+        if self._pending_rows >= _ROWS:
+            self._write()
+
+    def at(self, row: int) -> tuple[pa.RecordBatch, int]:
+        """The batch that holds the row, and its place there. IndexError where there is none."""
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        self._settle()
+        number = bisect_right(self._starts, row) - 1
+        self._looked += 1
+        if self._looked >= _LET_GO_EVERY:
+            self._let_go()
+        return self._batch(number), row - self._starts[number]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """All batches, one after the other; those in the file are in memory only while they are looked at."""
+        self._settle()
+        for number, held in enumerate(self._held):
+            yield self._batch(number) if held is None else held
+            self._let_go()
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """All batches, over the file where they lie there: what is looked at comes into memory, and may leave it again."""
+        self._settle()
+        return [self._batch(number) for number in range(len(self._held))]
+
+    def _write(self) -> None:
+        """Put what came since together, and where it belongs."""
+        if not self._pending:
+            return
+        batches, self._pending = self._pending, []
+        self._starts.append(self._ends[-1])
+        self._ends.append(self._ends[-1] + self._pending_rows)
+        self._pending_rows = 0
+        if self.nbytes <= IN_MEMORY_BYTES:
+            self._held.append(_one(batches))
+            return
+        if self._file is None:
+            self._file, self._thread = _nameless(), ThreadPoolExecutor(1)
+            weakref.finalize(self, _end, self._thread, self._file)
+            held, self._held = self._held, []
+            for each in held:
+                self._spill([each] if each is not None else [])
+        assert self._thread is not None  # noqa: S101  # for the types
+        self._writing.append(self._thread.submit(self._spill, batches))
+        if len(self._writing) > _MOST_WAITING:
+            self._writing.popleft().result()
+
+    def _settle(self) -> None:
+        """Wait until all is where it belongs; InputError where the disk does not take it."""
+        self._write()
+        while self._writing:
+            self._writing.popleft().result()
+
+    def _spill(self, batches: list[pa.RecordBatch]) -> None:
+        assert self._file is not None  # noqa: S101  # for the types
+        batch = _one(batches)
+        try:
+            offset = self._file.tell()
+            with pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema) as stream:
+                stream.write_batch(batch)
+            self._file.flush()
+            end = self._file.tell()
+            self._file.seek(-(-end // 64) * 64)  # Arrow wants its buffers at such places
+        except OSError as error:
+            raise InputError(
+                f"{tempfile.gettempdir() if 'TMPDIR' in os.environ else _FOR_LONG}: the texts of the data cannot be put there "
+                f"({error.strerror}); make room, or name another folder with TMPDIR"
+            ) from error
+        self._places.append((offset, end - offset))
+        self._held.append(None)
+
+    def _batch(self, number: int) -> pa.RecordBatch:
+        held = self._held[number]
+        if held is not None:
+            return held
+        offset, length = self._places[number]
+        if self._mapped is None or len(self._mapped) < offset + length:
+            assert self._file is not None  # noqa: S101  # for the types
+            self._mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._held = [None] * len(self._places)  # those opened before keep what was mapped then
+        with pa.ipc.open_stream(pa.py_buffer(self._mapped).slice(offset, length)) as stream:
+            batch = stream.read_next_batch()
+        self._held[number] = batch
+        return batch
+
+    def _let_go(self) -> None:
+        """Have the pages of the file leave this process's memory; the system gives them back when they are looked at."""
+        self._looked = 0
+        if self._mapped is not None and hasattr(self._mapped, "madvise"):
+            self._mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of several batches with the same columns."""
+    if len(batches) == 1:
+        return batches[0]
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
+
+
+def _end(thread: ThreadPoolExecutor, file: IO[bytes]) -> None:
+    thread.shutdown(wait=False, cancel_futures=True)  # it may be the one that runs this
+    file.close()
+
+
+def _nameless() -> IO[bytes]:
+    folder = None if "TMPDIR" in os.environ or not os.access(_FOR_LONG, os.W_OK) else _FOR_LONG
+    return tempfile.TemporaryFile(dir=folder)

@@ -1,0 +1,48 @@
+"""From a session's settings to the workers on a cluster that make its calls: what they have to know of the run, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import orjson
+
+from robin_cli.cluster.on_ray import OnRay
+from robin_cli.cluster.remote import Targets
+from robin_cli.cluster.texts import MOST_AT_ONCE, bytes_of_texts, identity_of, table_of
+from robin_cli.cluster.wire import Run
+from robin_cli.judges.metering import Price
+from robin_cli.runner.connection import endpoints_of, secret_names
+from robin_cli.runner.groups import OnCluster
+from robin_cli.runner.opening import recorded_prompts
+from robin_cli.settings.table import Settings
+from robin_cli.storage.store import RunStore
+
+
+def on_cluster_of(
+    settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
+) -> tuple[OnCluster, list[Price | None]]:
+    """Each judge that ``settings`` name, to be asked by workers about the run of ``store``, and its price."""
+    targets = Targets()
+    judges, prices = endpoints_of(settings, store.manifest.budget, keys, notify, targets=targets)
+    manifest, space, path = store.manifest, store.space, store.path.resolve()
+    texts_bytes = bytes_of_texts(path)
+    is_small = texts_bytes <= MOST_AT_ONCE
+    run = Run(
+        orjson.dumps(recorded_prompts(manifest).record).decode(),
+        tuple(space.attributes),
+        tuple(space.judges),
+        tuple(space.scales),
+        is_pairwise=space.is_pairwise,
+        answer_format=manifest.answer_format,
+        by_logprobs=manifest.scoring == "logprobs",
+        seed=manifest.seed,
+        path="" if is_small else str(path),
+        identity="" if is_small else identity_of(path),
+    )
+    cluster = OnRay(
+        settings.ray or "",
+        texts=(lambda: table_of(path)) if is_small else None,
+        texts_bytes=texts_bytes if is_small else 0,
+        secret=secret_names(settings),
+    )
+    return OnCluster(judges, targets, cluster, run), prices

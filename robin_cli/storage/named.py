@@ -1,0 +1,61 @@
+"""Columns of texts in which each row takes a number: scores of ten million pairs by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from robin_cli.datasets.texts import Texts
+
+_AT_A_TIME = 10_000
+
+
+class Named(Sequence[str]):
+    """Names by their places among ``names``: a column of texts in which each row takes a number.
+
+    Equal to any sequence of the same texts in the same order.
+    """
+
+    __slots__ = ("names", "places")
+
+    def __init__(self, names: Sequence[str], places: NDArray[np.integer[Any]]) -> None:
+        self.names, self.places = names, places
+
+    @property
+    def column(self) -> pa.ChunkedArray:
+        """The texts as Arrow has them."""
+        whole = Texts.of(self.names).column
+        if len(whole) == len(self.places) and np.array_equal(self.places, np.arange(len(whole))):
+            return whole
+        return whole.take(pa.array(self.places))
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Named: ...
+    def __getitem__(self, at: int | slice) -> str | Named:
+        return Named(self.names, self.places[at]) if isinstance(at, slice) else self.names[int(self.places[at])]
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), _AT_A_TIME):
+            yield from self[start : start + _AT_A_TIME].column.to_pylist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001  # numpy's
+        return np.asarray(np.array(list(self.names), dtype=object)[self.places], dtype=dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Named({len(self):,} texts)"

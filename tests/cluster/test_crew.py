@@ -1,0 +1,343 @@
+"""Runs whose calls are made by workers, here in this process: how texts get there, what is lost with a worker, who is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pytest
+
+import robin_cli
+from robin_cli.cluster import crew as crews
+from robin_cli.cluster.crew import shared_out
+from robin_cli.cluster.wire import Came, Group, Posed, Run, Target
+from robin_cli.cluster.worker import Worker
+from robin_cli.dispatch import limited
+from robin_cli.judges.transport import Endpoint
+from robin_cli.model.errors import EndpointError, InputError, LimitReached
+from robin_cli.model.records import Pair, Scale
+from robin_cli.prompts.rubrics import load_prompts
+from robin_cli.runner import on_cluster
+from tests.cluster.here import Plan
+from tests.cluster.judge import Asked, judge
+from tests.judges.wire import completion, error, serving
+
+PAIRS = [Pair(f"p{k}", f"Name {k} colours.", f"Blue, and {k} more.") for k in range(12)]
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """Two nodes of one worker each, in this process."""
+    made = Plan()
+    monkeypatch.setattr(on_cluster, "OnRay", made.cluster)
+    monkeypatch.setattr(crews, "LOOKS_EVERY_S", 0.05)
+    return made
+
+
+def judged(url: str | list[str], run: Path, budget: int = 120, pairs: Any = PAIRS, **settings: Any) -> robin_cli.Run:
+    """A run by workers."""
+    by_default = {"model": "judge", "attribute": "helpfulness", "concurrency": "8", "quiet": True, "ray": "local"}
+    return robin_cli.judge(pairs, base_url=url, budget=budget, run=str(run), **{**by_default, **settings})
+
+
+def once(number: int, do: Callable[[], object]) -> Callable[[int], tuple[int, dict[str, str]]]:
+    """Answers all alike, and has something happen at one of them."""
+
+    def answer(this: int) -> tuple[int, dict[str, str]]:
+        if this == number:
+            do()
+        return 200, {}
+
+    return answer
+
+
+def messages(asked: Asked) -> Counter[str]:
+    return Counter(str(body["messages"]) for body in asked.bodies)
+
+
+@pytest.mark.parametrize("way", ["all at once", "by shared storage", "with each call"])
+def test_asks_the_same_whichever_way_the_texts_come(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way != "all at once":
+        monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
+        plan.shares_storage = way == "by shared storage"
+    with judge() as asked, judge() as alone:
+        judged(asked.url, tmp_path / "run")
+        judged(alone.url, tmp_path / "alone", ray=None)
+    assert messages(asked) == messages(alone)
+    assert set(plan.had_texts) == {way != "with each call"}
+    assert plan.is_closed
+
+
+def test_makes_comparisons_with_both_responses_however_they_come(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pd.DataFrame(
+        {"prompt": [f"q{k}" for k in range(6)], "response_a": "this one", "response_b": "that one", "system_a": "x"}
+    ).assign(system_b="y")
+    with judge() as asked:
+        for name, most in (("at-once", 2**28), ("each", 0)):
+            monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", most)
+            plan.shares_storage = False
+            judged(asked.url, tmp_path / name, 24, rows, pairwise=True, attribute=None)
+    texts = [str(body["messages"]) for body in asked.bodies]
+    assert len(texts) == 48
+    assert all("this one" in text and "that one" in text for text in texts)
+
+
+def test_counts_nothing_twice_where_workers_end_and_others_begin(plan: Plan, tmp_path: Path) -> None:
+    with judge() as asked:
+        asked.takes_s = 0.01
+
+        def answer(number: int) -> tuple[int, dict[str, str]]:
+            if number in {30, 60}:
+                plan.kill("one")
+            if number == 45:
+                plan.nodes.append("three")
+            if number == 80:
+                plan.nodes.remove("two")
+            return 200, {}
+
+        asked.answer = answer
+        run = judged(asked.url, tmp_path / "run", 300)
+    kept = run.judgments()
+    assert len(kept) == 300
+    assert kept["request_id"].is_unique
+    assert not kept.duplicated(["pair_id", "draw"]).any()
+    assert {"one", "two", "three"} == {node for node, _ in plan.hands}
+
+
+def test_gives_up_a_worker_that_says_nothing(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(crews, "SILENT_S", 1.0)
+    with judge() as asked:
+
+        def answer(number: int) -> tuple[int, dict[str, str]]:
+            if number == 20:
+                plan.hands[0][1].is_silent = True
+            return 200, {}
+
+        asked.answer = answer
+        run = judged(asked.url, tmp_path / "run", 200, quiet=False)
+    assert run.judgments()["request_id"].is_unique
+    assert len(run.judgments()) == 200
+    assert "is gone (a worker said nothing for 1 s)" in capsys.readouterr().err
+
+
+def test_ends_where_no_worker_can_be_begun_any_more(plan: Plan, tmp_path: Path) -> None:
+    with judge() as asked:
+
+        def answer(number: int) -> tuple[int, dict[str, str]]:
+            if number == 20:
+                plan.fails = {"one": "no room there", "two": "no room there"}
+                plan.kill("one")
+                plan.kill("two")
+            return 200, {}
+
+        asked.answer = answer
+        with pytest.raises(EndpointError, match=r"no worker is left \(node .*no room there"):
+            judged(asked.url, tmp_path / "run", 200)
+    assert plan.is_closed
+    assert robin_cli.open_run(tmp_path / "run").judgments()["request_id"].is_unique
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"nodes": []}, "the cluster has no machine that is alive"),
+        ({"lacks": {"two": "has robin 0.0.1"}}, "--ray: node two: has robin 0.0.1"),
+        ({"fails": {"one": "no room", "two": "no room"}}, r"no worker could be begun \(node .*: no room\)"),
+    ],
+)
+def test_asks_nobody_where_the_cluster_is_not_fit(
+    plan: Plan, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    for name, value in change.items():
+        setattr(plan, name, value)
+    with judge() as asked, pytest.raises((EndpointError, InputError), match=said):
+        judged(asked.url, tmp_path / "run")
+    assert not asked.arrivals
+
+
+def test_leaves_a_node_out_that_joins_without_what_it_needs(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan.lacks["three"] = "has robin 0.0.1"
+    with judge() as asked:
+        asked.takes_s = 0.05
+        asked.answer = once(5, lambda: plan.nodes.append("three"))
+        judged(asked.url, tmp_path / "run", quiet=False)
+    assert {node for node, _ in plan.hands} == {"one", "two"}
+    assert "--ray: node three is left out: has robin 0.0.1" in capsys.readouterr().err
+
+
+def test_spends_the_money_there_is_and_no_more(plan: Plan, tmp_path: Path) -> None:
+    with judge() as asked:
+        asked.answer = once(30, lambda: plan.kill("one"))
+        money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 20}
+        with pytest.raises(LimitReached, match="--max-cost"):
+            judged(asked.url, tmp_path / "run", 10_000, max_cost=0.5, **money)
+    spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
+    assert len(asked.arrivals) * 110 * 10 / 1e6 <= 0.5
+    assert spent > 0.2
+
+
+def test_asks_a_panel_at_several_addresses_for_several_answers_at_once(plan: Plan, tmp_path: Path) -> None:
+    with judge() as asked:
+        run = judged(
+            [asked.url, "http://127.0.0.1:9/v1"],
+            tmp_path / "run",
+            240,
+            model=["mild", "harsh"],
+            samples_per_request=3,
+            tpm=10_000_000,
+            max_retries=0,
+        )
+    kept = run.judgments()
+    assert len(kept[kept["status"] != "failed"]) == 240
+    assert Counter(kept["judge"]) == {"mild": 120, "harsh": 120}
+    assert {body.get("n") for body in asked.bodies} == {2, None}  # until it is known that it gives one
+
+
+def test_holds_all_workers_together_to_the_users_own_caps(plan: Plan, tmp_path: Path) -> None:
+    with judge() as asked:
+        judged(asked.url, tmp_path / "run", 40, rpm=1200)
+    arrivals = sorted(asked.arrivals)
+    assert len(arrivals) == 40
+    assert arrivals[-1] - arrivals[0] > 35 * 60 / 1200  # the first takes a moment to connect
+
+
+def test_asks_again_what_failed_and_spends_the_budget_to_the_call(plan: Plan, tmp_path: Path) -> None:
+    with judge() as asked:
+        asked.answer = lambda number: ({0: 500, 1: 429, 2: 503}.get(number % 9, 200), {})
+        run = judged(asked.url, tmp_path / "run", 150)
+    assert sorted(run.judgments()["request_id"]) == sorted(asked.sent)
+    assert len(run.judgments()) == 150
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_has_workers_look_at_the_queue_at_a_server_that_tells_of_it(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: bool
+) -> None:
+    monkeypatch.setattr(limited, "_LOOK_EVERY_S", 0.02)
+    with judge() as asked:
+        asked.takes_s = 0.05
+        asked.metrics = (
+            'vllm:num_requests_running{model_name="judge"} 2\nvllm:num_requests_waiting{model_name="judge"} 9\n'
+        )
+        if not says:
+            asked.metrics = ""
+        judged(asked.url, tmp_path / "run", 150, concurrency="auto")
+    assert asked.looks > 3 if says else asked.looks == 1
+
+
+def test_learns_what_an_endpoint_does_not_take(plan: Plan, tmp_path: Path) -> None:
+    def answer(_: int, body: dict[str, Any]) -> Any:
+        if "seed" in body:
+            return error(400, "Unsupported parameter: 'seed'", param="seed", code="unsupported_parameter")
+        return completion('{"feedback": "Fine.", "rating": 2}')
+
+    with serving(answer) as wire:
+        run = judged(wire.url, tmp_path / "run", 60, seed=4, answer_format="json_schema")
+    assert len(run.judgments()) == 60
+    assert set(run.judgments()["rating"]) == {2}
+    assert sum("seed" in body for body in wire.bodies) <= 8 + 2  # once each for those under way then, at each worker
+    assert all("response_format" in body for body in wire.bodies)
+
+
+def test_ends_where_the_key_is_refused_and_says_so_without_it(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    with (
+        serving(lambda *_: error(401, "Incorrect API key provided: sk-planted-0123456789")) as wire,
+        pytest.raises(EndpointError, match="key") as raised,
+    ):
+        judged(wire.url, tmp_path / "run")
+    assert "planted" not in str(raised.value)
+
+
+def test_has_workers_ask_the_judge_of_a_package(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from robin_cli.model.plugins import plugins
+
+    info = tmp_path / "site" / "robin_two-1.dist-info"
+    info.mkdir(parents=True)
+    (info.parent / "robin_two.py").write_text("def judge(messages):\n    return 'Feedback: so.\\nRating: 2'\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robin-two\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[robin.judges]\ntwo = robin_two:judge\n")
+    monkeypatch.syspath_prepend(info.parent)
+    plugins.cache_clear()
+    try:
+        run = robin_cli.judge(
+            PAIRS, judge="two", attribute="helpfulness", budget=60, run=str(tmp_path / "run"), quiet=True, ray="local"
+        )
+        assert set(run.judgments()["rating"]) == {2}
+    finally:
+        plugins.cache_clear()
+
+
+def test_refuses_a_function_that_is_in_this_process_alone(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--ray: a function is asked in the process that it is in"):
+        robin_cli.judge(PAIRS, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=60, ray="local")
+
+
+def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -> None:
+    prompts = load_prompts(["helpfulness"])
+    run = Run(
+        msgspec.json.encode(prompts.record).decode(),
+        ("helpfulness",),
+        ("judge",),
+        (Scale(0, 4),),
+        is_pairwise=False,
+        answer_format="text",
+        by_logprobs=False,
+        seed=None,
+    )
+
+    def group(numbers: list[int], heeded: int) -> bytes:
+        texts = ("p0", "Name colours.", "Blue.", None, None)
+        posed = [Posed(number, 0, 0, 0, number, 1, texts=texts) for number in numbers]
+        return msgspec.msgpack.encode(Group(posed, {0: heeded} if heeded else {}))
+
+    async def worked(url: str) -> list[Came]:
+        worker = Worker()
+        await worker.set_up(run, None)
+        await worker.point_at([Target("openai", Endpoint(base_url=url, model="judge", api_key=""), None)], ["none"])
+        came = [
+            msgspec.msgpack.decode(await worker.exchange(group(numbers, heeded)), type=Came)
+            for numbers, heeded in (([1], 0), ([2, 3], 0), ([4], 1))
+        ]
+        await worker.close()
+        return came
+
+    with judge() as asked:
+        asked.answer = lambda number: (429, {"Retry-After": "30"}) if number == 1 else (200, {})
+        refused, unsent, heeded = asyncio.run(worked(asked.url))
+    assert [failure.retry_after_s for _, failure in refused.failed] == [30.0]
+    assert refused.refusals == {0: 1}
+    assert (sorted(unsent.unsent), unsent.answered) == ([2, 3], [])
+    assert [each.number for each in heeded.answered] == [4]
+    assert len(asked.arrivals) == 2
+
+
+@pytest.mark.parametrize(
+    ("count", "loads", "most", "shares"),
+    [
+        (5, [0, 0], [9, 9], [3, 2]),
+        (4, [6, 0, 1], [9, 9, 9], [0, 3, 1]),
+        (30, [0, 5], [8, 8], [8, 3]),
+        (1, [2, 2, 2], [9, 9, 9], [1, 0, 0]),
+        (0, [1], [9], [0]),
+    ],
+)
+def test_shares_calls_out_so_that_all_have_equally_many(
+    count: int, loads: list[int], most: list[int], shares: list[int]
+) -> None:
+    assert shared_out(count, loads, most) == shares

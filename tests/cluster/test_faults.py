@@ -1,0 +1,128 @@
+"""Workers, nodes and the deciding process itself go away in the midst of a run: nothing is counted twice, and the run ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.cluster.conftest import WITHIN_S, Nodes, judging_on, processes
+from tests.cluster.judge import Asked, judge
+from tests.conftest import environment, robin, wait_until, write_pairs
+from tests.starting import Robin
+
+pytestmark = [pytest.mark.external, pytest.mark.slow]
+BUDGET = 400
+
+
+@contextmanager
+def begun(nodes: Nodes, asked: Asked, folder: Path, *more: str) -> Iterator[Robin]:
+    """A run under way: its process."""
+    data = write_pairs(folder / "pairs.jsonl", 30)
+    common = ("--run", str(folder / "run"), "-o", str(folder / "s.csv"), "--concurrency", "16", *more)
+    command = judging_on(nodes, asked, data, BUDGET, *common)
+    with (folder / "said").open("wb") as said:
+        process = Robin(command, cwd=folder, env=environment(**nodes.env), stdout=subprocess.DEVNULL, stderr=said)
+    try:
+        yield process
+    except BaseException:
+        print((folder / "said").read_text())
+        raise
+    finally:
+        process.kill()
+        process.wait()
+
+
+def ended(process: Robin, folder: Path) -> str:
+    """What a run said by its end, which came."""
+    process.wait(timeout=2 * WITHIN_S)
+    said = (folder / "said").read_text()
+    assert process.returncode == 0, said
+    return said
+
+
+def check_books(asked: Asked, folder: Path, most_lost: int) -> None:
+    """Every call of the budget was answered and is kept once; what was asked beside these is what was lost."""
+    kept = pd.read_parquet(folder / "run" / "judgments")
+    ids = Counter(kept["request_id"])
+    assert sum(ids.values()) == BUDGET
+    assert set(ids.values()) == {1}, "an answer is there twice"
+    assert not kept.duplicated(["pair_id", "draw"]).any()
+    assert set(ids) <= set(asked.sent), "an answer is there that nobody gave"
+    assert len(asked.arrivals) - BUDGET <= most_lost, "more was asked again than was under way"
+
+
+def asked_by(nodes: Nodes, node: int) -> bool:
+    """Whether a node has a worker of robin's."""
+    return bool(nodes.workers(node))
+
+
+def test_makes_the_calls_of_a_killed_worker_again(nodes: Nodes, tmp_path: Path) -> None:
+    with judge() as asked:
+        asked.held_after = 100
+        with begun(nodes, asked, tmp_path, "--max-cost", "1", "--price-in", "0.1", "--price-out", "0.4") as process:
+            wait_until(lambda: len(asked.arrivals) == 116, process, WITHIN_S)
+            for pid in nodes.workers(0):
+                os.kill(pid, signal.SIGKILL)
+            asked.held_after = None
+            said = ended(process, tmp_path)
+        check_books(asked, tmp_path, most_lost=16)
+    assert "calls under way there are made again" in said
+    assert f"{BUDGET} of {BUDGET} calls spent" in said
+
+
+def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(nodes: Nodes, tmp_path: Path) -> None:
+    with judge() as asked:
+        asked.held_after = 60
+        leaving = nodes.add()
+        with begun(nodes, asked, tmp_path) as process:
+            wait_until(lambda: len(asked.arrivals) == 76 and asked_by(nodes, leaving), process, WITHIN_S)
+            joining = nodes.add()
+            wait_until(lambda: asked_by(nodes, joining), process, WITHIN_S)
+            nodes.remove(leaving)
+            asked.held_after = None
+            ended(process, tmp_path)
+        nodes.remove(joining)
+        check_books(asked, tmp_path, most_lost=16)
+
+
+@pytest.mark.parametrize("by", ["workers", "one process"])
+def test_goes_on_with_a_run_whose_deciding_process_was_killed(nodes: Nodes, tmp_path: Path, by: str) -> None:
+    with judge() as asked:
+        asked.held_after = 150
+        with begun(nodes, asked, tmp_path) as process:
+            wait_until(lambda: len(asked.arrivals) == 166, process, WITHIN_S)
+            process.kill()
+            asked.held_after = None
+        wait_until(lambda: not asked.open, nodes.process, WITHIN_S)
+        made = len(asked.arrivals)
+        more = ("--ray", nodes.address) if by == "workers" else ()
+        resumed = robin("resume", tmp_path / "run", *more, cwd=tmp_path, **nodes.env)
+        assert resumed.returncode == 0, resumed.stderr
+        check_books(asked, tmp_path, most_lost=32)
+        assert len(asked.arrivals) > made
+
+
+def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    with judge() as asked, (tmp_path / "said").open("wb") as said:
+        asked.held_after = 40
+        command = ["judge", str(data), "-a", "helpfulness", "-b", "200", "--base-url", asked.url, "--model", "judge"]
+        command += ["--ray", "local", "--concurrency", "8", "--run", "run"]
+        with Robin(command, cwd=tmp_path, env=environment(), stdout=said, stderr=said) as process:
+            wait_until(lambda: len(asked.arrivals) == 48, process, WITHIN_S)
+            for pid, parent, name in processes():
+                if parent == process.pid and "raylet/raylet" in name:
+                    os.kill(pid, signal.SIGKILL)
+            assert process.wait(timeout=WITHIN_S) == 3
+    _, kept, why = (tmp_path / "said").read_text().splitlines()  # and nothing of Ray's between
+    assert kept.endswith("to go on: robin resume run --ray local")
+    assert why.startswith("robin: --ray: the cluster is out of reach (Ray's own process on this machine has ended)")
+    assert len(pd.read_parquet(tmp_path / "run" / "judgments")) == 40

@@ -1,0 +1,91 @@
+"""What holds for all workers together: the pace, what an endpoint says of waiting, keys, and the same scores."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.cluster.conftest import Nodes, judging_on, processes
+from tests.cluster.judge import judge
+from tests.conftest import DEMO, judging, robin, write_pairs
+
+pytestmark = [pytest.mark.external, pytest.mark.slow]
+
+
+def test_holds_all_workers_to_what_an_endpoint_says_of_waiting(nodes: Nodes, tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    with judge() as asked:
+        asked.takes_s = 0.05
+        asked.answer = lambda number: (429, {"Retry-After": "4"}) if number == 50 else (200, {})
+        run = ("--concurrency", "12", "--run", "run", "-o", "s.csv")
+        said = robin(*judging_on(nodes, asked, data, 150, *run), cwd=tmp_path, **nodes.env)
+        assert said.returncode == 0, said.stderr
+    refused_at = asked.arrivals[49] + asked.takes_s
+    # What was on its way as it was said still comes; nothing is chosen for as long as it was to wait.
+    assert not [at for at in asked.arrivals if refused_at + 1.5 < at < refused_at + 3.9]
+    assert len(asked.arrivals) == 151
+    assert "too many requests" in said.stderr
+
+
+def test_leaves_no_key_where_others_could_find_it(nodes: Nodes, tmp_path: Path) -> None:
+    key = "sk-marked-for-the-search-0123456789"
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    found: set[str] = set()
+    texts: set[str] = set()
+    with judge() as asked:
+        asked.error = f"this is not right: {key}"
+
+        def answer(number: int) -> tuple[int, dict[str, str]]:
+            if number == 60:  # workers are at work, so they have it
+                found.update(places_with(key, nodes))
+                texts.update(places_with("Blue, and 7 more", nodes))
+            return (400 if number == 20 else 500 if number in {10, 30} else 200), {}
+
+        asked.answer = answer
+        run = ("--concurrency", "8", "--run", "run", "-o", "s.csv")
+        env = {**nodes.env, "OPENAI_API_KEY": key}
+        said = robin(*judging_on(nodes, asked, data, 100, *run), cwd=tmp_path, **env)
+        assert said.returncode == 0, said.stderr
+    assert asked.keys == {f"Bearer {key}"}
+    assert texts == {"the object store"}  # where it looks, it finds what is there
+    assert not found | set(places_with(key, nodes))
+    assert key not in said.stderr + said.stdout
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
+
+
+def places_with(text: str, nodes: Nodes) -> Iterator[str]:
+    """Where ``text`` stands: in Ray's files and shared memory, and in command lines and variables of its processes."""
+    wanted = text.encode()
+    for file in nodes.folder.rglob("*"):
+        with suppress(OSError):  # it is gone meanwhile
+            if stat.S_ISREG(file.lstat().st_mode) and wanted in file.read_bytes():
+                yield str(file)
+    for pid, _, command in processes():
+        if text in command:
+            yield f"the command line of {pid}"
+        if "ray" not in command or "robin_cli" in command:
+            continue
+        with suppress(OSError):
+            if wanted in Path(f"/proc/{pid}/environ").read_bytes():
+                yield f"the environment of {command}"
+    for raylet in nodes.raylets.values():
+        for file in Path(f"/proc/{raylet}/fd").iterdir():
+            with suppress(OSError):
+                if "plasma" in str(file.readlink()) and wanted in file.read_bytes():
+                    yield "the object store"
+
+
+def test_gives_the_same_scores_as_one_process(nodes: Nodes, replay_url: str, tmp_path: Path) -> None:
+    command = judging(replay_url, DEMO / "pairs.jsonl", 80, "--limit", "20", "--seed", "5", "--concurrency", "1")
+    for name, more in (("alone", ()), ("workers", ("--ray", nodes.address))):
+        said = robin(*command, "--run", name, "-o", f"{name}.csv", *more, cwd=tmp_path, **nodes.env)
+        assert said.returncode == 0, said.stderr
+    assert (tmp_path / "alone.csv").read_bytes() == (tmp_path / "workers.csv").read_bytes()
+    asked = ["pair_id", "draw", "rating", "text", "feedback"]
+    alone, by_workers = (pd.read_parquet(tmp_path / name / "judgments")[asked] for name in ("alone", "workers"))
+    assert alone.equals(by_workers)
