@@ -119,8 +119,12 @@ class ArmSpace:
     @property
     def ends(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest rating of each arm, shape (K,) each."""
+        return self.ends_of(slice(None))
+
+    def ends_of(self, arms: slice) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest rating of each of these ``arms``."""
         low, high = np.array([(scale.low, scale.high) for scale in self.scales], dtype=np.float64).T
-        return low[self.attribute], high[self.attribute]
+        return low[self.attribute[arms]], high[self.attribute[arms]]
 
     @property
     def units(self) -> FloatArray:

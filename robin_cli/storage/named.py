@@ -28,10 +28,14 @@ class Named(Sequence[str]):
     @property
     def column(self) -> pa.ChunkedArray:
         """The texts as Arrow has them."""
-        whole = Texts.of(self.names).column
-        if len(whole) == len(self.places) and np.array_equal(self.places, np.arange(len(whole))):
-            return whole
-        return whole.take(pa.array(self.places))
+        if not len(self.places):
+            return pa.chunked_array([], Texts.of(()).column.type)
+        first = int(self.places.min())  # what is taken from a column costs as much as the column is long
+        between = Texts.of(self.names).column.slice(first, int(self.places.max()) + 1 - first)
+        places = self.places - first
+        if len(between) == len(places) and np.array_equal(places, np.arange(len(between))):
+            return between
+        return between.take(pa.array(places))
 
     def __len__(self) -> int:
         return len(self.places)

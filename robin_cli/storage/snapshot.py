@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from robin_cli.datasets.parquet_tables import check_table
+from robin_cli.datasets.parquet_tables import batches, readable
 from robin_cli.files.local import reading, whole_file
 from robin_cli.model.arms import FloatArray, mean
 from robin_cli.model.errors import RobinError
@@ -42,6 +42,7 @@ _VERSION = 1
 _KEY = b"robin"
 _END_BYTES = 2**16
 _MOST = 2**53
+_ROWS = 2**18
 _INTS = ("n", "n_unparsed", "n_failed", "streak", "next_draw")
 _FLOATS = ("total", "total_sq")
 _FITTED = ("fitted_n", "fitted_total", "fitted_total_sq")
@@ -120,34 +121,40 @@ def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int, known: Cov
     }
     text = orjson.dumps(covers)
     signed = hashlib.sha256(text).hexdigest().encode() + text
-    table = state_table(fold).replace_schema_metadata({_KEY: signed})
-    with whole_file(run / STATE) as file:
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+    parts = [slice(at, min(at + _ROWS, len(fold.space))) for at in range(0, len(fold.space), _ROWS)]
+    schema = _state_table(fold, slice(0)).schema.with_metadata({_KEY: signed})
+    with (
+        whole_file(run / STATE) as file,
+        pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for part in parts:
+            writer.write_table(_state_table(fold, part))
 
 
-def state_table(fold: Fold) -> pa.Table:
-    """One row an arm: the columns of the contract, and what else makes the fold whole."""
-    arms, space = fold.arms, fold.space
-    means = mean(arms.counts, arms.totals)
-    why = pa.array(
-        [fold.reasons.get(arm) for arm in range(len(arms))] if fold.reasons else [None] * len(arms), pa.string()
-    )
+def _state_table(fold: Fold, part: slice) -> pa.Table:
+    """One row an arm of this part: the columns of the contract, and what else makes the fold whole."""
+    arms = fold.arms
+    n, totals, totals_sq = arms.counts[part], arms.totals[part], arms.totals_sq[part]
+    means = mean(n, totals)
+    rows = range(len(arms))[part]
     fitted = zip(_FITTED, fold.fitted, strict=True) if fold.fitted is not None else ()
-    names = _names(space)
+    names = _names(fold.space, part)
     return pa.table(
         {
             "pair_id": names.pop("pair_id"),
             "attribute": names.pop("attribute"),
-            "n": arms.counts,
+            "n": n,
             "mean": pa.array(means, from_pandas=True),
-            "m2": arms.totals_sq - arms.counts * (means**2),
-            "n_unparsed": arms.unparsed,
-            "retired": arms.retired_mask,
+            "m2": totals_sq - n * (means**2),
+            "n_unparsed": arms.unparsed[part],
+            "retired": arms.retired_mask[part],
             **names,
-            "reason": why,
-            **{name: np.frombuffer(getattr(arms, name)) for name in _FLOATS},
-            **{name: np.frombuffer(getattr(arms, name), np.int64) for name in ("n_failed", "streak", "next_draw")},
-            **dict(fitted),
+            "reason": pa.array(list(map(fold.reasons.get, rows)) if fold.reasons else [None] * len(rows), pa.string()),
+            **{name: np.frombuffer(getattr(arms, name))[part] for name in _FLOATS},
+            **{
+                name: np.frombuffer(getattr(arms, name), np.int64)[part] for name in ("n_failed", "streak", "next_draw")
+            },
+            **{name: values[part] for name, values in fitted},
         }
     )
 
@@ -156,19 +163,18 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str, known: Covered | None
     """The fold in the state.parquet of ``run`` and how many segments it covers; None where it does not fit the run."""
     path, known = run / STATE, known or Covered(run)
     try:
-        with reading(path) as file:
-            check_table(file, str(path), pq.read_schema(file).names)
-            parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+        with reading(path) as file, readable(str(path)):
+            parquet = pq.ParquetFile(file, buffer_size=2**20, pre_buffer=False, page_checksum_verification=True)
             covers = _covers(parquet.schema_arrow.metadata or {})
             if parquet.metadata.num_rows != len(space) or covers["run_id"] != run_id:
                 return None
             if not 0 < covers["segments"] <= segment_count(run) or covers["digest"] != known.digest(covers["segments"]):
                 return None
-            fold = _fold_in(parquet.read(use_threads=False), covers, space)
+            fold = _fold_in(batches(parquet, file, str(path), parquet.schema_arrow.names), covers, space)
         # Else one that takes answers for failures, which cost nothing, would have the budget spent twice.
         if known.answers(covers["segments"]) != _answers_of(fold):
             return None
-    except (_Unfit, OSError, ValueError, KeyError, TypeError, OverflowError, RobinError, pa.ArrowException):
+    except (_Unfit, OSError, RobinError):
         return None
     return fold, covers["segments"]
 
@@ -193,36 +199,47 @@ def _covers(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     return dict(covers)
 
 
-def _fold_in(table: pa.Table, covers: Mapping[str, Any], space: ArmSpace) -> Fold:
-    """The fold that ``table`` and ``covers`` make. _Unfit, or any error of a table, where they make none."""
-    if any(
-        not table[name].cast(pa.string()).equals(pa.chunked_array([values])) for name, values in _names(space).items()
-    ):
-        raise _Unfit
+def _fold_in(rows: Iterable[pa.RecordBatch], covers: Mapping[str, Any], space: ArmSpace) -> Fold:
+    """The fold that ``rows`` and ``covers`` make. _Unfit, or any error of a table, where they make none."""
     fold = Fold(space)
-    for name in _INTS:
-        np.frombuffer(getattr(fold.arms, name), np.int64)[:] = _column(table, name, pa.int64())
-    for name in _FLOATS:
-        np.frombuffer(getattr(fold.arms, name))[:] = _column(table, name, pa.float64())
-    n, total, total_sq = fold.arms.counts, fold.arms.totals, fold.arms.totals_sq
-    _check_sums(space, n, total, total_sq)
-    rated, fold.judgments, fold.fitted_at = int(n.sum()), covers["judgments"], covers["fitted_at"]
-    if int(n.sum() + fold.arms.unparsed.sum() + fold.arms.failed.sum()) != fold.judgments:
-        raise _Unfit
-    if fold.fitted_at != last_refit(rated, space.first_fit):
-        raise _Unfit
+    fold.judgments, fold.fitted_at = covers["judgments"], covers["fitted_at"]
     if fold.fitted_at:
-        fitted_n, fitted_total, fitted_sq = (_column(table, name, pa.float64()) for name in _FITTED)
-        _check_sums(space, fitted_n, fitted_total, fitted_sq)
-        fold.fitted = fitted_n, fitted_total, fitted_sq
-    retired = np.flatnonzero(np.frombuffer(fold.arms.streak, np.int64) >= RETIRE_AFTER)
-    reasons = table["reason"].cast(pa.string()).take(pa.array(retired)).to_pylist()
-    fold.reasons = {arm: _text(reason) for arm, reason in zip(retired.tolist(), reasons, strict=True)}
+        fold.fitted = np.empty(len(space)), np.empty(len(space)), np.empty(len(space))
+    at = 0
+    for batch in rows:
+        _take_in(fold, batch, slice(at, at + len(batch)))
+        at += len(batch)
+    n = fold.arms.counts.sum()
+    if at != len(space) or int(n + fold.arms.unparsed.sum() + fold.arms.failed.sum()) != fold.judgments:
+        raise _Unfit
+    if fold.fitted_at != last_refit(int(n), space.first_fit):
+        raise _Unfit
     for name, kind in SPENT.items():
         fold.spent[name], fold.fitted_spent[name] = (
             _spent(covers[when][name], kind, len(space.judges)) for when in ("spent", "fitted_spent")
         )
     return fold
+
+
+def _take_in(fold: Fold, rows: pa.RecordBatch, part: slice) -> None:
+    """Put ``rows`` into the arms of ``part``, and what was fitted to them."""
+    named = _names(fold.space, part)
+    if any(not pa.chunked_array([rows[name].cast(pa.string())]).equals(values) for name, values in named.items()):
+        raise _Unfit
+    arms = fold.arms
+    for name in _INTS:
+        np.frombuffer(getattr(arms, name), np.int64)[part] = _column(rows, name, pa.int64())
+    for name in _FLOATS:
+        np.frombuffer(getattr(arms, name))[part] = _column(rows, name, pa.float64())
+    ends = fold.space.ends_of(part)
+    _check_sums(ends, arms.counts[part], arms.totals[part], arms.totals_sq[part])
+    if fold.fitted is not None:
+        for name, values in zip(_FITTED, fold.fitted, strict=True):
+            values[part] = _column(rows, name, pa.float64())
+        _check_sums(ends, *(values[part] for values in fold.fitted))
+    retired = np.flatnonzero(np.frombuffer(arms.streak, np.int64)[part] >= RETIRE_AFTER)
+    reasons = rows["reason"].cast(pa.string()).take(pa.array(retired)).to_pylist()
+    fold.reasons |= {part.start + arm: _text(reason) for arm, reason in zip(retired.tolist(), reasons, strict=True)}
 
 
 def _spent(listed: Any, kind: type, judges: int) -> NDArray[Any]:
@@ -233,24 +250,19 @@ def _spent(listed: Any, kind: type, judges: int) -> NDArray[Any]:
     return values
 
 
-def _column(table: pa.Table, name: str, kind: pa.DataType) -> FloatArray:
+def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType) -> NDArray[Any]:
     """Numbers of a column: of its type, all there, finite, none negative but sums of ratings."""
-    values: FloatArray = table[name].to_numpy()
-    if (
-        table[name].type != kind
-        or table[name].null_count
-        or not np.isfinite(values).all()
-        or np.abs(values).max() > _MOST
-    ):
+    values: NDArray[Any] = rows[name].to_numpy(zero_copy_only=False)
+    if rows[name].type != kind or rows[name].null_count or not (np.abs(values) <= _MOST).all():
         raise _Unfit
     if name in _INTS and values.min() < 0:
         raise _Unfit
-    return values.copy()
+    return values
 
 
-def _check_sums(space: ArmSpace, n: Any, total: FloatArray, total_sq: FloatArray) -> None:
-    """_Unfit where ``n`` ratings on the arms' scales have no such sum, or no such sum of squares."""
-    low, high = space.ends
+def _check_sums(ends: tuple[FloatArray, FloatArray], n: Any, total: FloatArray, total_sq: FloatArray) -> None:
+    """_Unfit where ``n`` ratings on scales of these ``ends`` have no such sum, or no such sum of squares."""
+    low, high = ends
     slack = 1e-9 * (1.0 + n * np.maximum(low**2, high**2))
     within = (n * low - slack <= total) & (total <= n * high + slack) & (total**2 <= n * (total_sq + slack) + slack)
     if not (within & (n >= 0) & (total_sq <= n * np.maximum(low**2, high**2) + slack)).all():
@@ -263,12 +275,12 @@ def _text(reason: str | None) -> str:
     return reason
 
 
-def _names(space: ArmSpace) -> dict[str, pa.ChunkedArray]:
-    """The columns that say which arm a row is of; the judge's only where there are several."""
+def _names(space: ArmSpace, part: slice) -> dict[str, pa.ChunkedArray]:
+    """The columns that say which arm a row of ``part`` is of; the judge's only where there are several."""
     names = {"pair_id": (space.pair_ids, space.pair), "attribute": (space.attributes, space.attribute)}
     if len(space.judges) > 1:
         names["judge"] = (space.judges, space.judge)
-    return {name: Named(known, at).column.cast(pa.string()) for name, (known, at) in names.items()}
+    return {name: Named(known, at[part]).column.cast(pa.string()) for name, (known, at) in names.items()}
 
 
 def _answers_of(fold: Fold) -> tuple[int, int]:
