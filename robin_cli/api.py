@@ -30,8 +30,9 @@ from robin_cli.model.errors import InputError, RobinError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
 from robin_cli.runner.connection import check_judges
 from robin_cli.runner.engine import Stop
+from robin_cli.runner.inputs import pairs_of, prompts_of
 from robin_cli.runner.opening import open_run as open_configured
-from robin_cli.runner.opening import pairs_of, prompts_of, reopen_run, resumed
+from robin_cli.runner.resuming import reopen_run, resumed
 from robin_cli.runner.session import Outcome, Session, check_rated, work
 from robin_cli.settings.reading import check_names, checked, find_config, from_home, read_toml, together
 from robin_cli.settings.setting import Scope

@@ -18,7 +18,7 @@ import pytest
 
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError
-from robin_cli.runner.opening import reopen_run
+from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
 from tests.conftest import environment, robin, robin_afresh, write_pairs

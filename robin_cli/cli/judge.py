@@ -62,7 +62,8 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
 
     The run's own settings apply; only the flags here can differ.
     """
-    from robin_cli.runner.opening import reopen_run, resumed, sources_of
+    from robin_cli.runner.inputs import sources_of
+    from robin_cli.runner.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
     from robin_cli.storage.manifest import read_manifest
 

@@ -69,7 +69,7 @@ def plan(
     With --compare D it says what a difference of systems needs. With --pairwise it says how many comparisons the budget asks,
     and how far off win rates may be.
     """
-    from robin_cli.runner.opening import pairs_of, prompts_of
+    from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
     from robin_cli.views.plan.comparisons import check_comparisons_plan, comparisons_plan_of, pilot_calls

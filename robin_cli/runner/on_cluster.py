@@ -13,7 +13,7 @@ from robin_cli.cluster.wire import Run
 from robin_cli.judges.metering import Price
 from robin_cli.runner.connection import endpoints_of, secret_names
 from robin_cli.runner.groups import OnCluster
-from robin_cli.runner.opening import recorded_prompts
+from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.settings.table import Settings
 from robin_cli.storage.store import RunStore
 

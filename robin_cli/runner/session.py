@@ -34,9 +34,10 @@ from robin_cli.runner.diagnostics import Diagnostics
 from robin_cli.runner.engine import Engine, Stats, Stop, end_all
 from robin_cli.runner.groups import Groups, OnCluster
 from robin_cli.runner.health import STALL_S, Fuse
+from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.runner.money import begun, costs_of, money_of
 from robin_cli.runner.on_cluster import on_cluster_of
-from robin_cli.runner.opening import cautions, policy_of, recorded_prompts
+from robin_cli.runner.opening import cautions, policy_of
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
 from robin_cli.scheduling.eligibility import give_another_chance
 from robin_cli.scheduling.rounds import first_depth

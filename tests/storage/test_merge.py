@@ -23,7 +23,7 @@ from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.model.errors import InputError, RobinError, RunError, StorageError
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.runner.merging import merge_runs
-from robin_cli.runner.opening import reopen_run
+from robin_cli.runner.resuming import reopen_run
 from robin_cli.storage import rescue
 from robin_cli.storage.batches import Calls, Ledger, Submission
 from robin_cli.storage.journal import lines_of

@@ -21,7 +21,7 @@ import pytest
 from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import others_may_write
 from robin_cli.model.errors import RobinError, RunError, StorageError
-from robin_cli.runner.opening import reopen_run
+from robin_cli.runner.resuming import reopen_run
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run

@@ -24,8 +24,9 @@ from robin_cli.model.records import BATCH
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import chosen
+from robin_cli.runner.aims import check_together
+from robin_cli.runner.inputs import prompts_of
 from robin_cli.runner.money import paid_for
-from robin_cli.runner.opening import check_together, prompts_of
 from robin_cli.runner.pairwise import check_comparisons
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings

@@ -17,7 +17,8 @@ from robin_cli.model.records import COMPARE, SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.prompts.rubrics import PromptSet
-from robin_cli.runner.opening import check_error, check_reach, prompts_of, wanted_systems
+from robin_cli.runner.aims import check_error, check_reach, wanted_systems
+from robin_cli.runner.inputs import prompts_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.manifest import FILE

@@ -22,8 +22,10 @@ from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import BASELINE, chosen, make_policy, policy_named
+from robin_cli.runner.aims import check_error, check_reach, check_target, wanted_task
+from robin_cli.runner.inputs import prompts_of
 from robin_cli.runner.money import paid_for
-from robin_cli.runner.opening import check_error, check_reach, check_target, prompts_of, ratings_together, wanted_task
+from robin_cli.runner.opening import ratings_together
 from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from robin_cli.runner.opening import pairs_of, prompts_of
+from robin_cli.runner.inputs import pairs_of, prompts_of
 from robin_cli.settings.table import Settings
 from tests.conftest import write_pairs
 

@@ -1,0 +1,118 @@
+"""From settings, or a run's manifest, to the pairs that are judged and the words they are asked with."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from robin_cli.analysis.agreement import off_scale
+from robin_cli.datasets.comparisons import load_comparisons
+from robin_cli.datasets.fields import NOT_READ, RESPONSES
+from robin_cli.datasets.pairs import Dataset, load_pairs
+from robin_cli.model.errors import InputError, did_you_mean
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
+from robin_cli.prompts.rubrics import PromptSet, load_prompts
+from robin_cli.settings.table import Settings
+from robin_cli.storage.manifest import Manifest
+
+Notify = Callable[[str], None]
+
+
+def check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
+    """Say of what the human ratings are on another scale: after the run it would be too late to name another field."""
+    for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
+        if why := off_scale(dataset.pairs.human(name), scale):
+            notify(
+                f"{name}: {why}, so no agreement with them will be told; the field that holds them on that scale is named with "
+                f"--columns {shlex.quote(name)}=NAME"
+            )
+
+
+def prompts_of(settings: Settings) -> PromptSet:
+    """The template and rubrics that ``settings`` names. InputError as :func:`load_prompts`."""
+    return load_prompts(
+        settings.attributes,
+        settings.rubric,
+        settings.template,
+        settings.answer_format,
+        pairwise=settings.pairwise,
+        ties=not settings.no_ties,
+    )
+
+
+def recorded_prompts(manifest: Manifest) -> PromptSet:
+    """The prompts of a run, by its own copy."""
+    if "template" in manifest.prompt:
+        return PromptSet.from_record(manifest.prompt)
+    return load_prompts(manifest.attributes)  # a run from before there was one
+
+
+def pairs_of(
+    settings: Settings, prompts: PromptSet, notify: Notify, read: Callable[..., Dataset] | None = None
+) -> Dataset:
+    """The pairs that ``settings`` names, with the human ratings of what ``prompts`` ask for; or the comparisons.
+
+    Args:
+        read: takes the options of :func:`load_pairs` and has the pairs, where they are not in the files of ``settings``; in a
+            pairwise run those of :func:`load_comparisons`.
+
+    Raises:
+        InputError: it names none, or they cannot be read.
+    """
+    if read is None and not settings.data:
+        raise InputError(
+            "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
+        )
+    dataset = _read_data(settings, prompts, read)
+    for said in dataset.notes:
+        notify(said)
+    of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
+    ours = ("prompt", "response", "id", "reference", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
+    for name in (name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ):
+        if near := did_you_mean(name, ours):
+            notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
+    if dataset.skipped:
+        of = dataset.skipped + dataset.merged + len(dataset.pairs)
+        rows = f"{dataset.skipped:,} bad row{'s' * (dataset.skipped != 1)} of {of:,}"
+        why = ", ".join(f"{count:,} {reason}" for reason, count in dataset.left_out.items())
+        notify(
+            f"{dataset.source}: {rows} left out (--skip-bad-rows): {why}. The scores are of the rows that are left: where what "
+            "is left out is refused or broken answers, their mean is too high"
+        )
+        for said in dataset.first_left_out:
+            notify(f"left out: {said}")
+    for said in dataset.columns_left_out:
+        notify(f"{dataset.source}: {said}")
+    if empty := dataset.pairs.empty:
+        things = "comparisons have an empty response, and" if settings.pairwise else "responses are empty;"
+        notify(
+            f"{dataset.source}: {empty:,} of {len(dataset.pairs):,} {things} they are judged as they are. If "
+            "they are missing, remove these rows"
+        )
+    if dataset.merged:
+        notify(
+            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further workers' ratings of the same "
+            "summaries; the human ratings are the workers' means"
+        )
+    return dataset
+
+
+def _read_data(settings: Settings, prompts: PromptSet, read: Callable[..., Dataset] | None) -> Dataset:
+    options: dict[str, Any] = {
+        "columns": settings.columns or None,
+        "skip_bad_rows": settings.skip_bad_rows,
+        "limit": settings.limit,
+    }
+    if settings.pairwise:
+        options |= {"reference": settings.reference, "wants_best": settings.decide is not None}
+        return (read or partial(load_comparisons, settings.data))(**options)
+    options |= {"ratings": prompts.human_ratings, "group": settings.group}
+    return (read or partial(load_pairs, settings.data))(**options)
+
+
+def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
+    """The files that the pairs of a run were read from, each with its SHA-256 then."""
+    files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
+    return [(str(name), str(recorded)) for name, recorded in files]
