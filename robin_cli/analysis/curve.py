@@ -51,8 +51,7 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     arms = run.fold.arms
     is_kept = arms.counts > 0
     kept, unit = np.flatnonzero(is_kept), space.units
-    rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()))
-    rated = rated[np.isin(arm[rated], kept)]
+    rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
     calls = np.empty(0, dtype=np.int64)
     if len(kept):
         first = min(len(rated), 2 * len(kept))

@@ -59,11 +59,11 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
         means, errors = (np.asarray(scores.columns[name], dtype=np.float64)[mine] for name in ("score", "std_error"))
         return PairMeans(means, errors**2, None)
     space, count = run.space, len(run.space)
-    is_rated = np.asarray(run.judgments["rating"].is_valid())
-    arm, value = run.arm[is_rated], values_of(run.judgments)[is_rated]
     n, totals, squares = np.zeros((3, count))
-    for start in range(0, len(arm), _AT_A_TIME):
-        some, values = arm[start : start + _AT_A_TIME], value[start : start + _AT_A_TIME]
+    for start in range(0, len(run.arm), _AT_A_TIME):
+        judgments = run.judgments.slice(start, _AT_A_TIME)
+        is_rated = np.asarray(judgments["rating"].is_valid())
+        some, values = run.arm[start : start + _AT_A_TIME][is_rated], values_of(judgments)[is_rated]
         by_arm = np.argsort(some, kind="stable")
         before = np.arange(len(some)) - np.searchsorted(some[by_arm], some[by_arm])  # of the same arm
         first = by_arm[n[some[by_arm]] + before < count_first]

@@ -55,6 +55,8 @@ they came at a service tier other than the normal one, those at the normal tier 
 RATED = ("rating", "expected_rating")
 """The columns of judgments that say what each adds to a score."""
 
+_AT_A_TIME = 2**19
+
 _FINE_LEVELS = 64
 """Steps between the ends of the scale for ratings that are no integers."""
 
@@ -251,34 +253,44 @@ def counts_by_scale(
     for scale, arms in groups:
         place = np.full(len(space), -1)
         place[arms] = np.arange(len(arms))
-        mine = place[arm] >= 0
-        yield scale, arms, level_counts(place[arm[mine]], judgments.filter(pa.array(mine)), len(arms), scale)
+        yield scale, arms, level_counts(arm, judgments, len(arms), scale, place)
 
 
-def level_counts(arm: IntArray, judgments: pa.Table, count: int, scale: Scale) -> FloatArray:
+def level_counts(
+    arm: IntArray, judgments: pa.Table, count: int, scale: Scale, place: IntArray | None = None
+) -> FloatArray:
     """How often each arm got each rating, shape (count, levels) for levels evenly spaced over the scale.
 
     With integer ratings alone the levels are the scale's. Expected ratings lie between: then the levels are finer, and each
     such rating is divided between the two next to it so that its value stays. For the intervals that are made from these
     counts that is safe: by concavity of the logarithm the bets win no more on the parts than on the whole.
 
+    Args:
+        arm: the arm of each judgment, shape (rows,).
+        judgments: with the columns RATED.
+        place: which row of the counts each arm has, negative for none; None where it is the arm itself.
+
     Raises:
         StorageError: a rating outside the scale.
     """
-    ok = _mask(judgments["rating"].is_valid())
-    value = values_of(judgments)[ok] - scale.low
-    if not ((value >= 0) & (value <= scale.levels - 1)).all():  # which nan is not
-        raise _off_scale(scale)
-    fine = 1 if judgments["expected_rating"].null_count == len(judgments) else steps_between_levels(scale)
+    is_fine = judgments["expected_rating"].null_count < len(judgments)
+    fine = steps_between_levels(scale) if is_fine else 1
     levels = (scale.levels - 1) * fine + 1
-    below = np.floor(value * fine).astype(np.int64)
-    above_share = value * fine - below
-    at = arm[ok] * levels + below
-    between = above_share > 0
-    counts = np.bincount(at, weights=1.0 - above_share, minlength=count * levels)
-    if between.any():
-        counts += np.bincount(at[between] + 1, weights=above_share[between], minlength=count * levels)
-    return np.asarray(counts.reshape(count, levels), dtype=np.float64)
+    counts = np.zeros(count * levels)
+    for start in range(0, len(arm), _AT_A_TIME):
+        some = judgments.slice(start, _AT_A_TIME)
+        row = arm[start : start + _AT_A_TIME] if place is None else place[arm[start : start + _AT_A_TIME]]
+        counted = _mask(some["rating"].is_valid()) & (row >= 0)
+        value = values_of(some)[counted] - scale.low
+        if not ((value >= 0) & (value <= scale.levels - 1)).all():  # which nan is not
+            raise _off_scale(scale)
+        below = np.floor(value * fine).astype(np.int64)
+        above_share = value * fine - below
+        at = row[counted] * levels + below
+        between = above_share > 0
+        np.add.at(counts, at, 1.0 - above_share)
+        np.add.at(counts, at[between] + 1, above_share[between])
+    return counts.reshape(count, levels)
 
 
 def steps_between_levels(scale: Scale) -> int:

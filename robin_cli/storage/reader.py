@@ -242,11 +242,11 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
     human = {name: table[name].fill_null(np.nan).to_numpy() for name in table.column_names if name != "pair_id"}
     space = space_of(manifest, Texts(table["pair_id"]))
     kept = [name for name in JUDGMENTS.names if name in {*RATED, *columns}]
-    fold, arms, parts = Fold(space), [], [_EMPTY.select(kept)]
+    fold, arms, parts, nothing = Fold(space), [], [_EMPTY.select(kept)], _Nothing()
     for arm, judgments in judgments_by_arm(path, space, {*COUNTED, *kept}):
         fold.add(arm, judgments)
         arms.append(arm)
-        parts.append(judgments.select(kept))
+        parts.append(nothing.shared(judgments.select(kept)))
     fold.fitted = None  # which is for who goes on with the run
     _give_back()
     return RunData(path, manifest, space, human, _joined(arms), pa.concat_tables(parts), fold)
@@ -292,6 +292,25 @@ def gathered(tables: Iterable[pa.Table], *, nbytes: int | None = None) -> Iterat
             waiting = []
     if waiting:
         yield pa.concat_tables(waiting)
+
+
+class _Nothing:
+    """Columns without a value, as most are that say why: of a hundred million judgments they would take gigabytes."""
+
+    def __init__(self) -> None:
+        self._known: dict[pa.DataType, pa.Array] = {}
+
+    def shared(self, table: pa.Table) -> pa.Table:
+        """``table``, with all of its columns that hold nothing in the same memory."""
+        return pa.table([self._instead(column) for column in table.columns], schema=table.schema)
+
+    def _instead(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if column.null_count < len(column):
+            return column
+        known = self._known.get(column.type)
+        if known is None or len(known) < len(column):
+            known = self._known[column.type] = pa.nulls(len(column), column.type)
+        return pa.chunked_array([known.slice(0, len(column))])
 
 
 def _joined(arms: Iterable[IntArray]) -> IntArray:

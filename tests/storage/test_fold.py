@@ -146,6 +146,26 @@ def test_counts_the_ratings_of_each_scale_however_many_there_are(scales: list[tu
     }
 
 
+@pytest.mark.parametrize("by_logprobs", [False, True])
+def test_counts_more_ratings_than_it_takes_at_a_time(*, by_logprobs: bool) -> None:
+    space = ArmSpace([f"p{k}" for k in range(7)], ["a", "b"], ["m"], [FIVE, Scale(1, 3)])
+    rng, rows = np.random.default_rng(4), 2**19 + 1000
+    arm = rng.integers(0, len(space), rows)
+    low, high = space.ends
+    rating = rng.integers(low[arm].astype(int), high[arm].astype(int) + 1)
+    said = pa.array(rating, pa.int32(), mask=rng.random(rows) < 0.1)
+    expected = pa.array(rating.astype(float), pa.float64(), mask=np.full(rows, not by_logprobs))
+
+    for scale, arms, counts in counts_by_scale(space, arm, pa.table({"rating": said, "expected_rating": expected})):
+        of_level = counts[
+            :, :: (counts.shape[1] - 1) // (scale.levels - 1)
+        ]  # with log probabilities there are finer ones
+        assert counts.sum() == of_level.sum()
+        for level in range(scale.levels):
+            there = said.is_valid().to_numpy(zero_copy_only=False) & (rating == scale.low + level)
+            assert of_level[:, level].tolist() == np.bincount(arm[there], minlength=len(space))[arms].tolist()
+
+
 def test_says_why_each_arm_was_given_up_and_of_no_other() -> None:
     unread = [judgment(0, status="unparsed", pair=pair) for pair in range(3)]
     rows = [
