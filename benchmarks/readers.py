@@ -2,9 +2,10 @@
 
     python -m benchmarks.readers                                          # 10,000 to 1,000,000 pairs: a few minutes
     python -m benchmarks.readers --pairs 10000000 --only status,export    # some minutes and 4 GB of disk
+    python -m benchmarks.readers --pairs 100000 --each 100                # 10,000,000 judgments
 
-Runs are made, not judged: pairs of 200 characters, each with a prompt of its own, and one judgment each. Each command is a
-process of its own. What grew is said over the size before.
+Runs are made, not judged: pairs of 200 characters, each with a prompt of its own, and one judgment each, or as many as --each
+says. Each command is a process of its own. What grew is said over the size before.
 """
 
 from __future__ import annotations
@@ -53,12 +54,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", default=",".join(map(str, PAIRS)), help="sizes, with commas between")
     parser.add_argument("--only", default=",".join(COMMANDS), help=f"of {', '.join(COMMANDS)}")
+    parser.add_argument("--each", type=int, default=1, help="judgments of each pair")
     given = parser.parse_args()
     before: dict[str, tuple[float, float]] = {}
-    print(f"{'pairs':>10}  {'command':<10} {'CPU s':>8} {'GB':>6}")
+    print(f"{given.each:,} judgments of each pair\n{'pairs':>10}  {'command':<10} {'CPU s':>8} {'GB':>6}")
     for pairs in map(int, given.pairs.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            run = make_run(Path(folder), pairs, pairs)
+            run = make_run(Path(folder), pairs, pairs * given.each)
             for name in given.only.split(","):
                 found = measured([word.format(run=run, out=Path(folder) / "out") for word in COMMANDS[name]])
                 grew = [now / then for now, then in zip(found, before.get(name, ()), strict=False)]
