@@ -53,6 +53,6 @@ def certified(log_values: FloatArray, error_rate: float, among: int | None = Non
     """
     falling = -np.sort(-log_values, axis=-1)
     count = falling.shape[-1]
-    enough = falling >= np.log(among or count) - np.log(error_rate) - np.log(np.arange(1, count + 1))
+    enough = falling >= np.log(among or max(1, count)) - np.log(error_rate) - np.log(np.arange(1, count + 1))
     least = np.where(enough, falling, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
     return np.asarray((log_values >= least) & (least < np.inf))
