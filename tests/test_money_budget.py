@@ -154,6 +154,17 @@ def test_refuses_what_is_no_budget_before_anything_is_sent(tmp_path: Path, given
     assert not (tmp_path / "r").exists()
 
 
+def test_says_what_a_call_may_cost_where_the_budget_pays_for_none(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
+    asked = ("--base-url", two_judges, "--model", DEAR, "--price-in", "1", "--price-out", "20")
+    done = robin("judge", data, "-a", "helpfulness", "--run", "r", *asked, "--budget-usd", "0.02", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--budget-usd 0.02: nothing was asked, for a call may cost up to $0.02" in done.stderr
+
+    enough = robin("judge", data, "-a", "helpfulness", "--run", "r", *asked, "--budget-usd", "0.03", cwd=tmp_path)
+    assert enough.returncode == 0, enough.stderr
+
+
 @pytest.mark.parametrize(
     ("prices", "said"),
     [({}, "--budget-usd: no price is known"), ({"price_in": 0, "price_out": 0}, "a call costs nothing")],

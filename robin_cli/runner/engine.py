@@ -232,7 +232,7 @@ class Engine:
 
         Raises:
             EndpointError: the endpoint cannot be used.
-            LimitReached: the money does not suffice for another call.
+            LimitReached: the money does not suffice for another call. InputError: the budget of money never did.
             StorageError: answers cannot be kept.
         """
         self._working = working = asyncio.create_task(self._begin_calls())
@@ -311,7 +311,7 @@ class Engine:
             if self._scheduler.budget.reserved:  # a call under way may cost less than what is reserved for it
                 return Idle.WAIT
             if self._money.is_budget:
-                self._money.reached = True
+                self._money.end(money)
                 return Idle.EXHAUSTED
             raise LimitReached(
                 f"--max-cost ${self._money.limit:g} is reached: ${self._money.spent:.4f} are spent, and the next call may "

@@ -296,7 +296,7 @@ class Rounds:
             self._settle(ticket, Unanswered.WITHDRAWN)
         money = self._money
         if money.is_budget:
-            money.reached = True
+            money.end(most)
             return {}
         rest = f"what is left is sure to pay for {len(tickets):,} more, too few for a round" if tickets else ""
         raise LimitReached(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from robin_cli.model.errors import InputError
+
 _UNLIMITED = 2**62
 
 
@@ -109,6 +111,15 @@ class MoneyBudget:
             taken = self._taken(0.0, 0)
             raise ValueError(f"${most:.6f} do not fit into ${self.limit} with ${taken:.6f} taken")
         self.hold(most, judge)
+
+    def end(self, most: float) -> None:
+        """Say that the budget is reached, for the next call may cost ``most``. InputError where it paid for none at all."""
+        if not self.spent and not self._known:
+            raise InputError(
+                f"--budget-usd {self.limit:g}: nothing was asked, for a call may cost up to ${most:.4f} by its price and "
+                "--max-tokens; give more, or a smaller --max-tokens"
+            )
+        self.reached = True
 
     def hold(self, most: float, judge: int = 0) -> None:
         """Set ``most`` aside for a call that is under way already, whether it fits or not."""
