@@ -358,6 +358,8 @@ class Crew:
             member.answered = True
             self._deaths.pop(member.node, None)
         self._came(came)
+        if self._waiting and not self._is_flushing:  # there is room again, and what comes next may be the end
+            self._flush()
 
     def _lose(self, member: _Member, why: str) -> None:
         """Let a worker go that is not there any more, or says nothing."""

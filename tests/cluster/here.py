@@ -21,6 +21,7 @@ class Plan:
         lacks: by node, what it lacks.
         fails: by node, why no worker can be begun there.
         shares_storage: whether workers can read the run's files.
+        most: calls at a time that a worker can make; as many as are asked for, if None.
         hands: all workers there were, with their nodes.
         had_texts: whether each of them had the texts of pairs.
         silent: workers that say nothing any more.
@@ -30,6 +31,7 @@ class Plan:
     lacks: dict[str, str] = field(default_factory=dict)
     fails: dict[str, str] = field(default_factory=dict)
     shares_storage: bool = True
+    most: int | None = None
     hands: list[tuple[str, _Here]] = field(default_factory=list)
     had_texts: list[bool] = field(default_factory=list)
     is_closed: bool = False
@@ -103,7 +105,7 @@ class _Nodes(Cluster):
         hand = _Here(worker)
         plan.hands.append((node.node_id, hand))
         plan.had_texts.append(has_texts)
-        return Hired(hand, most, has_texts)
+        return Hired(hand, plan.most or most, has_texts)
 
     async def close(self, *, is_lost: bool) -> None:
         for _, hand in self._plan.hands:

@@ -91,6 +91,15 @@ def test_makes_comparisons_with_both_responses_however_they_come(
     assert all("this one" in text and "that one" in text for text in texts)
 
 
+def test_comes_to_an_end_where_more_calls_may_be_under_way_than_workers_have_room_for(
+    plan: Plan, tmp_path: Path
+) -> None:
+    plan.most = 1
+    with judge() as asked:
+        run = judged(asked.url, tmp_path / "run", 60)
+    assert len(run.judgments()) == len(asked.bodies) == 60
+
+
 def test_counts_nothing_twice_where_workers_end_and_others_begin(plan: Plan, tmp_path: Path) -> None:
     with judge() as asked:
         asked.takes_s = 0.01
