@@ -232,6 +232,19 @@ def test_puts_first_a_pair_of_which_nothing_is_known(tmp_path: Path, opened: Ope
     assert seen.column("likely")[0] == "–"
 
 
+def test_shows_what_was_rated_of_a_run_that_has_hardly_begun(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_rows, "__kwdefaults__", {"most": 5})
+    pairs = [Pair(f"p{k:02}", "x", "y") for k in range(40)]
+    run = make_run(tmp_path / "r", pairs, [[3] if k in {17, 23, 31} else [] for k in range(40)])
+    seen = opened(html(page_of(run, working=False)))
+    assert seen.rows()[:3] == ["p17", "p23", "p31"]
+    assert "No pair has two ratings" in seen.page.inner_text("body")
+    assert "Variances" not in seen.page.inner_text("body")
+    assert "Scores" in seen.page.inner_text("body")
+
+
 def test_compares_shares_of_scales_of_their_own(tmp_path: Path, opened: Open) -> None:
     run = rated(tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)})
     seen = opened(html(page_of(run, working=False)))

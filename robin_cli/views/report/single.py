@@ -42,6 +42,10 @@ from robin_cli.views.table import judged_by
 from robin_cli.views.text import WORST, dollars
 
 _BINS = 20
+_MOST_UNRATED = 0.5
+"""Rows without a rating come first, as the least certain, unless so many are that of the others none would be seen."""
+
+_NONE_HAS_TWO = "No pair has two ratings, so nothing is drawn of how they vary."
 
 
 def page_of(run: RunData, *, working: bool) -> Page:
@@ -62,7 +66,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
         title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
         headline=[*(headline_of(systems) if systems else ()), *_headline(facts, scores)],
-        warnings=[*warnings_of(facts), *left_out],
+        warnings=[*warnings_of(facts), *left_out, *([] if _has_two(run) else [_NONE_HAS_TWO])],
         pictures=[
             *(pictures_of(systems) if systems else ()),
             *_decisions_over_calls(facts, decisions),
@@ -169,35 +173,40 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
     by_label = _Split.of(run, each, labels, each.arm % len(labels))
     evenly = facts["ratings"] / max(1, facts["arms"])
     most = max(1.0, evenly, _column(each, "n").max(initial=0.0))
-    drawn = [
-        picture(
-            "Where the budget went",
-            f"Each mark is a pair{' and a judge' * several}. An even spread would have given each {evenly:.1f} ratings "
-            "(dashed).",
-            by_label.drawn(
-                lambda mine, scale: pictures.allocation(
-                    mine["n"], mine["variance"], evenly, (by_label.widest(scale), most)
-                )
-            ),
+    drawn = []
+    varied = _has_two(run)
+    if varied:
+        each_got = f"{evenly:.1f}" if evenly >= 1 else f"{evenly:.2g}"
+        drawn.append(
+            picture(
+                "Where the budget went",
+                f"Each mark is a pair{' and a judge' * several}. An even spread would have given each {each_got} ratings "
+                "(dashed).",
+                by_label.drawn(
+                    lambda mine, scale: pictures.allocation(
+                        mine["n"], mine["variance"], evenly, (by_label.widest(scale), most)
+                    )
+                ),
+            )
         )
-    ]
     if len(curve.calls) > 1 and scores.decided is None:  # whose calls are spent to lower neither
         drawn += _courses(curve, facts, several=several)
     by_attribute = _Split.of(run, scores, run.space.attributes, run.space.attribute[scores.arm])
-    drawn += [
-        picture("Scores", "How many pairs have which score.", by_attribute.drawn(_score_histogram)),
-        picture(
-            "Variances",
-            "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same.",
-            by_label.drawn(
-                lambda mine, scale: pictures.histogram(
-                    mine["variance"],
-                    "variance of a pair's ratings",
-                    np.linspace(0, by_label.widest(scale), _BINS + 1),
-                )
-            ),
-        ),
-    ]
+    drawn.append(picture("Scores", "How many pairs have which score.", by_attribute.drawn(_score_histogram)))
+    if varied:
+        drawn.append(
+            picture(
+                "Variances",
+                "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same.",
+                by_label.drawn(
+                    lambda mine, scale: pictures.histogram(
+                        mine["variance"],
+                        "variance of a pair's ratings",
+                        np.linspace(0, by_label.widest(scale), _BINS + 1),
+                    )
+                ),
+            )
+        )
     if several:
         told = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
         drawn.append(picture("Scores of each judge", told, by_label.drawn(_score_histogram)))
@@ -232,6 +241,11 @@ def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve)
             )
         )
     return drawn
+
+
+def _has_two(run: RunData) -> bool:
+    """Whether any arm has two ratings, so that there is a variance to draw."""
+    return bool(run.fold.arms.counts.max(initial=0) >= 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,9 +434,12 @@ def _bar(run: RunData, columns: list[Column]) -> Bar:
 
 def _orders(run: RunData, scores: Scores) -> dict[Order, FloatArray]:
     """What the table can be sorted by, and of each row how soon it comes: the larger, the sooner; nan: last."""
-    unit = run.space.units[scores.arm]
+    unit, widths = run.space.units[scores.arm], likely_widths(scores, run.space)
+    unfinished = bool(np.isinf(widths).mean() > _MOST_UNRATED)
+    if unfinished:
+        widths = np.where(np.isinf(widths), np.nan, widths)
     orders = {
-        Order("widest likely interval", ("likely",), 1): likely_widths(scores, run.space),
+        Order("widest likely interval", ("likely",), 1, unknown_last=unfinished): widths,
         Order("largest variance", ("variance",), 2): _column(scores, "variance") / unit**2,
     }
     apart = np.abs(_column(scores, "score") - _column(scores, "human")) / unit
