@@ -132,12 +132,14 @@ class Groups(Engine):
         Raises:
             InputError, EndpointError: workers cannot be used, or there are none any more.
         """
+        self._notify("--ray: workers are starting, which takes some seconds")
         starting = asyncio.create_task(self._crew.start())
         stopping = asyncio.create_task(self._stop.requested.wait())
         try:
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
                 starting.result()
+                self.stats.started_at = time.monotonic()  # what is said of the pace is of the calls
                 looking = asyncio.create_task(self._look_after())
                 try:
                     await super().run()

@@ -20,7 +20,14 @@ FILES = ROOT / "configs" / "cluster"
 # of KubeRay's ray.io/v1, those that a person writes (ray-operator/apis/ray/v1)
 JOB = {"entrypoint", "backoffLimit", "activeDeadlineSeconds", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"}
 JOB |= {"runtimeEnvYAML", "rayClusterSpec", "submissionMode", "suspend", "clusterSelector", "submitterPodTemplate"}
-CLUSTER = {"rayVersion", "headGroupSpec", "workerGroupSpecs", "enableInTreeAutoscaling", "autoscalerOptions"}
+CLUSTER = {
+    "rayVersion",
+    "headGroupSpec",
+    "workerGroupSpecs",
+    "enableInTreeAutoscaling",
+    "autoscalerOptions",
+    "authOptions",
+}
 HEAD = {"rayStartParams", "template", "serviceType", "headService"}
 WORKERS = {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template", "numOfHosts"}
 
@@ -69,6 +76,7 @@ def test_reads_settings_of_one_judge_at_so_many_addresses(name: str, addresses: 
 def pods(spec: Any) -> list[Any]:
     """What runs in the pods of a cluster, head first; fails where KubeRay would not know a part."""
     assert spec.keys() <= CLUSTER
+    assert spec["authOptions"] == {"mode": "token"}  # else who reaches Ray's ports runs anything
     assert spec["headGroupSpec"].keys() <= HEAD
     groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
     assert all(workers.keys() <= WORKERS for workers in groups[1:])
