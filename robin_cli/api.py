@@ -78,7 +78,8 @@ def load_pairs(
     Raises:
         InputError: the data cannot be used; the message says which row and why.
     """
-    return _load(source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit).pairs[:]
+    found = _load(source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit).pairs
+    return [replace(pair, columns=dict(pair.columns)) for pair in found]  # to be written as JSON, say, or changed
 
 
 def judge(
@@ -453,7 +454,9 @@ def _dataset(data: Any, settings: Settings, notify: Callable[[str], None]) -> Da
         read = load_comparisons if settings.pairwise else data_pairs.load_pairs
         found = pairs_of(settings, prompts_of(settings), notify, partial(_load, data, read=read))
         return (
-            found if named else replace(found, sha256=_in_memory(found.pairs[:], 0).sha256, source="Python", files=())
+            found
+            if named
+            else replace(found, sha256=_in_memory(list(found.pairs), 0).sha256, source="Python", files=())
         )
     if settings.columns:
         raise InputError(f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
@@ -478,7 +481,7 @@ def _compared(data: Sequence[Pair], settings: Settings) -> Dataset:
         limit=settings.limit,
         wants_best=settings.decide is not None,
     )
-    return replace(found, sha256=_in_memory(found.pairs[:], 0).sha256, source="Python", files=())
+    return replace(found, sha256=_in_memory(list(found.pairs), 0).sha256, source="Python", files=())
 
 
 def _are_names(data: Sequence[Any]) -> bool:

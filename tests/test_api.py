@@ -55,6 +55,15 @@ def test_a_run_from_python_is_the_run_of_the_command_line(tmp_path: Path, replay
     assert run.status() == json.loads(robin("status", str(run.path), "--json", cwd=tmp_path).stdout)
 
 
+def test_gives_pairs_whose_further_columns_are_dicts_that_json_takes(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    data.write_text("".join(json.dumps({**json.loads(line), "n": 7}) + "\n" for line in data.read_text().splitlines()))
+
+    pairs = load_pairs(data)
+
+    assert [json.loads(json.dumps(pair.columns))["n"] for pair in pairs] == [7, 7]
+
+
 def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     frame = pd.read_json(data, lines=True)
