@@ -618,6 +618,8 @@ def _give_back() -> None:
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Pairs with columns of the types that they are written with. ValueError where they are of others."""
     wanted = []
+    if len(set(batch.schema.names)) < batch.num_columns:
+        raise ValueError("two of its columns are called the same")
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         is_text = name in TEXTS
         fits = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
