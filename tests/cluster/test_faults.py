@@ -122,7 +122,8 @@ def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
                 if parent == process.pid and "raylet/raylet" in name:
                     os.kill(pid, signal.SIGKILL)
             assert process.wait(timeout=WITHIN_S) == 3
-    _, kept, why = (tmp_path / "said").read_text().splitlines()  # and nothing of Ray's between
+    _, starting, kept, why = (tmp_path / "said").read_text().splitlines()  # and nothing of Ray's between
+    assert "workers are starting" in starting
     assert kept.endswith("to go on: robin resume run --ray local")
     assert why.startswith("robin: --ray: the cluster is out of reach (Ray's own process on this machine has ended)")
     assert len(pd.read_parquet(tmp_path / "run" / "judgments")) == 40
