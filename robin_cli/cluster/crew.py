@@ -38,7 +38,7 @@ _CHOOSING_S = 0.004
 """So long may be waited for what is asked next: to send it by itself costs more."""
 
 _MOST_DEATHS = 3
-"""A node on which so many workers in a row ended without an answer gets no more."""
+"""A node on which so many workers in a row ended with no more answers than calls that were lost with them gets no more."""
 
 
 class Lost(Exception):
@@ -119,7 +119,7 @@ class _Member:
     looking: dict[int, asyncio.Future[Queue | None]] = field(default_factory=dict)
     is_listening: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    answered: bool = False
+    answered: int = 0
 
     @property
     def room(self) -> int:
@@ -171,6 +171,7 @@ class Crew:
         self._admitted: set[Node] = set()
         self._lacks: dict[Node, str] = {}
         self._is_begun = self._is_lost = False
+        self._broken: BaseException | None = None
         self._why = ""
 
     async def start(self) -> None:
@@ -188,6 +189,7 @@ class Crew:
         while not self._members and not all(each.done() for each in hires):
             await asyncio.wait([each for each in hires if not each.done()], return_when=asyncio.FIRST_COMPLETED)
         if not self._members:
+            self._check_whole()
             raise EndpointError(f"--ray: no worker could be begun ({self._why})")
 
     async def _nodes(self) -> Sequence[Node]:
@@ -204,6 +206,7 @@ class Crew:
         heard = time.monotonic()
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
+            self._check_whole()
             try:
                 nodes = _that_work(await self._cluster.nodes())
             except Lost as error:
@@ -317,8 +320,18 @@ class Crew:
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
         return task
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self._broken = self._broken or task.exception()
+
+    def _check_whole(self) -> None:
+        """Raise what went wrong beyond a worker: what was under way then would be waited for without end."""
+        if self._broken is not None:
+            raise self._broken
 
     async def _converse(self, member: _Member) -> None:
         """Give a worker questions and take what came, in turn, as long as it is there."""
@@ -350,13 +363,13 @@ class Crew:
             *(each.number for each in came.unusable),
             *came.unsent,
         ]
+        member.answered += len(came.answered)
+        if member.answered > len(member.under_way):
+            self._deaths.pop(member.node, None)
         if len(over) > 0:
             member.under_way.difference_update(over)
             for number in over:
                 self._at.pop(number, None)
-        if came.answered and not member.answered:
-            member.answered = True
-            self._deaths.pop(member.node, None)
         self._came(came)
         if self._waiting and not self._is_flushing:  # there is room again, and what comes next may be the end
             self._flush()
@@ -373,17 +386,24 @@ class Crew:
         numbers = sorted(member.under_way)
         for number in numbers:
             self._at.pop(number, None)
-        if not member.answered or why:
-            self._why = f"node {member.node.address}: {why}"
-        if not member.answered:
+        self._why = f"node {member.node.address}: {why}"
+        if member.answered <= len(numbers):  # going on like this costs more than it brings
             self._failed(member.node, why)
         calls = f"; {len(numbers):,} calls under way there are made again" if numbers else ""
         self._notify(f"--ray: a worker on node {member.node.address} is gone ({why}){calls}")
         self._lost(numbers)
 
     def _flush(self) -> None:
-        """Share out what waits, so that all have equally many under way, and as large groups as that allows."""
+        """Share out what waits; what goes wrong ends the run, and nothing is asked after it."""
         self._is_flushing = False
+        if self._broken is None:
+            try:
+                self._share_out()
+            except Exception as error:  # noqa: BLE001  # whatever it is: some of what waits has gone out, and must not again
+                self._broken = error
+
+    def _share_out(self) -> None:
+        """Give what waits to all so that they have equally many under way, and as large groups as that allows."""
         waiting, members = self._waiting, [each for each in self._members if each.room > 0]
         if not waiting or not members:
             return

@@ -15,14 +15,15 @@ import pytest
 import robin_cli
 from robin_cli.cluster import crew as crews
 from robin_cli.cluster.crew import shared_out
-from robin_cli.cluster.wire import Came, Group, Posed, Run, Target
+from robin_cli.cluster.wire import Came, Group, Posed, Run, Target, Texts
 from robin_cli.cluster.worker import Worker
 from robin_cli.dispatch import limited
 from robin_cli.judges.transport import Endpoint
-from robin_cli.model.errors import EndpointError, InputError, LimitReached
+from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.records import Pair, Scale
 from robin_cli.prompts.rubrics import load_prompts
-from robin_cli.runner import on_cluster
+from robin_cli.runner import groups, on_cluster
+from robin_cli.runner.session import Session
 from tests.cluster.here import Plan
 from tests.cluster.judge import Asked, judge
 from tests.judges.wire import completion, error, serving
@@ -155,6 +156,61 @@ def test_ends_where_no_worker_can_be_begun_any_more(plan: Plan, tmp_path: Path) 
             judged(asked.url, tmp_path / "run", 200)
     assert plan.is_closed
     assert robin_cli.open_run(tmp_path / "run").judgments()["request_id"].is_unique
+
+
+def test_gives_a_machine_up_where_more_is_lost_than_answered(plan: Plan, tmp_path: Path) -> None:
+    plan.nodes = ["one"]
+    with judge() as asked:
+        asked.takes_s = 0.02
+        answers: Counter[int] = Counter()
+
+        def answer(_: int) -> tuple[int, dict[str, str]]:
+            answers[len(plan.hands)] += 1
+            if answers[len(plan.hands)] == 9:  # eight at a time: as many were handed over as are lost
+                plan.kill("one")
+            return 200, {}
+
+        asked.answer = answer
+        with pytest.raises(EndpointError, match=r"no worker is left \(node one: its process was ended\)"):
+            judged(asked.url, tmp_path / "run", 400)
+    assert len(asked.sent) < 200
+    assert len(robin_cli.open_run(tmp_path / "run").judgments()) >= 2
+
+
+def test_ends_and_asks_nothing_twice_where_a_text_cannot_be_read(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(groups, "GRACE_S", 0.5)
+    plan.shares_storage = False
+    texts, left = Session.texts, iter(range(30))
+
+    def failing_once(session: Session, pair: int) -> Texts:
+        if next(left, 0) == 29:
+            raise StorageError("pairs.parquet: cannot be read")
+        return texts(session, pair)
+
+    monkeypatch.setattr(Session, "texts", failing_once)
+    with judge() as asked, pytest.raises(StorageError, match=r"pairs\.parquet: cannot be read"):
+        judged(asked.url, tmp_path / "run", 400, seed=1)
+    asked_for = [str(body) for body in asked.bodies]
+    assert len(set(asked_for)) == len(asked_for)
+
+
+def test_ends_where_an_error_of_its_own_keeps_it_from_taking_answers_in(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "GRACE_S", 0.5)
+    take_in, left = groups.Groups._keep_answers, iter(range(5))
+
+    def failing_once(self: groups.Groups, came: Came) -> None:
+        if next(left, 0) == 4:
+            raise ArithmeticError("of its own")
+        take_in(self, came)
+
+    monkeypatch.setattr(groups.Groups, "_keep_answers", failing_once)
+    with judge() as asked, pytest.raises(ArithmeticError, match="of its own"):
+        judged(asked.url, tmp_path / "run", 400)
 
 
 @pytest.mark.parametrize(
