@@ -71,6 +71,7 @@ class OpenAIJudge(Judge):
         log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
         self._transport = Transport(endpoint, log)
         self._metrics: Page | None = None
+        self._tells_queue = False
 
     @property
     def most_samples(self) -> int:
@@ -139,11 +140,14 @@ class OpenAIJudge(Judge):
             self._metrics = Page(url, timeout_s=_LONGEST_LOOK_S, most=MOST_BYTES)
         try:
             page = await self._metrics.read()
-            return None if page is None else read_queue(page, self._endpoint.model)
+            found = None if page is None else read_queue(page, self._endpoint.model)
         except Unreachable as error:
-            return None if error.sent else Queue()  # a server that is down tells nothing of whether it has the page
+            # A server that is down tells nothing of whether it has the page, nor does a busy one that had it.
+            return None if error.sent and not self._tells_queue else Queue()
         except ValueError:
             return None
+        self._tells_queue = found is not None
+        return found
 
     async def aclose(self) -> None:
         await self._transport.aclose()

@@ -276,6 +276,21 @@ def test_looks_once_where_there_is_no_such_page_and_says_nothing(
     assert len(server.looks) == 1
 
 
+def test_looks_again_where_a_server_that_told_of_its_queue_was_once_too_busy_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(openai_http, "_LONGEST_LOOK_S", 0.1)
+
+    async def late_once(server: VllmLike) -> web.StreamResponse:
+        return await never(server) if len(server.looks) == 2 else web.Response(text=VLLM)
+
+    server = VllmLike(page=late_once)
+
+    asked(server, 400)
+
+    assert len(server.looks) > 3
+
+
 def test_looks_nowhere_with_a_fixed_number_of_calls() -> None:
     server = VllmLike()
 
