@@ -15,6 +15,7 @@ import os
 import queue
 import secrets
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -171,6 +172,7 @@ class OnRay(Cluster):
     async def connect(self) -> None:
         try:
             await self._thread.run(self._connect, STARTING_S)
+            _take_signals_back()
             if self._make_texts is not None:
                 self._texts = await self._thread.run(partial(self._put, self._make_texts), STARTING_S)
         except TimeoutError:
@@ -193,7 +195,8 @@ class OnRay(Cluster):
                 options |= {
                     "include_dashboard": False,
                     "object_store_memory": _STORE_BYTES + 2 * self._texts_bytes,
-                    "_temp_dir": self._folder,
+                    # Ray lets everybody write there, so it is not the private folder itself
+                    "_temp_dir": str(Path(self._folder, "r")),
                 }
             self._is_ours = True
             try:
@@ -380,6 +383,14 @@ def _is_alive(process: int) -> bool:
     return state not in {"Z", "X"}
 
 
+def _take_signals_back() -> None:
+    """Have what handles signals here be asked first again: Ray prints where it was as one comes."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(number)):
+                signal.signal(number, handler)
+
+
 def _silence() -> None:
     """Have Ray print nothing between robin's own lines: what matters of it is said by whoever it matters to."""
     import ray
@@ -464,4 +475,4 @@ def _put_all(variables: Mapping[str, str | None]) -> None:
 
 def _short_folder() -> str | None:
     """Where Ray's folder goes: names of sockets in it have 107 characters at most."""
-    return None if len(tempfile.gettempdir()) < 24 else "/tmp"  # noqa: S108  # of a folder that is made private
+    return None if len(tempfile.gettempdir()) < 22 else "/tmp"  # noqa: S108  # of a folder that is made private

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import stat
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -110,6 +112,27 @@ def test_goes_on_with_a_run_whose_deciding_process_was_killed(nodes: Nodes, tmp_
         assert len(asked.arrivals) > made
 
 
+def test_ends_as_it_is_told_to_and_lets_nobody_else_into_a_ray_of_its_own(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    with judge() as asked, (tmp_path / "said").open("wb") as said:
+        asked.held_after = 40
+        command = ["judge", str(data), "-a", "helpfulness", "-b", "200", "--base-url", asked.url, "--model", "judge"]
+        command += ["--ray", "local", "--concurrency", "8", "--run", "run", "-q"]
+        with Robin(command, cwd=tmp_path, env=environment(), stdout=said, stderr=said) as process:
+            wait_until(lambda: len(asked.arrivals) == 48, process, WITHIN_S)
+            raylet = next(name for _, parent, name in processes() if parent == process.pid and "raylet/raylet" in name)
+            folder = Path(re.findall(r"/\S*?/robin-ray-[^/\s]+", raylet)[0])
+            mode = stat.S_IMODE(folder.stat().st_mode)
+            process.terminate()
+            asked.held_after = None
+            assert process.wait(timeout=WITHIN_S) == 130
+    assert mode == 0o700
+    (line,) = (tmp_path / "said").read_text().splitlines()  # and nothing of Ray's
+    assert line.startswith("robin: interrupted; everything received is kept")
+    assert len(pd.read_parquet(tmp_path / "run" / "judgments")) == 48
+    assert not folder.exists()
+
+
 def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as asked, (tmp_path / "said").open("wb") as said:
@@ -123,7 +146,7 @@ def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
                     os.kill(pid, signal.SIGKILL)
             assert process.wait(timeout=WITHIN_S) == 3
     _, starting, kept, why = (tmp_path / "said").read_text().splitlines()  # and nothing of Ray's between
-    assert "workers are starting" in starting
+    assert starting == "note: --ray: workers are starting, which takes some seconds"
     assert kept.endswith("to go on: robin resume run --ray local")
     assert why.startswith("robin: --ray: the cluster is out of reach (Ray's own process on this machine has ended)")
     assert len(pd.read_parquet(tmp_path / "run" / "judgments")) == 40
