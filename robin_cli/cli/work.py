@@ -54,7 +54,8 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
         )
     except RobinError as error:
         if store.has_answers and not isinstance(error, StorageError | RunError):  # which say themselves what is where
-            more = " --max-cost MORE" if isinstance(error, LimitReached) else ""
+            by_max_cost = isinstance(error, LimitReached) and settings.max_cost == settings.money_limit
+            more = " --max-cost MORE" if by_max_cost else ""
             if count_answers(store.path)[0]:
                 lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
                 messages.note(

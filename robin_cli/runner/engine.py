@@ -314,7 +314,7 @@ class Engine:
                 self._money.end(money)
                 return Idle.EXHAUSTED
             raise LimitReached(
-                f"--max-cost ${self._money.limit:g} is reached: ${self._money.spent:.4f} are spent, and the next call may "
+                f"--max-cost ${self._money.limit:g} is reached: {self._money.told}, and the next call may "
                 f"cost up to ${money:.4f}"
             )
         self._money.reserve(money, number)

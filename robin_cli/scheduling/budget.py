@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, LimitReached
 
 _UNLIMITED = 2**62
 
@@ -64,6 +64,7 @@ class MoneyBudget:
 
     Attributes:
         is_budget: a run is finished by it, and not cut short.
+        lost: what calls may have cost of which nobody knows whether they were paid for. It is taken from the limit.
         reached: nothing is under way, and the next call is not covered. Whoever finds so says it here.
 
     Args:
@@ -78,6 +79,7 @@ class MoneyBudget:
         "_under_way",
         "is_budget",
         "limit",
+        "lost",
         "reached",
         "reserved",
         "spent",
@@ -88,6 +90,7 @@ class MoneyBudget:
     ) -> None:
         self.limit = limit
         self.spent = spent
+        self.lost = 0.0
         self.is_budget = is_budget
         self.reached = False
         self._first_alone = first_alone
@@ -96,6 +99,12 @@ class MoneyBudget:
         self._known: set[int] = set()  # judges that were paid
         self._factor = 1.0  # the most that was paid, over what was reserved for it
         self._dearest = 0.0  # the most that was paid for a call beyond its reservation
+
+    @property
+    def told(self) -> str:
+        """What is spent and what is lost, in words."""
+        lost = f", and up to ${self.lost:.4f} more may be on the bill for calls that were lost with their workers"
+        return f"${self.spent:.4f} are spent{lost if self.lost else ''}"
 
     def covers(self, most: float, judge: int = 0) -> bool:
         """Whether a call of ``judge`` that may cost ``most`` still fits."""
@@ -113,7 +122,16 @@ class MoneyBudget:
         self.hold(most, judge)
 
     def end(self, most: float) -> None:
-        """Say that the budget is reached, for the next call may cost ``most``. InputError where it paid for none at all."""
+        """Say that the budget is reached, for the next call may cost ``most``.
+
+        Raises:
+            InputError: it paid for none at all.
+            LimitReached: it would do but for what was lost.
+        """
+        if self.limit is not None and self.lost and self._taken(most, 1) - self.lost <= self.limit:
+            raise LimitReached(
+                f"--budget-usd ${self.limit:g}: {self.told}; robin resume goes on, and counts what was answered alone"
+            )
         if not self.spent and not self._known:
             raise InputError(
                 f"--budget-usd {self.limit:g}: nothing was asked, for a call may cost up to ${most:.4f} by its price and "
@@ -139,12 +157,12 @@ class MoneyBudget:
             self._factor = max(self._factor, spent / reserved) if reserved else self._factor
 
     def lose(self, reserved: float, judge: int = 0) -> None:
-        """Count a reservation as spent for a call of which nobody knows whether it was paid for; nothing is learnt by it."""
+        """Keep a reservation for a call of which nobody knows whether it was paid for; nothing is learnt by it."""
         self.reserved = max(0.0, self.reserved - reserved)
         self._under_way[judge] -= 1
-        self.spent += reserved
+        self.lost += reserved
 
     def _taken(self, most: float, calls: int) -> float:
-        """What is spent once so many ``calls`` more that may cost ``most``, and all under way, cost as much as others did."""
+        """What is taken once so many ``calls`` more that may cost ``most``, and all under way, cost as much as others did."""
         under_way = self._under_way.total() + calls
-        return self.spent + max(self._factor * (self.reserved + most), self._dearest * under_way)
+        return self.spent + self.lost + max(self._factor * (self.reserved + most), self._dearest * under_way)

@@ -238,7 +238,7 @@ def calls_left(session: Session) -> int:
     money = session.money
     if not session.by_money or money.limit is None:
         return session.budget.left
-    left = max(0.0, money.limit - money.spent)
+    left = max(0.0, money.limit - money.spent - money.lost)
     return round(session.budget.spent * left / money.spent) if money.spent else session.expected_calls
 
 

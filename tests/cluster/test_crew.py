@@ -26,6 +26,7 @@ from robin_cli.runner import groups, on_cluster
 from robin_cli.runner.session import Session
 from tests.cluster.here import Plan
 from tests.cluster.judge import Asked, judge
+from tests.conftest import robin
 from tests.judges.wire import completion, error, serving
 
 PAIRS = [Pair(f"p{k}", f"Name {k} colours.", f"Blue, and {k} more.") for k in range(12)]
@@ -40,7 +41,9 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
     return made
 
 
-def judged(url: str | list[str], run: Path, budget: int = 120, pairs: Any = PAIRS, **settings: Any) -> robin_cli.Run:
+def judged(
+    url: str | list[str], run: Path, budget: int | None = 120, pairs: Any = PAIRS, **settings: Any
+) -> robin_cli.Run:
     """A run by workers."""
     by_default = {"model": "judge", "attribute": "helpfulness", "concurrency": "8", "quiet": True, "ray": "local"}
     return robin_cli.judge(pairs, base_url=url, budget=budget, run=str(run), **{**by_default, **settings})
@@ -252,6 +255,28 @@ def test_spends_the_money_there_is_and_no_more(plan: Plan, tmp_path: Path) -> No
     spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
     assert len(asked.arrivals) * 110 * 10 / 1e6 <= 0.5
     assert spent > 0.2
+
+
+def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path) -> None:
+    money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 500, "budget_usd": 0.2}
+    with judge() as asked:
+        asked.takes_s = 0.02
+
+        def answer(number: int) -> tuple[int, dict[str, str]]:
+            if number == 30:
+                plan.kill("one")
+                plan.kill("two")
+            return 200, {}
+
+        asked.answer = answer
+        with pytest.raises(LimitReached, match=r"are spent, and up to \$0\.\d+ more may be on the bill"):
+            judged(asked.url, tmp_path / "run", None, **money)
+        before = len(robin_cli.open_run(tmp_path / "run").judgments())
+        resumed = robin("resume", tmp_path / "run", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(robin_cli.open_run(tmp_path / "run").judgments()) > 2 * before
+    spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
+    assert 0.15 < spent <= 0.2
 
 
 def test_asks_a_panel_at_several_addresses_for_several_answers_at_once(plan: Plan, tmp_path: Path) -> None:
