@@ -71,8 +71,9 @@ def test_makes_the_calls_of_a_killed_worker_again(nodes: Nodes, tmp_path: Path) 
         asked.held_after = 100
         with begun(nodes, asked, tmp_path, "--max-cost", "1", "--price-in", "0.1", "--price-out", "0.4") as process:
             wait_until(lambda: len(asked.arrivals) == 116, process, WITHIN_S)
-            for pid in nodes.workers(0):
-                os.kill(pid, signal.SIGKILL)
+            for node in nodes.raylets:  # one of them may have come too late for a call
+                for pid in nodes.workers(node):
+                    os.kill(pid, signal.SIGKILL)
             asked.held_after = None
             said = ended(process, tmp_path)
         check_books(asked, tmp_path, most_lost=16)
@@ -145,7 +146,8 @@ def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
                 if parent == process.pid and "raylet/raylet" in name:
                     os.kill(pid, signal.SIGKILL)
             assert process.wait(timeout=WITHIN_S) == 3
-    _, starting, kept, why = (tmp_path / "said").read_text().splitlines()  # and nothing of Ray's between
+    said_lines = (tmp_path / "said").read_text().splitlines()
+    _, starting, kept, why = (line for line in said_lines if " in flight " not in line)  # and nothing of Ray's between
     assert starting == "note: --ray: workers are starting, which takes some seconds"
     assert kept.endswith("to go on: robin resume run --ray local")
     assert why.startswith("robin: --ray: the cluster is out of reach (Ray's own process on this machine has ended)")

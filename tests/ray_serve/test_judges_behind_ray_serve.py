@@ -12,13 +12,14 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
 
+from tests.cluster.conftest import processes
 from tests.conftest import GRAMMAR, ROOT, environment, free_port, lines_of, missing, robin, wait_until, write_pairs
 from tests.starting import Robin
 from tests.test_docs import blocks, write_program
@@ -88,12 +89,11 @@ def measured(url: str, name: str) -> float:
     return float(said)
 
 
-def is_at_work(url: str) -> bool:
-    """Whether the server behind ``url`` has several calls under way."""
-    try:
-        return measured(url, "requests_processing") > 2
-    except OSError:
-        return False  # Serve's queue is full
+def are_at_work(replicas: Collection[int]) -> bool:
+    """Whether calls are under way at the servers of ``replicas``, which are asked themselves: Serve lets all wait in turn."""
+    commands = [command for _, parent, command in processes() if parent in replicas]
+    ports = re.findall(r" --port ([0-9]+)", " ".join(commands))
+    return any(measured(f"http://127.0.0.1:{port}/v1", "requests_processing") > 2 for port in ports)
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +213,7 @@ def test_ends_with_an_exact_budget_where_the_replicas_of_an_address_are_killed_i
     command = judge(urls, data, 80, "--concurrency", "16")
 
     with Robin(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as run:
-        wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 10 and is_at_work(urls[-1]), run)
+        wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 10 and are_at_work(replicas), run)
         for replica in replicas:
             os.kill(replica, signal.SIGKILL)
         _, said = run.communicate(timeout=120)
