@@ -25,7 +25,7 @@ types: .venv/dev
 	$(BIN)/mypy
 
 pytest: .venv/dev
-	$(BIN)/python -m pytest -n 4 --dist worksteal # they wait for other processes more than they work
+	$(BIN)/python -m pytest -n 3 --dist worksteal # they wait for other processes more than they work
 
 .venv/robin: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "robin needs Python 3.11 or later, this is %d.%d: make PYTHON=python3.11 ..." % v[:2])'

@@ -36,7 +36,7 @@ GRAMMAR = {"grammar": r'root ::= "Feedback: " [a-z ]{5,40} "." "\n" "Rating: " [
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Four tests run at a time, and nothing here is about time: a slow draw is a busy machine.
+# Several tests run at a time, and nothing here is about time: a slow draw is a busy machine.
 settings.register_profile("robin", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("robin")
 

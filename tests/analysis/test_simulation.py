@@ -113,13 +113,14 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
     monkeypatch.setattr(Court, "verdict", lambda *_: None)  # not after every call, which takes long
     text, group = TASKS[kind]
     scales = (SHORT, LONG)
+    worlds = WORLDS if judges == 1 else 1
     space = ArmSpace(
         [f"p{number}" for number in range(FEW)], ("a", "b"), [f"j{each}" for each in range(judges)], scales
     )
     task = Task(decision_of(text, ("a", "b"), scales, margin=0.8, error_rate=0.4), space, group)
     rng = np.random.default_rng(5)
     rows = []
-    for arm in range(len(space) * WORLDS):
+    for arm in range(len(space) * worlds):
         scale = space.scale_of(arm % len(space))
         levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2]))
         rows.append(rng.choice(levels, rng.integers(3, 12)))
@@ -128,11 +129,11 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
     setup = Setup(len(space), budget, SHORT, delta=0.9, task=task)
     chosen_name = chosen(name, setup)
     made = policy_by_scale(name if chosen_name is None else chosen_name.name, setup, None, space.by_scale())
-    every = simulate(ratings, made, range(1, budget + 1), WORLDS, np.random.default_rng(3), worlds=WORLDS, task=task)
+    every = simulate(ratings, made, range(1, budget + 1), worlds, np.random.default_rng(3), worlds=worlds, task=task)
     n = np.array([each.n for each in every])
     total = np.nan_to_num(np.array([each.estimates for each in every])) * n
     ended = []
-    for run in range(WORLDS):
+    for run in range(worlds):
         asked = np.diff(n[:, run], axis=0, prepend=0)
         sums = np.diff(total[:, run], axis=0, prepend=0.0)
         arms = Arms(len(space))

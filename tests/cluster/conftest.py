@@ -121,7 +121,7 @@ def ray_nodes() -> Iterator[Nodes]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nodes() -> Iterator[Nodes]:
     """A cluster with two nodes that run workers."""
     with ray_nodes() as cluster:

@@ -36,12 +36,12 @@ def scenarios(kind: str, count: int, folder: Path) -> list[dict[str, Any]]:
     [
         # 0: answers came in larger batches this time, so that it was done before the step at which it was to die; and a
         # stop that comes when all is done, or before the work has begun, ends as those do
-        ("kill", 150, {137, 0}),
-        ("power", 50, {137, 0}),
-        ("term", 20, {130, 0, 143}),
-        ("interrupt", 20, {130, 0}),
-        ("twice", 20, {130, 0}),
-        ("full", 25, {1, 0}),
+        ("kill", 50, {137, 0}),
+        ("power", 20, {137, 0}),
+        ("term", 10, {130, 0, 143}),
+        ("interrupt", 10, {130, 0}),
+        ("twice", 10, {130, 0}),
+        ("full", 15, {1, 0}),
     ],
 )
 def test_resumes_whatever_it_died_of_at_whatever_step(tmp_path: Path, kind: str, count: int, endings: set[int]) -> None:

@@ -236,7 +236,8 @@ def test_without_a_terminal_it_says_a_line_each_30_seconds(tmp_path: Path) -> No
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "400") as url:
         done = robin(*judging(url, DEMO / "pairs.jsonl", 340, "--concurrency", "4"), cwd=tmp_path)
 
-    (line,) = (line for line in done.stderr.splitlines() if " in flight" in line)
+    line, *more = (line for line in done.stderr.splitlines() if " in flight" in line)
+    assert len(more) < 2  # where the machine has other things to do
     # four calls, and perhaps an answer on its way to the disk
     assert re.search(
         r"^\d+ of 340 calls · \d\.\d/s · \d+ s left · [45] in flight · adaptive · worst error, likely: about \d", line
