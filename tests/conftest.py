@@ -216,3 +216,8 @@ def write_pairs(path: Path, count: int) -> Path:
     rows = [{"id": f"p{k}", "prompt": f"Name {k} colours.", "response": f"Blue, and {k} more."} for k in range(count)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, or one test process is left with it while the others have ended."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
