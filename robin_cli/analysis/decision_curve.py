@@ -67,7 +67,7 @@ def decision_curve_of(run: RunData, task: Task, *, points: int = _POINTS) -> Dec
     for count in calls:
         until = int(rated[count - 1]) + 1
         counts = LevelCounts.by(space, counts_by_scale(space, arm[:until], judgments.slice(0, until)))
-        changed = np.unique(contest[arm[before:until]])
+        changed = np.unique(contest[arm[before:until]]).astype(np.int64)
         changed, before = changed[is_looked_at[changed]], until
         evenly = there * (count / there.sum())
         even = LevelCounts.by(space, [(scale, mine, _evenly(each, evenly[mine])) for scale, mine, each in final])

@@ -16,6 +16,7 @@ from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
 from robin_cli.model.arms import Arms, FloatArray, IntArray, mean
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
+from robin_cli.model.space import Coordinates
 from robin_cli.model.task import Task
 
 SETTLED = 1.25
@@ -28,6 +29,9 @@ _CLEAR = 2.0
 """Where the leader of a group is nearer than so many standard errors to a rival, no bet can have won enough yet."""
 
 _ROUNDING = 1e-9
+
+_AT_ONCE = 2**16
+"""Contests that are looked at together: what is computed between takes a hundred numbers of each."""
 
 _MANY = 64.0
 """Times as many ratings as there are stand for as many as one likes."""
@@ -53,7 +57,7 @@ class Evidence:
     def __init__(self, task: Task, runs: int = 1) -> None:
         self.task = task
         self.log = np.full((runs, task.decisions), -np.inf)
-        self.side = np.zeros((runs, task.decisions), dtype=np.int64)
+        self.side = np.zeros((runs, task.decisions), dtype=np.int16)
         self.other = np.full((runs, task.decisions), -np.inf)
         self.stuck = np.zeros((runs, task.decisions), dtype=np.bool_)
         self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
@@ -87,9 +91,19 @@ class Evidence:
             return
         if given_up is None:
             given_up = np.zeros(np.shape(sums[0]), dtype=np.bool_)
-        if self.task.group is not None:
-            self._update_best(run, contest, counts_at, sums, given_up)
-            return
+        parts = (slice(start, start + _AT_ONCE) for start in range(0, len(contest), _AT_ONCE))
+        if self.task.group is None:
+            for part in parts:
+                self._update_pairs(run[part], contest[part], counts_at, sums, given_up)
+        else:
+            error = moderated(self.task.space, *sums).error_variance
+            for part in parts:
+                self._update_best(run[part], contest[part], counts_at, sums, error, given_up)
+
+    def _update_pairs(
+        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+    ) -> None:
+        """Each threshold, and the pairs that these are of, by what is known of their other thresholds by then."""
         attribute = self.task.space.attribute[self.task.contests[contest][:, 0, 0]]
         for each in self.task.decision.criteria:
             place = list(self.task.space.attributes).index(each.attribute)
@@ -143,14 +157,23 @@ class Evidence:
         return above, below
 
     def _update_best(
-        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        error: FloatArray,
+        given_up: NDArray[np.bool_],
     ) -> None:
-        """The leader of each group against its rivals; a response that nobody could rate is none."""
+        """The leader of each group against its rivals; a response that nobody could rate is none.
+
+        ``error``: the variance of each arm's mean rating, shape (runs, K).
+        """
         task = self.task
         kept = contest < task.decisions
         run, contest = run[kept], contest[kept]
         arms = task.contests[contest]
-        means, errors = self._responses(run, arms, sums)
+        means, errors = self._responses(run, arms, sums, error)
         there = ~np.isnan(means)
         lead = np.where(there, means, -np.inf).argmax(axis=1)
         every = np.arange(len(contest))
@@ -188,14 +211,12 @@ class Evidence:
             np.minimum.at(least, row, each)
             self.log[run[sure], contest[sure]] = least
 
-    def _responses(self, run: IntArray, arms: IntArray, sums: Sums) -> tuple[FloatArray, FloatArray]:
+    def _responses(self, run: IntArray, arms: IntArray, sums: Sums, error: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean ratings of responses over their judges and the variances of these; nan unless each judge rated it."""
-        task = self.task
-        error = moderated(task.space, *sums).error_variance[run[:, None, None], arms]
-        n, total = (each[run[:, None, None], arms] for each in sums[:2])
+        n, total, of_mean = (each[run[:, None, None], arms] for each in (*sums[:2], error))
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(arms >= 0, total / n, np.nan).mean(axis=2)
-        return mean, error.sum(axis=2) / arms.shape[2] ** 2
+        return mean, of_mean.sum(axis=2) / arms.shape[2] ** 2
 
     def _over(self, run: IntArray, arms: IntArray, lead: IntArray, rival: IntArray, counts_at: CountsAt) -> FloatArray:
         """ln of the evidence that leaders are above rivals, or below them by less than the margin.
@@ -262,11 +283,12 @@ class RunVerdicts:
         return decide(self._task, means, self._counts, arms)
 
 
-def contest_of(task: Task) -> IntArray:
+def contest_of(task: Task) -> Coordinates:
     """Which contest each arm is in, shape (K,)."""
     there = task.contests >= 0
-    found = np.empty(len(task.space), dtype=np.int64)
-    found[task.contests[there]] = np.nonzero(there)[0]
+    found = np.empty(len(task.space), dtype=np.int32)
+    number = np.arange(len(there), dtype=np.int32)[:, None, None]
+    found[task.contests[there]] = np.broadcast_to(number, there.shape)[there]
     return found
 
 
@@ -383,7 +405,7 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
     leaning = leanings(task, means)
     if task.group is None:
         number = task.space.pair[task.contests[:, 0, 0]].astype(np.int64)
-        side = np.where(evidence.side[0], KEEP, DROP).astype(object)[number]
+        side = _either(evidence.side[0] > 0, KEEP, DROP)[number]
         enough = evidence.needed + math.log(
             len(sure) / max(1, sure.sum())
         )  # what e-BH asked of those that it certified
@@ -391,10 +413,10 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
         side = np.where(is_either, leaning, side)  # sure of both: it lies within the margin
     else:
         number, side = np.full(len(means), -1), np.full(len(means), UNDECIDED, dtype=object)
-        rows = _rows(task)
-        decision, place = np.nonzero(rows >= 0)
-        number[rows[decision, place]] = decision
-        side[rows[decision, place]] = np.where(place == evidence.side[0][decision], BEST, REJECTED)
+        for place, row in enumerate(_rows(task).T):
+            there = np.flatnonzero(row >= 0)
+            number[row[there]] = there
+            side[row[there]] = _either(evidence.side[0][there] == place, BEST, REJECTED)
 
     part = number >= 0
 
@@ -404,7 +426,7 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
     is_sure = of_rows(sure) & (leaning != UNDECIDED)
     return Decided(
         task=task,
-        decision=np.where(is_sure, side, np.where(part, UNDECIDED, "")),
+        decision=np.where(is_sure, side, _either(part, UNDECIDED, "")),
         leaning=leaning,
         certified=is_sure,
         settled=of_rows(evidence.log[0] >= evidence.needed),
@@ -456,39 +478,65 @@ def doubts(
     freedom = freedom_of_sum(variances, space.by_judge(found.freedom))
     if task.group is not None:
         return _doubts_of_best(task, means, error, freedom, np.asarray(space.by_judge(given_up).any(axis=1)))
-    values, spread, free = (space.by_pair(each) for each in (means, np.sqrt(error), freedom))
-    all_hold, hold_by_more = np.ones(len(values)), np.ones(len(values))
+    of_pairs = [space.by_pair(each) for each in (means, error, freedom, leaning)]
+    doubt = np.empty(of_pairs[0].shape)
+    for start in range(0, len(doubt), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        doubt[part] = _doubt_of_pairs(task, *(each[part] for each in of_pairs))
+    return doubt.ravel()
+
+
+def _doubt_of_pairs(
+    task: Task, values: FloatArray, error: FloatArray, free: FloatArray, leaning: NDArray[np.object_]
+) -> FloatArray:
+    """The chance that what these pairs lean to is wrong; all with a row a pair and a column an attribute."""
+    spread, all_hold, hold_by_more = np.sqrt(error), np.ones(len(values)), np.ones(len(values))
     for each in task.decision.criteria:
-        place = list(space.attributes).index(each.attribute)
+        place = list(task.space.attributes).index(each.attribute)
         above = (values[:, place] - each.threshold) * (1.0 if each.above else -1.0)
         margin = task.decision.margins[place]
         all_hold *= chance_below((above + margin) / spread[:, place], free[:, place])
         hold_by_more *= chance_below((above - margin) / spread[:, place], free[:, place])
-    pair = space.pair[task.contests[:, 0, 0]]
-    doubt = np.where(leaning == KEEP, 1.0 - all_hold[pair], hold_by_more[pair])
+    doubt = np.where(leaning == KEEP, 1.0 - all_hold[:, None], hold_by_more[:, None])
     return np.where(leaning == UNDECIDED, np.nan, doubt)
 
 
 def _doubts_of_best(
     task: Task, means: FloatArray, error: FloatArray, freedom: FloatArray, given_up: NDArray[np.bool_]
 ) -> FloatArray:
-    rows = _rows(task)
-    there, every = rows >= 0, np.arange(len(rows))
+    doubt, rows = np.full(len(means), np.nan), _rows(task)
+    for start in range(0, len(rows), _AT_ONCE):
+        part = rows[start : start + _AT_ONCE]
+        there = part >= 0
+        worse = _doubt_of_groups(task, part, there, means, error, freedom, given_up)
+        doubt[part[there]] = np.broadcast_to(worse[:, None], part.shape)[there]
+    return doubt
+
+
+def _doubt_of_groups(
+    task: Task,
+    rows: IntArray,
+    there: NDArray[np.bool_],
+    means: FloatArray,
+    error: FloatArray,
+    freedom: FloatArray,
+    given_up: NDArray[np.bool_],
+) -> FloatArray:
+    """The chance that the leader of each of these groups is not the best, shape (groups,); nan where it is not known."""
+    every = np.arange(len(rows))
     value, variance, free = (np.where(there, each[rows], np.nan) for each in (means, error, freedom))
     lead = np.where(np.isnan(value), -np.inf, value).argmax(axis=1)
     unrated = np.asarray(there & np.isnan(value))
     unknown = (unrated & ~given_up[np.maximum(rows, 0)]) | (there & (unrated | ~there).all(axis=1, keepdims=True))
     rival = there & (np.arange(rows.shape[1]) != lead[:, None]) & ~unrated
-    margin = task.margin[task.contests[: len(rows), 0, 0]]
+    margin = task.space.by_judge(task.margin)[rows[:, 0], 0]
     both = np.stack([np.broadcast_to(variance[every, lead, None], rows.shape), variance], axis=-1)[rival]
     ahead = (value[every, lead, None] - value + margin[:, None])[rival] / np.sqrt(both.sum(axis=1))
     frees = np.stack([np.broadcast_to(free[every, lead, None], rows.shape), free], axis=-1)[rival]
     worse = np.zeros(rows.shape)
     worse[rival] = chance_below(-ahead, freedom_of_sum(both, frees))
-    doubt = np.full(len(means), np.nan)
     worse = np.where(unknown, np.nan, worse)  # it may be better than all
-    doubt[rows[there]] = np.broadcast_to(worse.max(axis=1)[:, None], rows.shape)[there]
-    return doubt
+    return np.asarray(worse.max(axis=1))
 
 
 def leanings(task: Task, means: FloatArray) -> NDArray[np.object_]:
@@ -499,8 +547,8 @@ def leanings(task: Task, means: FloatArray) -> NDArray[np.object_]:
         for each in task.decision.criteria:
             column = by_pair[:, list(task.space.attributes).index(each.attribute)]
             holds &= np.isnan(column) | RELATIONS[each.relation](column, each.threshold)
-        side = np.where(task.space.by_pair(known).all(axis=1), KEEP, UNDECIDED)
-        side = np.where(holds, side, DROP).astype(object)  # one that is not met is enough
+        side = _either(np.asarray(task.space.by_pair(known).all(axis=1)), KEEP, UNDECIDED)
+        side[~holds] = DROP  # one that is not met is enough
         return side[task.space.pair[task.contests[:, 0, 0]]]
     rows = _rows(task)
     found = np.full(len(means), "", dtype=object)
@@ -510,12 +558,15 @@ def leanings(task: Task, means: FloatArray) -> NDArray[np.object_]:
     lead = of_group.argmax(axis=1)
     for place in range(rows.shape[1]):
         mine = is_known & (of_group[:, place] > -np.inf)
-        found[rows[mine, place]] = np.where(lead[mine] == place, BEST, REJECTED)
+        found[rows[mine, place]] = _either(lead[mine] == place, BEST, REJECTED)
     return found
+
+
+def _either(is_one: NDArray[np.bool_], one: str, other: str) -> NDArray[np.object_]:
+    """``one`` where it is so, else ``other``: these two themselves, where numpy's own texts become a new one a row."""
+    return np.array([other, one], dtype=object)[is_one.astype(np.intp)]
 
 
 def _rows(task: Task) -> IntArray:
     """The rows of scores that each group of two responses or more compares, shape (decisions, responses), −1 for none."""
-    arms = task.contests[: task.decisions, :, 0]
-    first = np.flatnonzero(task.space.judge == 0)
-    return np.where(arms < 0, -1, np.searchsorted(first, arms))
+    return task.space.row_of(task.contests[: task.decisions, :, 0])

@@ -55,7 +55,7 @@ def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, tot
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
     even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], len(space.judges))
-    group = space.attribute.astype(np.int64) * len(space.judges) + space.judge
+    group = space.attribute * len(space.judges) + space.judge
     kinds = [group == kind for kind in range(len(space.attributes) * len(space.judges))]
     within, freedom = (
         np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)

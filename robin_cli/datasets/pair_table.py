@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from robin_cli.datasets.numbering import numbered_texts, numbers_of
 from robin_cli.datasets.spool import Spool
 from robin_cli.datasets.texts import Texts
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.groups import groups_of
+from robin_cli.model.groups import name_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value, as_text
 
 REFERENCE = "reference"
@@ -111,15 +112,20 @@ class PairTable(Sequence[Pair]):
         parts = [pa.concat_arrays([batch.column("pair_id")]) for batch in self._pairs]
         return Texts(pa.chunked_array([pa.concat_arrays(parts)] if parts else [], pa.large_string()))
 
-    def texts(self, name: str) -> Iterator[str | None]:
-        """What each pair has in the column ``name``, one of TEXTS, in order."""
+    def texts(self, name: str) -> Iterator[pa.Array]:
+        """What the pairs have in the column ``name``, one of TEXTS, in order and in parts."""
         for batch in self._pairs:
-            yield from batch.column(name).to_pylist() if name in batch.schema.names else [None] * len(batch)
+            yield batch.column(name) if name in batch.schema.names else pa.nulls(len(batch), pa.large_string())
+
+    @property
+    def prompts(self) -> tuple[IntArray, Texts]:
+        """Which prompt each pair has, shape (pairs,), and what :func:`name_of` calls them."""
+        return numbered_texts(lambda: self.texts("prompt"), name_of)
 
     @cached_property
-    def groups(self) -> tuple[IntArray, list[str]]:
-        """Which group each pair is of, as :func:`~robin_cli.model.groups.groups_of` has them."""
-        return groups_of(self.texts("prompt"), self.texts(GROUP_COLUMN) if GROUP_COLUMN in self.has else None)
+    def groups(self) -> IntArray:
+        """Which group each pair is of, shape (pairs,), numbered as they first appear: by name, or else by prompt."""
+        return numbers_of(self.texts(GROUP_COLUMN if GROUP_COLUMN in self.has else "prompt"))
 
     @property
     def systems(self) -> list[Value | None]:

@@ -39,7 +39,7 @@ _MOST = 1e9
 def read_queue(page: bytes, model: str) -> Queue:
     """The queue that ``page`` tells of: of ``model`` where it tells it by model, else of all that there are together.
 
-    What has no count yet, as before the first request, has None.
+    What has no count yet, as before the first request, or none just now (NaN), has None.
 
     Raises:
         ValueError: it is no such page, or a count in it is none.
@@ -71,7 +71,7 @@ def _sample(rest: str) -> tuple[dict[str, str], float]:
     if value is None:
         raise ValueError("a count in it is none")
     number = float(value["value"])
-    if not (math.isfinite(number) and 0 <= number <= _MOST):
+    if not (math.isnan(number) or 0 <= number <= _MOST):
         raise ValueError("a count in it is none")
     return labels, number
 
@@ -93,7 +93,8 @@ def _together(samples: list[tuple[Mapping[str, str], float]], model: str) -> flo
     """The sum over engines and replicas, of ``model`` if one of them is."""
     own = [value for labels, value in samples if labels.get("model_name") == model]
     values = own or [value for _, value in samples]
-    return math.fsum(values) if values else None
+    total = math.fsum(values) if values else math.nan
+    return None if math.isnan(total) else total
 
 
 def metrics_url(base_url: str) -> str:

@@ -14,19 +14,6 @@ from robin_cli.model.errors import InputError
 _Name = TypeVar("_Name", bound=Hashable)
 
 
-def groups_of(prompts: Iterable[str | None], named: Iterable[str | None] | None) -> tuple[IntArray, list[str]]:
-    """Which group each pair is of, shape (pairs,), numbered as they first appear, and the groups' names.
-
-    Args:
-        prompts: of the pairs, which group them where no group is named; :func:`name_of` says what such a group is called.
-        named: the group that each pair names; None where none does.
-    """
-    if named is None:
-        numbers, texts = numbered(prompt or "" for prompt in prompts)
-        return numbers, [name_of(text) for text in texts]
-    return numbered(name or "" for name in named)
-
-
 def numbered(names: Iterable[_Name]) -> tuple[IntArray, list[_Name]]:
     """The place of each name among the different ones, as they first appear, and these."""
     places: dict[_Name, int] = {}

@@ -90,6 +90,10 @@ class ArmSpace:
         """Values of all arms, shape (K,), as a row a pair and attribute and a column a judge."""
         return np.asarray(values).reshape(-1, len(self.judges))
 
+    def row_of(self, arms: IntArray) -> IntArray:
+        """The row of :meth:`by_judge` that each of these arms is in; −1 for −1."""
+        return np.asarray(arms // len(self.judges))
+
     def by_pair(self, rows: ArrayLike) -> NDArray[Any]:
         """Values pair by pair, of all arms or of equally many rows a pair, as a row a pair."""
         return np.asarray(rows).reshape(len(self.pair_ids), -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.groups import name_of
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 
@@ -111,17 +110,17 @@ class Systems:
 
 
 def systems_of(
-    space: ArmSpace, system: IntArray, names: Sequence[str], prompt: IntArray, prompts: Sequence[str], seed: int | None
+    space: ArmSpace, system: IntArray, names: Sequence[str], prompt: IntArray, prompts: Iterable[str], seed: int | None
 ) -> Systems:
     """The systems over the arms of ``space``.
 
     Args:
         system, prompt: of each pair, shape (pairs,): places in ``names`` and ``prompts``.
-        prompts: their texts.
+        prompts: what they are called, see :func:`~robin_cli.model.groups.name_of`.
         seed: of the run. The order of the prompts is that of the SHA-256 of it and their texts: no other order of the data, no
             later session and no other machine changes it.
     """
-    digests = b"".join(hashlib.sha256(f"{seed}\0{name_of(text)}".encode()).digest() for text in prompts)
+    digests = b"".join(hashlib.sha256(f"{seed}\0{name}".encode()).digest() for name in prompts)
     words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
     rank = _places(np.lexsort(words.T[::-1]).astype(np.int64))
     return Systems(space, names, system, prompt, rank)

@@ -11,7 +11,7 @@ import numpy as np
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Decision
 from robin_cli.model.errors import InputError
-from robin_cli.model.space import ArmSpace
+from robin_cli.model.space import ArmSpace, Coordinates
 
 MOST_IN_A_GROUP = 1_000
 """Responses of one group that can be compared."""
@@ -95,6 +95,6 @@ class Task:
         return np.array(self.decision.margins)[self.space.attribute]
 
     @cached_property
-    def kind(self) -> IntArray:
+    def kind(self) -> Coordinates:
         """Which attribute and judge each arm is of, as one number, shape (K,)."""
-        return self.space.attribute.astype(np.int64) * len(self.space.judges) + self.space.judge
+        return self.space.attribute * len(self.space.judges) + self.space.judge

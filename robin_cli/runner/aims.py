@@ -59,7 +59,7 @@ def wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
     )
     if settings.group is not None and not decision.is_best:
         raise InputError("--group: is for --decide best; thresholds are for each pair by itself")
-    task = task_of(decision, space, lambda: PairTable.of(pairs).groups[0])
+    task = task_of(decision, space, lambda: PairTable.of(pairs).groups)
     if task is not None and task.group is not None:
         if said := check_groups(task.group, settings.group):
             notify(f"{said}: they are asked no more than twice")
@@ -93,8 +93,7 @@ def wanted_systems(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], n
     if unsaid := [pair_id for pair_id, value in zip(table.ids, found, strict=True) if value is None]:
         raise InputError(_without_system(compare, pairs, unsaid))
     system, names = numbered(as_text(value) for value in found if value is not None)
-    prompt, prompts = numbered(text or "" for text in table.texts("prompt"))
-    systems = systems_of(space, system, names, prompt, prompts, settings.seed)
+    systems = systems_of(space, system, names, *table.prompts, settings.seed)
     if said := check_systems(systems):
         notify(f"{compare}: {said}")
     return systems

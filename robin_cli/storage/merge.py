@@ -119,6 +119,9 @@ def _check_output(output: Path, shards: Sequence[Shard]) -> None:
     """RunError where the run cannot be made at ``output``."""
     if os.path.lexists(output) and (output.is_symlink() or not output.is_dir() or any(output.iterdir())):
         raise RunError(f"-o {output}: is there already, and nothing is written over; name another folder")
+    above = next((each for each in output.parents if os.path.lexists(each)), output.parent)
+    if not above.is_dir():
+        raise RunError(f"-o {output}: {above} is no folder; name another place")
     if within := next((each.path for each in shards if each.path.resolve() in output.resolve().parents), None):
         raise RunError(f"-o {output}: lies in the run {within}; name a folder outside of it")
 
@@ -208,7 +211,7 @@ def _looked_at(
     if manifest.compares:
         read_systems(folder, manifest, space)
     if manifest.decision is not None and manifest.decision.is_best:
-        groups = read_groups(folder)[0]
+        groups = read_groups(folder)
         task = task_of(manifest.decision, space, lambda: groups)
         _ = task and task.contests  # refuses groups that are too large
         of_shard = np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
 from robin_cli.datasets.lines import check_unpacked
+from robin_cli.datasets.numbering import names_of, numbered_texts, numbers_of
 from robin_cli.datasets.pair_table import ALWAYS, REFERENCE, TEXTS, PairTable
 from robin_cli.datasets.parquet_tables import batches, check_table, opened_file, table_batches
 from robin_cli.datasets.spool import Spool
@@ -98,7 +99,7 @@ class RunData:
         """What is to be decided of its pairs; None where nothing is, and in a pairwise run."""
         if self.manifest.is_pairwise:
             return None
-        return task_of(self.manifest.decision, self.space, lambda: self.groups[0])
+        return task_of(self.manifest.decision, self.space, lambda: self.groups)
 
     @cached_property
     def matches(self) -> Matches | None:
@@ -123,12 +124,12 @@ class RunData:
     @cached_property
     def prompts(self) -> IntArray:
         """Which prompt each pair has, shape (pairs,): pairs of one number have the same one, to the letter."""
-        return _numbers_of(self.path, "prompt")
+        return numbers_of(_texts(self.path, "prompt"))
 
     @cached_property
     def responses(self) -> IntArray:
         """Which response each pair has, shape (pairs,), as :attr:`prompts`."""
-        return _numbers_of(self.path, "response")
+        return numbers_of(_texts(self.path, "response"))
 
     @cached_property
     def columns(self) -> pa.Table:
@@ -155,18 +156,30 @@ class RunData:
         return columns
 
     @cached_property
-    def groups(self) -> tuple[IntArray, list[str]]:
-        """Which group each pair is of, and the groups' names, as :func:`robin_cli.model.groups.groups_of` has them."""
+    def groups(self) -> IntArray:
+        """Which group each pair is of, as :attr:`~robin_cli.datasets.pair_table.PairTable.groups` has them."""
         return read_groups(self.path)
 
+    @cached_property
+    def group_names(self) -> Texts:
+        """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
+        by = _grouped_by(self.path)
+        return names_of(_texts(self.path, by), self.groups, str if by == GROUP_COLUMN else name_of)
 
-def read_groups(path: Path) -> tuple[IntArray, list[str]]:
-    """Which group each pair of the run at ``path`` is of, and the groups' names. StorageError where they cannot be read."""
-    named = _read_pairs(path, lambda name: name == GROUP_COLUMN)
-    if GROUP_COLUMN in named.column_names:
-        return _numbered(named[GROUP_COLUMN])
-    numbers, prompts = read_prompts(path)
-    return numbers, list(map(name_of, prompts))
+
+def read_groups(path: Path) -> IntArray:
+    """Which group each pair of the run at ``path`` is of, shape (pairs,). StorageError where they cannot be read."""
+    return numbers_of(_texts(path, _grouped_by(path)))
+
+
+def _grouped_by(path: Path) -> str:
+    """The column of the pairs of the run at ``path`` that says which group each is of."""
+    return GROUP_COLUMN if GROUP_COLUMN in read_pair_names(path) else "prompt"
+
+
+def _texts(path: Path, name: str) -> Iterator[pa.Array]:
+    """A column of texts of the pairs of the run at ``path``, in parts. StorageError where they cannot be read."""
+    return (batch.column(name) for batch in read_pair_batches(path, lambda each: each == name))
 
 
 def read_prompts(path: Path) -> tuple[IntArray, list[str]]:
@@ -183,8 +196,7 @@ def read_systems(path: Path, manifest: Manifest, space: ArmSpace) -> Systems:
     except InputError as error:
         raise StorageError(f"{error}; the run was made to compare systems: restore {COLUMNS} from a copy") from None
     system, names = numbered(map(as_text, found))
-    prompt, prompts = read_prompts(path)
-    return systems_of(space, system, names, prompt, prompts, manifest.seed)
+    return systems_of(space, system, names, *numbered_texts(lambda: _texts(path, "prompt"), name_of), manifest.seed)
 
 
 def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:
@@ -582,32 +594,6 @@ def _numbered(texts: pa.ChunkedArray) -> tuple[IntArray, list[str]]:
     """The place of each text among the different ones, as they first appear, and these."""
     encoded = texts.combine_chunks().dictionary_encode()
     return np.asarray(encoded.indices, dtype=np.int64), encoded.dictionary.to_pylist()
-
-
-def _numbers_of(path: Path, column: str) -> IntArray:
-    """The place of each pair's text in a column among the different ones, as they first appear, shape (pairs,).
-
-    The texts are known again by Python's hashes, of 64 bits and foreseen by nobody: among ten million there are two of one
-    hash in one of 400,000 data sets, and then two prompts count as one.
-    """
-    hashes = [
-        np.fromiter(map(hash, batch.column(column).to_pylist()), np.int64, len(batch))
-        for batch in read_pair_batches(path, lambda name: name == column)
-    ]
-    _give_back()
-    return _places(np.concatenate([np.empty(0, dtype=np.int64), *hashes]))
-
-
-def _places(hashes: IntArray) -> IntArray:
-    """The place of each among the different ones, as they first appear; in little more memory than that takes."""
-    order = np.argsort(hashes, kind="stable")
-    is_new = np.append(True, np.diff(hashes[order]) != 0)[: len(order)]  # numpy's
-    first = order[is_new]
-    place = np.empty(len(first), dtype=np.int64)
-    place[np.argsort(first)] = np.arange(len(first))
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = place[np.cumsum(is_new) - 1]
-    return found
 
 
 def _give_back() -> None:

@@ -240,7 +240,7 @@ class RunStore:
             return None
 
         def group() -> IntArray:
-            return read_groups(self.path)[0] if self._pairs is None else self._pairs.groups[0]
+            return read_groups(self.path) if self._pairs is None else self._pairs.groups
 
         return task_of(self.manifest.decision, self.space, group)
 
@@ -252,8 +252,7 @@ class RunStore:
         if self._pairs is None:
             return read_systems(self.path, self.manifest, self.space)
         system, names = numbered(as_text(value) for value in self._pairs.systems if value is not None)
-        prompt, prompts = numbered(text or "" for text in self._pairs.texts("prompt"))
-        return systems_of(self.space, system, names, prompt, prompts, self.manifest.seed)
+        return systems_of(self.space, system, names, *self._pairs.prompts, self.manifest.seed)
 
     @cached_property
     def matches(self) -> Matches | None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from robin_cli.analysis import decisions
 from robin_cli.analysis.court import Court
 from robin_cli.analysis.decisions import RunVerdicts, decide, leanings
 from robin_cli.analysis.evidence import log_evidence
@@ -262,6 +263,30 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
         evidence = court._evidence
         assert evidence.log[1].tolist() == pytest.approx(verdicts.evidence.log[0].tolist())
         assert evidence.side[1].tolist() == verdicts.evidence.side[0].tolist()
+
+
+@pytest.mark.parametrize(("text", "group"), [("a>=2,b<=5", None), ("best", [0, 1, 0, 2, 1, 0, 3, 1])])
+def test_decides_part_by_part_as_of_all_at_once(
+    text: str, group: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    ratings = [
+        rng.choice([0, 4], rng.integers(0, 99), p=[1 - share, share]).tolist() for share in rng.random(32).round()
+    ]
+    found = []
+    for at_once in (1000, 3, 1):
+        monkeypatch.setattr(decisions, "_AT_ONCE", at_once)
+        _, verdicts, arms = made(text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group)
+        arms.add_failure(7, permanent=True)
+        verdicts.look(arms)
+        decided = verdicts.decided(arms)
+        columns = (decided.decision, decided.leaning, decided.certified, decided.settled, decided.stuck, decided.doubt)
+        found.append([verdicts.settled.tolist(), *(column.tolist() for column in columns)])
+
+    assert len({*found[0][1]}) > 2
+    for part_by_part in found[1:]:
+        assert part_by_part[:-1] == found[0][:-1]
+        assert part_by_part[-1] == pytest.approx(found[0][-1], nan_ok=True)
 
 
 def test_asks_no_more_about_what_nobody_can_decide_and_certifies_the_rest() -> None:

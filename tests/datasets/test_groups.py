@@ -130,13 +130,10 @@ def test_reads_groups_of_several_files_up_to_a_limit(tmp_path: Path) -> None:
 
 def test_numbers_groups_as_they_first_appear() -> None:
     by_prompt = [Pair(row["id"], row["prompt"], row["response"]) for row in ROWS]
-    numbers, names = PairTable.of(by_prompt).groups
-    assert (numbers.tolist(), names) == ([0, 1, 0, 0], [sha("p"), sha("q")])
-    numbers, names = PairTable.of(
-        [Pair(row["id"], row["prompt"], row["response"], group=row["set"]) for row in ROWS]
-    ).groups
-    assert (numbers.tolist(), names) == ([0, 1, 1, 0], ["x", "y"])
-    assert PairTable.of([]).groups[0].tolist() == []
+    assert PairTable.of(by_prompt).groups.tolist() == [0, 1, 0, 0]
+    named = [Pair(row["id"], row["prompt"], row["response"], group=row["set"]) for row in ROWS]
+    assert PairTable.of(named).groups.tolist() == [0, 1, 1, 0]
+    assert PairTable.of([]).groups.tolist() == []
 
 
 def test_says_what_of_the_groups_is_nothing_to_choose_from() -> None:
@@ -164,16 +161,16 @@ def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
         quiet=True,
     )
     data = read_run(run.path)
-    numbers, names = data.groups
-    expected = load_pairs(file, group=group).pairs.groups
-    assert (numbers.tolist(), names) == (expected[0].tolist(), expected[1])
+    numbers = [0, 1, 0, 0] if group is None else [0, 1, 1, 0]
+    assert data.groups.tolist() == PairTable.of(load_pairs(file, group=group).pairs).groups.tolist() == numbers
+    assert data.group_names == ([sha("p"), sha("q")] if group is None else ["x", "y"])
     assert data.pairs == load_pairs(file, group=group).pairs
     assert data.human == {}
     assert ("group" in data.manifest.settings) == (group is not None)
     assert ("pair_group" in pd.read_parquet(run.path / "pairs.parquet")) == (group is not None)
     pool = load_pools(run.path)["helpfulness"]
     assert pool.groups is not None
-    assert pool.groups.tolist() == numbers.tolist()
+    assert pool.groups.tolist() == numbers
     assert load_pools(run.path, grouped=False)["helpfulness"].groups is None
     with pytest.raises(InputError, match=r"--group set: .* is a run, whose pairs have the groups it was made with"):
         load_pools(run.path, "set")
@@ -187,7 +184,7 @@ def test_goes_on_with_the_groups_a_run_was_made_with(tmp_path: Path, replay_url:
     other = robin(*asked, "--group", "id", cwd=tmp_path)
     assert other.returncode == 2
     assert "group: the run has set, now id" in other.stderr
-    assert read_run(tmp_path / "r").groups[1] == ["x", "y"]
+    assert read_run(tmp_path / "r").group_names == ["x", "y"]
     empty = robin(*asked, "--group", "", cwd=tmp_path)
     assert "--group" in empty.stderr
     assert "the name of a column" in empty.stderr
@@ -202,7 +199,7 @@ def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:
         "pairs": robin_cli.judge(pairs, run=tmp_path / "pairs", **asked),
         "frame": robin_cli.judge(frame, group="set", run=tmp_path / "frame", **asked),
     }.items():
-        assert read_run(run.path).groups[1] == ["x", "y"], name
+        assert read_run(run.path).group_names == ["x", "y"], name
     with pytest.raises(RobinError, match="group: pairs have their own"):
         robin_cli.judge(pairs, group="set", run=tmp_path / "no", **asked)
     with pytest.raises(RobinError, match='1 of 4 pairs have no group, the first "z"; give each one, or none'):

@@ -62,6 +62,9 @@ def waiting(*lines: str) -> str:
         (waiting('{model_name="a \\"quoted\\" {name}, with \\\\ and \\n"} 1e2'), Queue(None, 100)),
         (waiting('{ model_name = "judge" , engine="0", } 3'), Queue(None, 3)),
         ("# TYPE vllm:num_requests_waiting gauge\n", Queue(None, None)),  # before its first request
+        (VLLM.replace("3.0", "NaN"), Queue(7, None)),  # none just now
+        (waiting('{engine="0"} 3', '{engine="1"} NaN'), Queue(None, None)),
+        (waiting('{model_name="judge"} 3', '{model_name="other"} NaN'), Queue(None, 3)),
     ],
 )
 def test_reads_what_waits_and_what_is_worked_on(page: str, found: Queue) -> None:
@@ -81,7 +84,6 @@ def test_reads_what_waits_and_what_is_worked_on(page: str, found: Queue) -> None
         *(
             waiting(line).encode()
             for line in (
-                " NaN",
                 " +Inf",
                 " -1",
                 " x",

@@ -34,6 +34,8 @@ def test_lays_the_judges_of_a_pair_and_attribute_beside_each_other() -> None:
     assert beside.shape == (6, 2)
     assert [set(arms.judge[beside[:, judge]]) for judge in range(2)] == [{0}, {1}]
     assert (arms.pair[beside[:, 0]] == arms.pair[beside[:, 1]]).all()
+    assert arms.row_of(beside).tolist() == [[row, row] for row in range(6)]
+    assert arms.row_of(np.array([-1, 11])).tolist() == [-1, 5]
 
 
 @pytest.mark.parametrize(

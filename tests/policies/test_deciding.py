@@ -18,6 +18,8 @@ from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, make_policy
+from robin_cli.scheduling import scheduler
+from tests.scheduling.test_scheduler import play
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
@@ -159,6 +161,24 @@ def test_leaves_out_a_response_without_a_rating_and_a_group_of_one() -> None:
     found = policy.priorities(n, np.zeros(n.shape), 2 * n, 5 * n, np.maximum(policy.contests, 0))
 
     assert found.tolist() == [[[0.0], [0.0]], [[0.0], [0.0]]]
+
+
+@pytest.mark.parametrize("name", ["best", "a>=2", "two-priors"])
+def test_chooses_among_many_arms_as_among_few(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    ratings = [rng.integers(0, 1 + arm % 5, 12).tolist() for arm in range(20)]
+    asked = []
+    for at_once in (1000, 6, 1):
+        for constant in ("_ARMS_AT_ONCE", "_CONTESTS_AT_ONCE"):
+            monkeypatch.setattr(scheduler, constant, at_once)
+        if name == "two-priors":
+            policy = make_policy(name, Setup(20, 200, SHORT))
+        else:
+            policy = policy_for(task_for(name, 20, group=[arm // 4 for arm in range(20)] if name == "best" else None))
+        asked.append(play(policy, ratings, 200))  # fitted, and so built anew, all the time
+
+    assert asked[1] == asked[2] == asked[0]
+    assert len({asked[0].count(arm) for arm in range(20)}) > 3
 
 
 @pytest.mark.parametrize("runs", [1, 3])

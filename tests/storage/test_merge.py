@@ -534,7 +534,7 @@ def test_decides_anew_which_is_best_of_a_group_that_two_shards_have(tmp_path: Pa
     made = merge_runs(runs, tmp_path / "all")
 
     assert any(note.startswith("1 group has responses in more than one of the runs") for note in made.notes)
-    assert len(set(read_run(tmp_path / "all").groups[0].tolist())) == 4
+    assert len(set(read_run(tmp_path / "all").groups.tolist())) == 4
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -581,6 +581,15 @@ def test_takes_nothing_of_a_damaged_shard(tmp_path: Path, kind: str) -> None:
     DAMAGE[kind](runs[0])
 
     assert str(runs[0]) in refused(runs, tmp_path / "all", StorageError)
+
+
+def test_names_what_is_wrong_with_a_place_below_a_file(tmp_path: Path) -> None:
+    runs = two(tmp_path)
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+
+    for place in ("file/all", "file/deeper/all"):
+        assert f"{tmp_path / 'file'} is no folder; name another place" in refused(runs, tmp_path / place, RunError)
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
 def test_says_that_the_disk_is_full_and_leaves_nothing(tmp_path: Path) -> None:
