@@ -21,7 +21,7 @@ from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.manifest import Manifest
-from robin_cli.storage.reader import RunData, read_prompts
+from robin_cli.storage.reader import RunData, read_numbers, read_prompts
 
 Notify = Callable[[str], None]
 
@@ -43,6 +43,7 @@ class Compared:
         differences: of each attribute, of every two systems.
         corrected: the same by people's labels, of each attribute that has some; None for systems without.
         unrated: responses without a score, which are left out, of each attribute.
+        prompt: which one each pair of all runs has, a run's behind the other's, shape (pairs,); −1 for none.
         prompts: the names of the prompts, by their numbers: texts, or what ``match`` says.
         by: the column that names the systems; None where each is a run.
         match: the column that says which responses answer the same prompt; None where it is the prompt's text.
@@ -57,6 +58,7 @@ class Compared:
     differences: dict[str, list[Difference]]
     corrected: dict[str, list[Corrected | None]]
     unrated: dict[str, int]
+    prompt: IntArray
     prompts: Sequence[str]
     by: str | None
     match: str | None
@@ -165,7 +167,19 @@ def as_they_are(
     if any(run.task is not None for run in runs):  # there more calls change no first ratings
         found = {name: [replace(one, shorter=0.0) for one in each] for name, each in found.items()}
     return Compared(
-        systems, runs, responses, found, people_say, unrated, names, by, match, by_first, anytime, given is not None
+        systems,
+        runs,
+        responses,
+        found,
+        people_say,
+        unrated,
+        prompt,
+        names,
+        by,
+        match,
+        by_first,
+        anytime,
+        given is not None,
     )
 
 
@@ -234,13 +248,10 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
     return found
 
 
-def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, list[str]]:
+def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, Sequence[str]]:
     """Which prompt each pair of all runs has, −1 for none, and what the prompts are called."""
     if match is None:
-        each = [read_prompts(run.path) for run in runs]
-        found, names = numbered(name for _, texts in each for name in texts)
-        starts = np.cumsum([0, *(len(texts) for _, texts in each)])
-        return np.concatenate([found[start + own] for start, (own, _) in zip(starts, each, strict=False)]), names
+        return read_prompts([run.path for run in runs])
     return _numbered([value for run in runs for value in run.column(match)])
 
 
@@ -284,8 +295,8 @@ def _say_uncorrected(found: Compared, notify: Notify) -> None:
 
 def _in_both(runs: Sequence[RunData]) -> int:
     """How many pairs are in more than one run."""
-    every = [pair_id for run in runs for pair_id in run.pair_ids]
-    return len(every) - len(set(every))
+    ids = read_numbers([run.path for run in runs], "pair_id")
+    return len(ids) - len(np.unique(ids))
 
 
 def _say_unfinished(runs: Sequence[RunData], notify: Notify) -> None:

@@ -124,12 +124,12 @@ class RunData:
     @cached_property
     def prompts(self) -> IntArray:
         """Which prompt each pair has, shape (pairs,): pairs of one number have the same one, to the letter."""
-        return numbers_of(_texts(self.path, "prompt"))
+        return read_numbers([self.path], "prompt")
 
     @cached_property
     def responses(self) -> IntArray:
         """Which response each pair has, shape (pairs,), as :attr:`prompts`."""
-        return numbers_of(_texts(self.path, "response"))
+        return read_numbers([self.path], "response")
 
     @cached_property
     def columns(self) -> pa.Table:
@@ -164,12 +164,12 @@ class RunData:
     def group_names(self) -> Texts:
         """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
         by = _grouped_by(self.path)
-        return names_of(_texts(self.path, by), self.groups, str if by == GROUP_COLUMN else name_of)
+        return names_of(_texts([self.path], by), self.groups, str if by == GROUP_COLUMN else name_of)
 
 
 def read_groups(path: Path) -> IntArray:
     """Which group each pair of the run at ``path`` is of, shape (pairs,). StorageError where they cannot be read."""
-    return numbers_of(_texts(path, _grouped_by(path)))
+    return read_numbers([path], _grouped_by(path))
 
 
 def _grouped_by(path: Path) -> str:
@@ -177,14 +177,26 @@ def _grouped_by(path: Path) -> str:
     return GROUP_COLUMN if GROUP_COLUMN in read_pair_names(path) else "prompt"
 
 
-def _texts(path: Path, name: str) -> Iterator[pa.Array]:
-    """A column of texts of the pairs of the run at ``path``, in parts. StorageError where they cannot be read."""
-    return (batch.column(name) for batch in read_pair_batches(path, lambda each: each == name))
+def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:
+    """A column of texts of the pairs of runs, in parts. StorageError where they cannot be read."""
+    return (batch.column(name) for path in paths for batch in read_pair_batches(path, lambda each: each == name))
 
 
-def read_prompts(path: Path) -> tuple[IntArray, list[str]]:
-    """Which prompt each pair of the run at ``path`` has, and the prompts' texts. StorageError where they cannot be read."""
-    return _numbered(_read_pairs(path, lambda name: name == "prompt")["prompt"])
+def read_numbers(paths: Sequence[Path], name: str) -> IntArray:
+    """The place of each pair's text in a column among the different ones of all runs, as they first appear there.
+
+    Returns:
+        Of the pairs of all runs, one run's behind the other's, shape (pairs,).
+
+    Raises:
+        StorageError: the pairs of a run cannot be read.
+    """
+    return numbers_of(_texts(paths, name))
+
+
+def read_prompts(paths: Sequence[Path]) -> tuple[IntArray, Texts]:
+    """The same of prompts, and their texts."""
+    return numbered_texts(lambda: _texts(paths, "prompt"), str)
 
 
 def read_systems(path: Path, manifest: Manifest, space: ArmSpace) -> Systems:
@@ -196,7 +208,7 @@ def read_systems(path: Path, manifest: Manifest, space: ArmSpace) -> Systems:
     except InputError as error:
         raise StorageError(f"{error}; the run was made to compare systems: restore {COLUMNS} from a copy") from None
     system, names = numbered(map(as_text, found))
-    return systems_of(space, system, names, *numbered_texts(lambda: _texts(path, "prompt"), name_of), manifest.seed)
+    return systems_of(space, system, names, *numbered_texts(lambda: _texts([path], "prompt"), name_of), manifest.seed)
 
 
 def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -406,11 +408,45 @@ def test_shows_decisions_first_and_those_that_are_open_by_a_view(
     assert not seen.complaints
 
 
+def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: Path) -> None:
+    asked = {"a": [*range(8), 8, 8], "b": [*range(9, 0, -1)]}  # 0 and 9 were answered by one of them, 8 twice by A
+    runs = [
+        make_run(
+            tmp_path / name,
+            [Pair(f"{name}{at}", f"prompt {prompt}", f"{name}{at} to {prompt}") for at, prompt in enumerate(prompts)],
+            [[at % 4, 2] for at in range(len(prompts))],
+        )
+        for name, prompts in asked.items()
+    ]
+
+    page = comparison_of(runs[0], runs[1], working=(False, False))
+
+    shown = [texts for block in page.texts.blocks for texts, _ in json.loads(gzip.decompress(base64.b64decode(block)))]
+    assert sorted(shown) == [
+        [f"prompt {prompt}", "\n\n".join([*(f"A: a{at} to {prompt}" for at in at_a), f"B: b{9 - prompt} to {prompt}"])]
+        for prompt, at_a in [*((each, [each]) for each in range(1, 8)), (8, [8, 9])]
+    ]
+
+
+def test_counts_pairs_of_one_id_with_other_texts(tmp_path: Path) -> None:
+    pairs = [Pair(f"p{k}", f"prompt {k}", "same") for k in range(6)]
+    other = [Pair("new", "prompt 0", "same"), *(replace(each, response=f"{each.pair_id}") for each in pairs[4:1:-1])]
+    a, b = (
+        make_run(tmp_path / name, each, [[1, 2]] * len(each))
+        for name, each in (("a", pairs), ("b", [*other, *pairs[:2]]))
+    )
+
+    for runs in ((a, b), (b, a)):
+        warnings = " ".join(comparison_of(*runs, working=(False, False)).warnings)
+        assert "3 pairs of one id have other texts in B than in A." in warnings
+    assert "other texts" not in " ".join(comparison_of(a, a, working=(False, False)).warnings)
+
+
 def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:
     run = twenty(tmp_path / "a")
     other = make_run(tmp_path / "b", [Pair("elsewhere", "x", "y")], [[1, 2]])
     wide = make_run(tmp_path / "c", [Pair("pair-01", "x", "y")], [[1, 2]], scale=(1, 5))
-    with pytest.raises(InputError, match="no pair and attribute in common"):
+    with pytest.raises(InputError, match="no pair and attribute in common, and no prompt either"):
         comparison_of(run, other, working=(False, False))
     with pytest.raises(InputError, match="different scales"):
         comparison_of(run, wide, working=(False, False))

@@ -16,7 +16,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Pair, Scale, number_of
-from robin_cli.storage.reader import RunData, read_prompts
+from robin_cli.storage.reader import RunData, read_numbers
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Picture, picture
@@ -52,7 +52,7 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
             f"{a.path} and {b.path} have no pair and attribute in common, and their systems cannot be compared, for they were "
             f"not judged in the same way: {'; '.join(differing)}"
         )
-    if not len(both.rows) and not {*read_prompts(a.path)[1]} & {*read_prompts(b.path)[1]}:
+    if not len(both.rows) and not _shares_a_prompt(a, b):
         raise InputError(
             f"{a.path} and {b.path} have no pair and attribute in common, and no prompt either; compare runs over the same "
             "pairs, or over the same prompts"
@@ -209,8 +209,9 @@ def _changed(a: RunData, b: RunData, both: Comparison) -> list[str]:
         found.append(
             f"{len(both.rows):,} scores are in both; {both.alone[0]:,} are in A alone and {both.alone[1]:,} in B alone."
         )
-    texts = {pair.pair_id: (pair.prompt, pair.response) for pair in a.pairs}
-    changed = sum(texts.get(pair.pair_id) not in {None, (pair.prompt, pair.response)} for pair in b.pairs)
+    ids, *texts = (read_numbers([a.path, b.path], name) for name in ("pair_id", "prompt", "response"))
+    of_b = np.flatnonzero(ids < len(a.pair_ids))[len(a.pair_ids) :]  # those that A has: its own are numbered first
+    changed = int(np.any([each[of_b] != each[ids[of_b]] for each in texts], axis=0).sum())
     if changed:
         found.append(f"{number_of(changed, 'pair')} of one id have other texts in B than in A.")
     return found
@@ -226,7 +227,8 @@ def _by_prompt(a: RunData, b: RunData, found: Compared, scales: Mapping[str, Sca
     shown = [rows[at] for at in first_rows(np.abs([row[-1] for row in rows]))]
     prompts = list(dict.fromkeys(prompt for _, prompt, *_ in shown))
     place = {prompt: at for at, prompt in enumerate(prompts)}
-    answering = list(zip(*(_answering(run, found.prompts, prompts) for run in (a, b)), strict=True))
+    of_each = np.split(found.prompt, [len(a.pair_ids)])
+    answering = list(zip(*(_answering(prompt, prompts) for prompt in of_each), strict=True))
     responses = [
         "\n\n".join(
             f"{letter}: {run.pairs[pair].response}"
@@ -276,11 +278,13 @@ def _by_prompt(a: RunData, b: RunData, found: Compared, scales: Mapping[str, Sca
     }
 
 
-def _answering(run: RunData, names: Sequence[str], prompts: Sequence[int]) -> list[list[int]]:
-    """The pairs of ``run`` that answer each of ``prompts``, which are numbers among ``names``."""
-    own, texts = read_prompts(run.path)
-    places = {text: at for at, text in enumerate(texts)}
-    by_own = np.argsort(own, kind="stable")
-    starts = np.searchsorted(own[by_own], np.arange(len(texts) + 1))
-    found = (places[names[prompt]] for prompt in prompts)
-    return [by_own[starts[at] : starts[at + 1]].tolist() for at in found]
+def _answering(prompt: IntArray, prompts: Sequence[int]) -> list[list[int]]:
+    """The pairs of a run that answer each of ``prompts``; ``prompt``: which one each of its pairs answers."""
+    pairs = np.argsort(prompt, kind="stable")
+    first, behind = (np.searchsorted(prompt[pairs], prompts, side) for side in ("left", "right"))
+    return [pairs[start:end].tolist() for start, end in zip(first, behind, strict=True)]
+
+
+def _shares_a_prompt(a: RunData, b: RunData) -> bool:
+    of_a, of_b = np.split(read_numbers([a.path, b.path], "prompt"), [len(a.pair_ids)])
+    return bool(np.isin(of_b, of_a).any())
