@@ -35,8 +35,9 @@ pytest: .venv/dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+# Most modules of what the tests need (Ray, litellm) nobody imports, and compiling them all takes as long as the rest.
 .venv/dev: .venv/robin
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --group dev
 	@touch $@
 
 clean:
