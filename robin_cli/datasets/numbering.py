@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
-from robin_cli.datasets.texts import Texts
+from robin_cli.datasets.texts import Texts, give_back
 from robin_cli.model.arms import IntArray
 
 
@@ -21,8 +21,7 @@ def numbers_of(parts: Iterable[pa.Array]) -> IntArray:
         parts: of the column, one behind the other.
     """
     hashes = [np.fromiter((hash(text or "") for text in part.to_pylist()), np.int64, len(part)) for part in parts]
-    # Arrow gives back what it keeps of memory for later: of ten million pairs, a gigabyte.
-    pa.default_memory_pool().release_unused()
+    give_back()
     return _places(np.concatenate([np.empty(0, dtype=np.int64), *hashes]))
 
 

@@ -23,7 +23,7 @@ from robin_cli.datasets.numbering import names_of, numbered_texts, numbers_of
 from robin_cli.datasets.pair_table import ALWAYS, REFERENCE, TEXTS, PairTable
 from robin_cli.datasets.parquet_tables import batches, check_table, opened_file, table_batches
 from robin_cli.datasets.spool import Spool
-from robin_cli.datasets.texts import Texts
+from robin_cli.datasets.texts import Texts, give_back
 from robin_cli.files.local import reading
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
@@ -213,19 +213,17 @@ def read_systems(path: Path, manifest: Manifest, space: ArmSpace) -> Systems:
 
 def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:
     """What the comparisons of the pairwise run at ``path`` are of. StorageError where they cannot be read."""
-    wanted = ("prompt", "response", OTHER_COLUMN)
-    texts = _read_pairs(path, lambda name: name in wanted)
-    if OTHER_COLUMN not in texts.column_names:
+    if OTHER_COLUMN not in read_pair_names(path):
         raise StorageError(f"{path / PAIRS}: has no responses to compare with; restore it from a copy")
-    both = pa.chunked_array([*texts["response"].chunks, *texts[OTHER_COLUMN].chunks])
+    both = numbers_of(part for name in ("response", OTHER_COLUMN) for part in _texts([path], name))
     known = read_column_names(path)
     columns = read_columns(path, [name for name in SYSTEM_COLUMNS if name in known])
-    lacking = [None] * len(texts)
+    lacking = [None] * len(space.pair_ids)
     systems = [columns[name].to_pylist() if name in columns.column_names else lacking for name in SYSTEM_COLUMNS]
     found = matches_by(
         space,
-        _numbered(texts["prompt"])[0],
-        _numbered(both)[0].reshape(2, -1).T,
+        read_numbers([path], "prompt"),
+        both.reshape(2, -1).T,
         list(zip(*systems, strict=True)),
         manifest.seed,
         wants_best=manifest.wants_best,
@@ -272,7 +270,7 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
         arms.append(arm)
         parts.append(nothing.shared(judgments.select(kept)))
     fold.fitted = None  # which is for who goes on with the run
-    _give_back()
+    give_back()
     return RunData(path, manifest, space, human, _joined(arms), pa.concat_tables(parts), fold)
 
 
@@ -600,17 +598,6 @@ def _read_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
         return pa.Table.from_batches(batches).combine_chunks()
     except ValueError as error:  # not one row
         raise _unreadable(path, error) from error
-
-
-def _numbered(texts: pa.ChunkedArray) -> tuple[IntArray, list[str]]:
-    """The place of each text among the different ones, as they first appear, and these."""
-    encoded = texts.combine_chunks().dictionary_encode()
-    return np.asarray(encoded.indices, dtype=np.int64), encoded.dictionary.to_pylist()
-
-
-def _give_back() -> None:
-    """Have Arrow give back what it keeps of memory for later: of ten million pairs, a gigabyte."""
-    pa.default_memory_pool().release_unused()
 
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
