@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Where it is set, each of the test processes would compile robin and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types pytest clean
+.PHONY: demo test lint types pytest golden clean
 
 demo: .venv/robin
 	@$(BIN)/robin demo
@@ -39,6 +39,9 @@ pytest: .venv/dev
 .venv/dev: .venv/robin
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --group dev
 	@touch $@
+
+golden: .venv/dev
+	@$(BIN)/python -m tests.golden $(SCENES)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .test-servers

@@ -1,0 +1,236 @@
+"""The scenes: which commands make a run, and which read it."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+
+from tests.conftest import DEMO, replaying, robin
+
+DATA = Path(__file__).parent / "data"
+OUTPUTS = Path(__file__).parent / "outputs"
+URL, VOTES_URL = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
+"""What the outputs say in place of the addresses that the judges got this time."""
+
+_JUDGE = "--base-url {url} --concurrency 1 --seed 7"
+_ONE = f"{_JUDGE} --model replay:mild"
+_RATED = f"judge pairs.jsonl -a helpfulness {_ONE} --run run"
+_PAIRWISE = (
+    "judge responses.jsonl --pairwise --base-url {votes_url} --concurrency 1 --seed 7 --model replay:votes --run run"
+)
+
+
+_READ = {
+    "status": "status run",
+    "status-json": "status run --json",
+    "table": "export run --format table",
+    "report": "report run -o report.html",
+}
+_OF_SYSTEMS = {
+    "summary": "export run --what summary --by system --threshold 2.5",
+    "compare": "compare run --by system --format csv",
+    "compare-json": "compare run --by system --json",
+    "gate": "gate run --require 'mean(helpfulness)>=1' --require 'share(helpfulness>=1)>=0.2' "
+    "--require 'compare(alder,birch)>=-3'",
+}
+_ANSWERS = {"judgments": "export run --what judgments"}
+_MORE = {
+    "agreement": "export run --what agreement",
+    "calibration": "export run --what calibration",
+    "preferences": "export run --what preferences --format jsonl",
+    "summary-labelled": "export run --what summary --by topic --labels labels.csv",
+    "compare-labelled": "compare run --by system --labels labels.csv --format csv",
+    "wide": "export run --wide --with-text --format tsv",
+    "simulate": "simulate run --budget 60,120 --schedulers uniform,robin-hood,two-priors --runs 8",
+    "gate-failed": "gate run --require 'mean(helpfulness)>=3.9' --json",
+    "gate-open": "gate run --require 'mean(helpfulness)>=2.0' --junit junit.xml --summary -",
+    "scores": "export run",
+    "resume": "resume run",
+    "resumed": "resume run --budget 120",
+    "again": "judge pairs.jsonl -a helpfulness --budget 120 " + _ONE + " --run run",
+    "other-settings": "judge pairs.jsonl -a helpfulness --budget 120 --temperature 0.5 " + _ONE + " --run run",
+    "no-run": "status nowhere",
+    "runs": "runs",
+}
+_PREFERENCES = {
+    "ranking": "export run --what ranking",
+    "ranking-by-length": "export run --what ranking --length-control --format jsonl",
+}
+
+SCENES: Mapping[str, Mapping[str, str]] = {
+    "scores": {"judge": f"{_RATED} --budget 96", **_READ, **_ANSWERS, **_OF_SYSTEMS, **_MORE},
+    "robin-hood": {
+        "judge": f"{_RATED} --budget 240 --limit 8 --scheduler robin-hood --delta 0.1",
+        **_READ,
+    },
+    "target-error": {"judge": f"{_RATED} --budget 300 --target-error 0.4", **_READ},
+    "attributes": {
+        "judge": f"judge pairs.jsonl -a helpfulness,correctness {_ONE} --run run --budget 120",
+        **_READ,
+        "wide": "export run --wide",
+        "agreement": "export run --what agreement",
+    },
+    "panel": {
+        "judge": f"judge pairs.jsonl -a helpfulness {_JUDGE} --model replay:mild --model replay:strict --run run --budget 120",
+        **_READ,
+        **_ANSWERS,
+        "judge-scores": "export run --what judge-scores",
+    },
+    "thresholds": {
+        "judge": f"{_RATED} --budget 240 --decide 'score>=2'",
+        **_READ,
+        **_OF_SYSTEMS,
+        "simulate": "simulate run --decide 'score>=2' --budget 60,120 --runs 8",
+    },
+    "best": {
+        "judge": f"{_RATED} --budget 240 --decide best",
+        **_READ,
+        "preferences": "export run --what preferences",
+        "labels-wanted": "export run --what labels-wanted --n 5",
+        "simulate": "simulate run --decide best --budget 60,120 --runs 8",
+    },
+    "comparison": {"judge": f"{_RATED} --budget 200 --objective compare", **_READ, **_OF_SYSTEMS},
+    "money": {"judge": f"{_RATED} --budget-usd 0.05 --price-in 1 --price-out 4", **_READ},
+    "pairwise": {
+        "judge": f"{_PAIRWISE} --limit 24 --budget 120",
+        **_READ,
+        **_ANSWERS,
+        **_PREFERENCES,
+        "simulate": "simulate votes.parquet --pairwise --budget 500 --runs 2",
+    },
+    "pairwise-best": {"judge": f"{_PAIRWISE} --limit 24 --budget 120 --decide best", **_READ, **_PREFERENCES},
+    "batch-files": {
+        "judge": f"{_RATED} --budget 120 --rounds 2 --batch-files batches",
+        "first-round": "ANSWER batches",
+        "resumed": "resume run",
+        "second-round": "ANSWER batches",
+        "finished": "resume run --rounds 2",
+        **{name: command for name, command in _READ.items() if name != "status"},  # which breaks long paths
+    },
+    "merged": {
+        "first-shard": f"judge first.jsonl -a helpfulness {_ONE} --run first --budget 60",
+        "second-shard": f"judge second.jsonl -a helpfulness {_ONE} --run second --budget 60",
+        "merge": "merge first second -o run",
+        **_READ,
+        "scores": "export run",
+        "compare-runs": "compare first second --format csv",
+    },
+    "before": {
+        "plan": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4",
+        "plan-json": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4 --json",
+        "plan-thresholds": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 240 --decide 'score>=2'",
+        "plan-best": f"plan pairs.jsonl -a helpfulness {_ONE} --limit 6 --budget 36 --decide best",
+        "plan-comparison": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 400 --compare 0.3",
+        "plan-pairwise": "plan responses.jsonl --pairwise --model m --budget 400",
+        "render": "render pairs.jsonl --pair q0/alder -a helpfulness",
+        "render-pairwise": "render responses.jsonl --pairwise --pair 2b66",
+        "parse": "parse answers.jsonl",
+        "rubrics": "rubrics",
+        "no-budget": f"judge pairs.jsonl -a helpfulness {_ONE}",
+        "no-endpoint": "judge pairs.jsonl -a helpfulness --budget 10",
+        "no-data": "judge nowhere.jsonl -a helpfulness --budget 10 --model m",
+        "check": "check --model replay:mild --base-url {url}",
+    },
+}
+"""Command lines by the name of their output, in the order they are given, by the name of the scene."""
+
+
+@contextmanager
+def judges() -> Iterator[tuple[str, str]]:
+    """A judge that rates and one that compares, both by recorded answers; their addresses."""
+    seed = ("--seed", "1")
+    with replaying(DATA / "ratings.csv", *seed) as rates, replaying(DEMO / "votes.parquet", *seed) as compares:
+        yield rates, compares
+
+
+def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Play a scene in an empty folder; yield the name and the content of each of its outputs.
+
+    Args:
+        urls: of the judge that rates, and of the one that compares.
+    """
+    for file in (
+        DATA / "pairs.jsonl",
+        DATA / "labels.csv",
+        DATA / "answers.jsonl",
+        DEMO / "responses.jsonl",
+        DEMO / "votes.parquet",
+    ):
+        shutil.copy(file, folder)
+    rows = (DATA / "pairs.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "first.jsonl").write_text("".join(rows[:12]), encoding="utf-8")
+    (folder / "second.jsonl").write_text("".join(rows[12:]), encoding="utf-8")
+    for output, command in SCENES[name].items():
+        if command.startswith("ANSWER "):
+            _answer(folder / command.removeprefix("ANSWER "), urls[0])
+            continue
+        before = {path for path in folder.iterdir() if path.is_file()}
+        done = robin(*shlex.split(command.format(url=urls[0], votes_url=urls[1])), cwd=folder)
+        # What went wrong is said on standard error; of what went well the words there are not golden.
+        text = f"$ robin {command}\nexit {done.returncode}\n"
+        text += f"{done.stderr}\n" if done.returncode not in {0, 5, 6} else "\n"
+        printed = _without_times(done.stdout) if "--what judgments" in command else done.stdout
+        yield output, _masked(text + printed, folder, urls)
+        for path in sorted({path for path in folder.iterdir() if path.is_file()} - before):
+            content = path.read_text(encoding="utf-8")
+            yield f"{output}-{path.stem}", _masked(_words(content) if path.suffix == ".html" else content, folder, urls)
+
+
+def _answer(batches: Path, url: str) -> None:
+    """Do what ``vllm run-batch`` does with the files of a round: each request to the judge, its answer into a file."""
+    for file in sorted(batches.rglob("*.jsonl")):
+        output = file.with_suffix(".out.jsonl")
+        if file.name.endswith(".out.jsonl") or output.exists():
+            continue
+        lines = []
+        for line in file.read_text(encoding="utf-8").splitlines():
+            asked = json.loads(line)
+            reply = httpx2.post(url.removesuffix("/v1") + asked["url"], json=asked["body"])
+            answer = {"status_code": reply.status_code, "request_id": "r", "body": reply.json()}
+            lines.append({"id": "i", "custom_id": asked["custom_id"], "response": answer, "error": None})
+        output.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+
+
+def _without_times(judgments: str) -> str:
+    """Judgments as CSV, without what no two runs have in common."""
+    rows = list(csv.DictReader(io.StringIO(judgments)))
+    out = io.StringIO()
+    names = [name for name in rows[0] if name not in {"latency_s", "request_id", "received_at"}]
+    writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+_MASKS = (
+    (re.compile(r"robin-[0-9a-f]{8}-"), "robin-ID-"),
+    (re.compile(r"(?<=answered in s)( +)[\d.]+"), r"\1SECONDS"),
+    (re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00| UTC)?"), "TIME"),
+)
+
+
+def _masked(text: str, folder: Path, urls: tuple[str, str]) -> str:
+    """``text`` without what no two runs have in common: places, times and ids."""
+    text = text.replace(str(folder), "FOLDER")
+    for url, shown in zip(urls, (URL, VOTES_URL), strict=True):
+        text = text.replace(url, shown).replace(url.removesuffix("/v1"), shown.removesuffix("/v1"))
+    for mask, shown in _MASKS:
+        text = mask.sub(shown, text)
+    return text
+
+
+def _words(page: str) -> str:
+    """The words of an HTML page, a line per element: no scripts, no styles, no pictures."""
+    page = re.sub(r"(?s)<(script|style|svg)\b.*?</\1>|<!--.*?-->", "", page)
+    lines = (html.unescape(part).strip() for part in re.sub(r"<[^>]*>", "\n", page).splitlines())
+    return "\n".join(filter(None, lines)) + "\n"
