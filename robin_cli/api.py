@@ -136,7 +136,6 @@ def compare(
     by: str | None = None,
     match: str | None = None,
     anytime: bool = False,
-    across_judges: bool = False,
     labels: str | Path | pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
@@ -150,8 +149,6 @@ def compare(
         by: a column of the data that says which system answered.
         match: a column that says which responses answer the same prompt, in place of the prompt's text.
         anytime: intervals that hold however often one looks.
-        across_judges: compare judges of the same pairs, by how they agree with human ratings: a row for every two judges,
-            attribute and coefficient.
         labels: people's, as for :meth:`Run.summary`; None for the human ratings of the data.
 
     Raises:
@@ -163,9 +160,7 @@ def compare(
         raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     notes: list[str] = []
-    found = comparison_of(
-        paths, notes.append, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=_table_of(labels)
-    )
+    found = comparison_of(paths, notes.append, by=by, match=match, anytime=anytime, labels=_table_of(labels))
     for line in notes:
         warnings.warn(line, stacklevel=2)
     return _frame(table_of(found))

@@ -218,8 +218,8 @@ def check_alike(runs: Sequence[RunData]) -> None:
         if differing := differing_in(first.manifest, other.manifest):
             raise InputError(
                 f"{first.path} and {other.path} were not judged in the same way, so their scores cannot be compared: "
-                f"{'; '.join(differing)}. Judge one of them again as the other; to compare the judges on the same pairs, add "
-                "--across-judges"
+                f"{'; '.join(differing)}. Judge one of them again as the other; which judge agrees better with people, "
+                "robin export RUN --what agreement says of each"
             )
 
 

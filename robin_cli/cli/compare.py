@@ -45,14 +45,6 @@ def compare(
         bool, typer.Option("--anytime", help="Intervals that hold however often one looks; 1.6 times as wide.")
     ] = False,
     labels: opt.Labels = None,
-    across_judges: Annotated[
-        bool,
-        typer.Option(
-            "--across-judges",
-            help="Compare judges in place of systems, runs over the same pairs or one panel: which agrees better with the "
-            "human ratings?",
-        ),
-    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
@@ -67,7 +59,7 @@ def compare(
     given = Settings(**checked(ctx.obj))
     check_output(given.format, given.output, [] if labels is None else [labels])
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
-    found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, across_judges=across_judges, labels=labels)
+    found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
     if json:
         print_json(facts_of(found))
     elif given.format == "table" or (given.format is None and given.output is None and sys.stdout.isatty()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from robin_cli.analysis.across_judges import JudgesApart
-from robin_cli.analysis.across_judges import across_judges as between_judges
 from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
-from robin_cli.analysis.run_labels import labels_of
-from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.reader import read_run
@@ -53,14 +48,6 @@ LABEL_COLUMNS = pa.schema(
 )
 """Behind COLUMNS where people labelled some of the responses."""
 
-JUDGE_COLUMNS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("a", "b", "attribute", "coefficient")),
-        *((name, pa.int64()) for name in ("n", "n_prompts")),
-        *((name, pa.float64()) for name in ("value_a", "value_b", "difference", "ci_low", "ci_high")),
-        ("why", pa.string()),
-    ]
-)
 _DASH = "–"
 _ONE_LOOK = (
     "The intervals hold for one look. Who looks again while prompts come in, and stops once 0 is left out, is wrong in up to a "
@@ -76,10 +63,9 @@ def comparison_of(
     by: str | None = None,
     match: str | None = None,
     anytime: bool = False,
-    across_judges: bool = False,
     labels: LabelsFile = None,
-) -> Compared | Judges:
-    """What the runs at ``paths`` say of which system is better, or which judge; see :func:`run_compare.compared`.
+) -> Compared:
+    """Return what the runs at ``paths`` say of which system is better; see :func:`run_compare.compared`.
 
     Args:
         labels: a file of people's labels, in place of the human ratings of the data.
@@ -91,50 +77,22 @@ def comparison_of(
     for run in runs:
         check_of_ratings(run, "robin compare")
     given = given_labels(labels, *runs)
-    if not across_judges:
-        return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
-    if by or match or anytime:
-        flag = "--by" if by else "--match" if match else "--anytime"
-        raise InputError(
-            f"{flag}: is for systems; with --across-judges the same pairs are compared, so leave one of them out"
-        )
-    human = None
-    if given is not None:
-        human = [{name: each.values for name, each in labels_of(run, given).items()} for run in runs]
-    return Judges([str(path) for path in paths], between_judges(runs, notify, human))
+    return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
 
 
-@dataclass(frozen=True, slots=True)
-class Judges:
-    """Judges of the same pairs, see :mod:`robin_cli.analysis.across_judges`."""
-
-    runs: Sequence[str]
-    apart: Sequence[JudgesApart]
-
-
-def table_of(found: Compared | Judges) -> pa.Table:
-    """A row for every two systems and attribute, or for every two judges, attribute and coefficient."""
-    if isinstance(found, Judges):
-        return pa.Table.from_pylist(_judge_rows(found), schema=JUDGE_COLUMNS)
+def table_of(found: Compared) -> pa.Table:
+    """Return a row for every two systems and attribute."""
     is_known = any(each is not None for listed in found.corrected.values() for each in listed)
     schema = pa.unify_schemas([COLUMNS, LABEL_COLUMNS]) if is_known or found.has_labels else COLUMNS
     return pa.Table.from_pylist(rows_of(found), schema=schema)
 
 
-def facts_of(found: Compared | Judges) -> dict[str, Any]:
-    """All of it, every value JSON."""
-    if isinstance(found, Judges):
-        return {"runs": list(found.runs), "comparisons": _judge_rows(found)}
-    return _facts(found)
-
-
-def print_comparison(console: Console, found: Compared | Judges) -> None:
+def print_comparison(console: Console, found: Compared) -> None:
     """Print who is compared, a table of all pairs, and what the numbers say."""
-    names = found.systems if isinstance(found, Compared) else _judge_names(found)
-    letters = letters_of(names)
+    letters = letters_of(found.systems)
     for name, letter in letters.items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
-    for title, header, rows in _tables(found, letters):
+    for title, header, rows in _system_tables(found, letters):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for name in header:
             table.add_column(name, justify="left" if name in _LEFT else "right")
@@ -145,7 +103,7 @@ def print_comparison(console: Console, found: Compared | Judges) -> None:
             console.print(Text(one_line(title)))
         console.print(table)
     console.print()
-    for line in notes_of(found, letters) if isinstance(found, Compared) else [_OF_JUDGES]:
+    for line in notes_of(found, letters):
         console.print(Text(one_line(line)), soft_wrap=not console.is_terminal)
 
 
@@ -153,45 +111,7 @@ _Printed = tuple[str, list[str], list[list[str]]]
 """A table: what is above it, its header and its rows."""
 
 
-def _tables(found: Compared | Judges, letters: Mapping[str, str]) -> list[_Printed]:
-    return _system_tables(found, letters) if isinstance(found, Compared) else _judge_tables(found, letters)
-
-
-_LEFT = frozenset({"", "better", "coefficient", "agrees better"})
-_OF_JUDGES = (
-    "Intervals are of each difference by itself, from a bootstrap over prompts: what they leave out would hardly come of other "
-    "prompts like these"
-)
-
-
-def _judge_rows(found: Judges) -> list[dict[str, Any]]:
-    return [
-        {name: finite(value) if isinstance(value, float) else value for name, value in asdict(each).items()}
-        for each in found.apart
-    ]
-
-
-def _judge_names(found: Judges) -> list[str]:
-    return list(dict.fromkeys(name for each in found.apart for name in (each.a, each.b)))
-
-
-def _judge_tables(found: Judges, letters: Mapping[str, str]) -> list[_Printed]:
-    """A table for every two judges and attribute."""
-    tables: dict[str, _Printed] = {}
-    for each in found.apart:
-        a, b = letters[each.a], letters[each.b]
-        there = f"{number_of(each.n, 'pair')} of {number_of(each.n_prompts, 'prompt')}"
-        title = f"{each.attribute}, {a} − {b}, {there}"
-        header = ["coefficient", a, b, f"{a} − {b}", "95 % interval", "agrees better"]
-        _, _, rows = tables.setdefault(title, (title, header, []))
-        if math.isnan(each.difference):
-            rows.append([each.coefficient, *[_DASH] * 5])
-            continue
-        better = "not settled" if not each.ci_low * each.ci_high > 0 else a if each.difference > 0 else b
-        interval = _DASH if math.isnan(each.ci_low) else f"{each.ci_low:+.3f} to {each.ci_high:+.3f}"
-        values = [f"{value:.3f}" for value in (each.value_a, each.value_b)]
-        rows.append([each.coefficient, *values, f"{each.difference:+.3f}", interval, better])
-    return list(tables.values())
+_LEFT = frozenset({"", "better"})
 
 
 def rows_of(found: Compared) -> list[dict[str, Any]]:
@@ -218,7 +138,8 @@ def _label_cells(people: Corrected | None) -> dict[str, Any]:
     return {**dict(zip(LABEL_COLUMNS.names, map(finite, values), strict=False)), "n_labels": people.n_labels}
 
 
-def _facts(found: Compared) -> dict[str, Any]:
+def facts_of(found: Compared) -> dict[str, Any]:
+    """Return all of it, every value JSON."""
     return {
         "runs": [str(run.path) for run in found.runs],
         "by": found.by,
