@@ -369,7 +369,6 @@ def _score_lines(facts: dict[str, Any]) -> dict[str, str]:
         f"({scale_note})",
         **_target_line(facts),
         **_decision_lines(facts),
-        "paper's bound": _paper_line(facts),
         **{f"mean of {name}": mean_line(found) for name, found in facts["means"].items() if found["n_pairs"]},
         **_human_lines(facts),
         **{f"reliability of {name}": reliability_line(found) for name, found in facts["reliability"].items()},
@@ -540,7 +539,8 @@ def _warm_line(facts: dict[str, Any]) -> str:
     return f"{facts['scheduler']} began with the variances of {facts['variances_from']} ({how})"
 
 
-def _paper_line(facts: dict[str, Any]) -> str:
+def paper_line(facts: dict[str, Any]) -> str:
+    """Say what the paper's bound is, what it assumes, or why there is none."""
     bound = facts["paper_bound"]
     if bound["assumes"] is None:
         return "none: it holds for --scheduler robin, and for robin-hood with --mode theory, once every pair is rated"
