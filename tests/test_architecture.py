@@ -84,7 +84,7 @@ ONLY = {
     "aiohttp": {"files/remote.py", "judges/replay_server.py", "judges/transport.py"},
     "ray": {"cluster/on_ray.py"},
     "tenacity": {"dispatch/retrying.py", "judges/openai_batches.py"},
-    "jinja2": {"prompts/rubrics.py", "views/report/page.py"},
+    "jinja2": {"prompts/rubrics.py", "prompts/templates.py", "views/report/page.py"},
     "typer": {"cli/*"},
     "rich": {
         "cli/*",

@@ -424,5 +424,10 @@ def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(here: Path
         manifest.write_text(json.dumps(content), encoding="utf-8")
         with pytest.raises(RunError, match=r"its template and rubrics are not those .*restore the file from a copy"):
             reopen_run(run, budget=None)
+    content = json.loads(sound)
+    content["prompt"]["template"] = "{% block user %}\n{{ ('x' * 10**5) * 10**5 }}{% endblock %}"
+    manifest.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(InputError, match=r"template of this run \(only a new run .*, line 2: \* is not allowed"):
+        reopen_run(run, budget=None)
     manifest.write_text(sound, encoding="utf-8")
     reopen_run(run, budget=None).close()

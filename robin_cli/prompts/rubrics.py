@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import DictLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import TemplateError, TemplateSyntaxError
 
 from robin_cli.datasets.chats import marked_turns, named_turns
 from robin_cli.files.local import read_small_file, shipped
@@ -19,6 +17,7 @@ from robin_cli.model.exchange import Message
 from robin_cli.model.records import ORDERS, Pair, Scale
 from robin_cli.parsing.structured import RATING, VERDICT
 from robin_cli.prompts.rubric_files import Rubric, read_rubric
+from robin_cli.prompts.templates import compiled, context_of
 
 DEFAULT_TEMPLATE = "absolute-judge"
 PAIRWISE_TEMPLATE = "pairwise-judge"
@@ -26,8 +25,11 @@ _VALUES = ("instruction", "response", "rubric", "title", "attribute", "low", "hi
 _OF_TWO = ("response_a", "response_b")
 _PAIRWISE_VALUES = ("instruction", *_OF_TWO, "criterion", "title", "ties", "reference")
 _SUFFIX = ".jinja"
-_RENDERING = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
-"""What expressions in a template raise."""
+_RENDERING = (
+    *(TemplateError, ArithmeticError, AssertionError, LookupError),
+    *(NameError, TypeError, ValueError, RecursionError),
+)
+"""What expressions in a template raise; 1e999 a NameError."""
 
 
 def rubric_of(attribute: str) -> Rubric:
@@ -111,7 +113,8 @@ def load_prompts(
     form = VERDICT if pairwise else RATING
     asked = _orders(ties=ties) if pairwise else rubrics
     request = form.request(asked[0].scale) if answer_format == "json_schema" else ""
-    return PromptSet(asked, text, request, rubrics[0] if pairwise and rubrics else None)
+    named = f"--template {template}" if template else "--template"
+    return PromptSet(asked, text, request, rubrics[0] if pairwise and rubrics else None, named)
 
 
 def _orders(*, ties: bool) -> list[Rubric]:
@@ -132,15 +135,22 @@ class PromptSet:
         template: the text of a Jinja template with a block ``user`` and perhaps a block ``system``.
         request: what is added to the end of the question, for example how to answer.
         criterion: by which the better of two responses is told in a pairwise run, where there is one.
+        named: what an error calls the template.
 
     Raises:
-        InputError: a template that is wrong, or asks for values that there are not.
+        InputError: a template that is wrong, holds what templates may not, or asks for values that there are not.
     """
 
     def __init__(
-        self, rubrics: Sequence[Rubric], template: str, request: str = "", criterion: Rubric | None = None
+        self,
+        rubrics: Sequence[Rubric],
+        template: str,
+        request: str = "",
+        criterion: Rubric | None = None,
+        named: str = "--template",
     ) -> None:
         self._source = template
+        self._named = named
         self._request = request
         self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
         self.criterion = criterion
@@ -151,7 +161,8 @@ class PromptSet:
         """The prompts that :attr:`record` of a PromptSet holds."""
         rubrics = msgspec.convert(record["rubrics"], list[Rubric])
         criterion = msgspec.convert(record.get("criterion"), Rubric | None)
-        return cls(rubrics, record["template"], record.get("request", ""), criterion)
+        named = "the template of this run (only a new run can have another)"
+        return cls(rubrics, record["template"], record.get("request", ""), criterion, named)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -207,11 +218,11 @@ class PromptSet:
         values = {"instruction": readable_turns(pair.prompt), **self._values(pair, self.rubrics[attribute])}
         if pair.reference is not None:
             values["reference"] = pair.reference
-        context, blocks = self._template.new_context(values), self._template.blocks
+        context, blocks = context_of(self._template, self._source, values), self._template.blocks
         try:
             texts = {role: "".join(blocks[role](context)) for role in ("system", "user") if role in blocks}
         except _RENDERING as error:
-            raise InputError(f"--template: cannot be rendered for pair {pair.pair_id} ({error})") from error
+            raise InputError(f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})") from error
         texts["user"] += self._request
         return [{"role": role, "content": text} for role, text in texts.items()]
 
@@ -249,57 +260,44 @@ class PromptSet:
                 f'"{lacking[0]}"; say where it stands with --columns reference=NAME'
             )
 
-    @cached_property
-    def _template(self) -> Template:
-        return _environment().from_string(self._source)
-
     def _checked(self) -> frozenset[str]:
         """The values that the template asks for."""
         try:
-            tree = _environment().parse(self._source)
-            blocks = set(self._template.blocks)
-            asked = meta.find_undeclared_variables(tree)
+            self._template, asked = compiled(self._source)
         except TemplateSyntaxError as error:
-            raise InputError(f"--template, line {error.lineno}: {error.message}") from None
+            raise InputError(f"{self._named}, line {error.lineno}: {error.message}") from None
         except (RecursionError, MemoryError, SyntaxError):  # of Jinja's parser, or of Python's of what Jinja made of it
-            raise InputError("--template: its expressions or blocks are nested too deeply; write it flatter") from None
-        if "user" not in blocks:
             raise InputError(
-                "--template: has no block user; write {% block user %} … {% endblock %} around the question"
+                f"{self._named}: its expressions or blocks are nested too deeply; write it flatter"
+            ) from None
+        if "user" not in self._template.blocks:
+            raise InputError(
+                f"{self._named}: has no block user; write {{% block user %}} … {{% endblock %}} around the question"
             )
         known = _PAIRWISE_VALUES if self.is_pairwise else _VALUES
         if self.is_pairwise and not asked.issuperset(_OF_TWO):
             raise InputError(
-                f"--template: does not show {' and '.join(each for each in _OF_TWO if each not in asked)}, which --pairwise "
+                f"{self._named}: does not show {' and '.join(each for each in _OF_TWO if each not in asked)}, which --pairwise "
                 f"compares; take one for two responses ({', '.join(known_templates(pairwise=True))}), or leave --template out"
             )
         if not self.is_pairwise and not asked.isdisjoint(_OF_TWO):
             raise InputError(
-                "--template: shows two responses, and one is rated here; add --pairwise, or take another: "
+                f"{self._named}: shows two responses, and one is rated here; add --pairwise, or take another: "
                 f"{', '.join(known_templates(pairwise=False))}"
             )
         for name in sorted(asked - set(known)):
             line = next((at for at, text in enumerate(self._source.splitlines(), 1) if name in text), 0)
             raise InputError(
-                f'--template, line {line}: there is no value "{name}"; there are {", ".join(known)}'
+                f'{self._named}, line {line}: there is no value "{name}"; there are {", ".join(known)}'
                 f"{did_you_mean(name, known)}"
             )
-        return frozenset(asked)
+        return asked
 
 
 def readable_turns(prompt: str) -> str:
     """HelpSteer2's multi-turn prompts with named turns, blank lines between; single-turn prompts as they are."""
     turns = marked_turns(prompt)
     return prompt if len(turns) == 1 else named_turns(turns)
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    return ImmutableSandboxedEnvironment(
-        loader=DictLoader({}),  # a template is one file: it includes nothing
-        undefined=StrictUndefined,
-        autoescape=False,  # the judge reads plain text
-        keep_trailing_newline=True,
-    )
 
 
 def _template_text(template: str | None, *, pairwise: bool = False) -> str:

@@ -165,11 +165,13 @@ def test_a_template_of_the_users_own(tmp_path: Path) -> None:
         ("{% block system %}x{% endblock %}", "has no block user"),
         ("\n{% block user %}{{ responce }}{% endblock %}", 'line 2: there is no value "responce"; .*"response"'),
         ("{% block user %}\n{% if %}{% endblock %}", "line 2: "),
-        ("{% block user %}{{ response.__class__.__mro__ }}{% endblock %}", "cannot be rendered"),
-        ("{% block user %}{{ cycler.__init__.__globals__ }}{% endblock %}", "cannot be rendered|there is no value"),
+        (
+            "{% block user %}{{ response.__class__.__mro__ }}{% endblock %}",
+            r"line 1: \.__class__ is not allowed.* filter",
+        ),
         ("{% block user %}{{ 1 // 0 }}{% endblock %}", "cannot be rendered"),
         ("{% block user %}{{ response + 1 }}{% endblock %}", "cannot be rendered"),
-        ("{% block user %}{% include 'x' %}{% endblock %}", "cannot be rendered"),
+        ("{% block user %}{% include 'x' %}{% endblock %}", "include is not allowed.* copy the text into it"),
     ],
 )
 def test_says_what_is_wrong_with_a_template(tmp_path: Path, template: str, said: str) -> None:
