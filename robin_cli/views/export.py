@@ -48,7 +48,10 @@ from robin_cli.storage.reader import RunData, gathered, read_judgments, read_pai
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.views.workbook import write_workbook
 
-_FORMULA_LEAD = r"^[=+\-@\t\r]"
+_UNSEEN = r"\x00-\x20\x7f-\xa0" + "\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+_FORMULA_LEAD = rf"^(?:[\x00\t\n\x0b\f\r]|[{_UNSEEN}]*[=+\-@＝＋－＠])"
+"""What a spreadsheet may run: it may leave out what is not seen, and take a wide sign for the narrow one."""
+
 _BINARY = frozenset({"parquet", "xlsx"})
 _SPREADSHEET_TEXT = frozenset({"csv", "tsv"})
 _TO_THE_LETTER = {

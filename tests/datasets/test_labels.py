@@ -15,7 +15,7 @@ from robin_cli.model.records import Scale
 
 ONE = {"style": Scale(0, 4)}
 TWO = {"style": Scale(0, 4), "stars": Scale(1, 10)}
-IDS = ["p1", "p2", "p3", "=p4", "17"]
+IDS = ["p1", "p2", "p3", "=p4", "\xa0＝p5", "17"]
 
 
 def read(path: Path, text: str, scales: dict[str, Scale] = ONE, name: str = "labels.csv") -> GivenLabels:
@@ -65,6 +65,7 @@ def test_reads_rows_of_json_that_have_no_label_yet_and_numbers_as_ids(tmp_path: 
 
 def test_knows_an_id_to_which_a_spreadsheet_gave_an_apostrophe(tmp_path: Path) -> None:
     assert values(read(tmp_path, "pair_id,label\n'=p4,3\n")) == {"=p4": 3.0}
+    assert values(read(tmp_path, "pair_id,label\n'\xa0＝p5,3\n")) == {"\xa0＝p5": 3.0}
 
 
 def test_takes_a_label_twice_where_both_say_the_same(tmp_path: Path) -> None:

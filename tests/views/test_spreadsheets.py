@@ -205,6 +205,48 @@ def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(run: Path, 
     assert book["settings"]["B8"].data_type == "s"
 
 
+ACTING = [
+    "=1",
+    "+1",
+    "-1",
+    "@A1",
+    "\t=1",
+    "\r=1",
+    "＝1",
+    "＋1",
+    "－1",
+    "＠A1",
+    "\0=1",
+    "\0x",
+    "\n=1",
+    "\nx",
+    "\v=1",
+    "\fx",
+]
+ACTING += ["\xa0=1", " =1", "  -2+3", "\u3000＝1", "\ufeff=1", "\u200b+1", "\x1b@A1"]
+HARMLESS = ["x", "", " x", "1=1", "a-1", "\xa0x", "'=1", "−1", "\u3000あ"]
+
+
+@pytest.mark.parametrize("fmt", ["csv", "tsv", "xlsx"])
+def test_marks_what_a_spreadsheet_may_run_and_nothing_else(tmp_path: Path, fmt: str) -> None:
+    texts = [*ACTING, *HARMLESS]
+    table = pa.table({"＝name": texts, "number": pa.array([-3.0] * len(texts)), "more": texts})
+    file = tmp_path / f"s.{fmt}"
+    export(Results.of(table), {}, fmt=None, output=str(file))
+
+    if fmt == "xlsx":  # whose cells are texts by their type, and need no mark
+        sheet = openpyxl.load_workbook(file)["results"]
+        assert sheet["A1"].value == "＝name"
+        assert {cell.data_type for cell in sheet["A"] if cell.value} == {"s"}
+        assert {cell.value for cell in sheet["B"][1:]} == {-3}
+        return
+    with file.open(encoding="utf-8", newline="") as lines:
+        names, *rows = csv.reader(lines, delimiter="," if fmt == "csv" else "\t")
+    assert names[0] == "'＝name"
+    marked = [f"'{text}" for text in ACTING] + HARMLESS
+    assert rows == [[text, "-3", text] for text in marked]
+
+
 def test_refuses_more_columns_than_a_sheet_holds(tmp_path: Path) -> None:
     wide = pa.table({f"c{at}": pa.array([1]) for at in range(16_385)})
     with pytest.raises(InputError, match="a sheet holds 16,384; write csv or parquet"):
