@@ -44,6 +44,7 @@ class Fate:
         twice: lines that are given twice.
         strange: lines of another batch.
         broken: lines that are no JSON.
+        latin: answers hold a byte that is no UTF-8.
         order: of the lines: shuffled, input, reversed.
         strings: bodies are JSON strings.
         no_output: what there is in place of the id of an output file: None, or "".
@@ -59,6 +60,7 @@ class Fate:
     twice: int = 0
     strange: int = 0
     broken: int = 0
+    latin: bool = False
     order: str = "shuffled"
     strings: bool = False
     no_output: str | None = "given"
@@ -479,6 +481,8 @@ class BatchServer:
         some = fine[fate.lost :] + fine[len(fine) - fate.twice :]
         some += [self._line(f"another-{number}", {"status_code": 200, "body": {}}) for number in range(fate.strange)]
         some += [b'{"id": "half a line\n'] * fate.broken
+        if fate.latin:
+            some = [each.replace(b"fine.", b"\xe9t\xe9.") for each in some]
         if fate.order == "shuffled":
             random.Random(len(some)).shuffle(some)
         elif fate.order == "reversed":

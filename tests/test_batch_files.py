@@ -117,7 +117,22 @@ STATES: dict[str, Callable[[list[str]], dict[str, list[str]]]] = {
         "a.jsonl": ["no json", "{}", "[]", *lines[::-1]],
         "b.jsonl": [*lines, json.dumps(success("0123456789abcdef-1-0", "Rating: 1"))],
     },
+    "hostile lines before each": lambda lines: {
+        "a.jsonl": [text for line in lines for text in (*hostile(json.loads(line)["custom_id"]), line)]
+    },
 }
+
+
+def hostile(custom_id: str) -> list[str]:
+    """Lines that say they are of a request, and say nothing of it that can be used."""
+    return [
+        "[" * 9000,
+        '{"custom_id": "\\ud800", "response": {"status_code": 200}}',
+        json.dumps({"custom_id": custom_id, "response": {"status_code": 200, "body": [[[{}]]]}}),
+        json.dumps({"custom_id": custom_id, "response": {"status_code": int("9" * 4000), "body": {"error": [1]}}}),
+        json.dumps({"custom_id": custom_id, "response": None, "error": {"code": {"a": [1]}, "message": [1]}}),
+        f'{{"custom_id": "{custom_id}", "response": {"[" * 300_000}',
+    ]
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -56,10 +56,12 @@ class Line:
         custom_id: whose it is, as the service says: it may be nobody's, or that of another line, too; None: the line is broken.
         outcome: None: nothing was done of it, as the batch expired or was cancelled; it was not asked, and not billed.
             As of any reply: whoever shows it takes secrets out first.
+        is_damaged: it holds bytes that are no UTF-8, which are read as �.
     """
 
     custom_id: str | None
     outcome: Completion | Problem | None
+    is_damaged: bool = False
 
 
 def line_of(custom_id: str, body: Mapping[str, Any]) -> bytes:
@@ -105,9 +107,17 @@ def _line(text: bytes, limit: int) -> Line:
     if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
         return _broken("without custom_id")
     try:
-        return Line(custom_id, _outcome(content, text, limit))
+        return Line(custom_id, _outcome(content, text, limit), not _is_utf8(text))
     except TooLong as error:
         return Line(custom_id, too_long(error))
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _broken(how: str) -> Line:

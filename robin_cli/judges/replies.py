@@ -117,6 +117,9 @@ _MOST_NAMES_A_MIB = 60_000
 
 _MOST_CHOICES = 128
 _MOST_TOKENS = 1 << 15
+_MOST_COST_USD = 1000.0
+"""Of one call, as the endpoint states it: what is said to cost more is not believed, and would end any budget."""
+
 _MESSAGE = 2000
 """Characters of an error that are looked at."""
 
@@ -368,7 +371,7 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
     details = usage.get("prompt_tokens_details")
-    cost = _number(usage.get("cost"))  # OpenRouter's own, in dollars
+    cost = _number(usage.get("cost"), most=_MOST_COST_USD)  # OpenRouter's own, in dollars
     return Usage(
         prompt_tokens=_tokens(usage.get("prompt_tokens")),
         completion_tokens=_tokens(usage.get("completion_tokens")),
@@ -397,13 +400,15 @@ def _json(body: Body) -> object:
             return orjson.loads(body)
         with suppress(ValueError, RecursionError):
             return json.loads(body)  # lone surrogates and other things that orjson does not take
+        with suppress(ValueError, RecursionError):  # bytes that are no UTF-8: the answer around them is paid for
+            return json.loads(body.decode("utf-8", "replace"), strict=False)
         return None
     finally:
         if collects:
             gc.enable()
 
 
-def _number(value: object) -> float | None:
+def _number(value: object, *, most: float = 1e15) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and len(value) > _NAME:
@@ -412,7 +417,7 @@ def _number(value: object) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if abs(number) < 1e15 else None
+    return number if abs(number) <= most else None
 
 
 def _http_date(text: str) -> float | None:

@@ -355,6 +355,14 @@ class Rounds:
                 await self._keep([(call.ticket, judgments) for call, judgments in read if judgments])
             if in_any_state and not tally.seen:
                 return False
+            unanswered = [
+                _Call(number, row, self._waiting[number].pop(row), line)
+                for (number, row), line in tally.unanswered.items()
+                if row in self._waiting[number]
+            ]
+            tally.surplus += len(tally.unanswered) - len(unanswered)
+            read = [(call, self._judged(call, tally)) for call in unanswered]
+            await self._keep([(call.ticket, judgments) for call, judgments in read if judgments])
             against = []
             for call, why in tally.failed:
                 # Where others were answered, and none of this pair's, it is something about it, and not the service.
@@ -368,20 +376,23 @@ class Rounds:
             return True
 
     def _answered(self, lines: Sequence[Line], tally: _Tally, *, late: bool) -> list[_Call]:
-        """The calls that ``lines`` say something of and that are waited for, each once."""
+        """The calls that ``lines`` answer and that are waited for, each once; other lines of them are put by."""
         mine: list[_Call] = []
         again: list[Ticket] = []
         room = self._scheduler.budget.available
         for line in lines:
             place = self.ledger.place_of(line.custom_id)
             if place is None:
-                tally.foreign += 1
+                tally.broken += line.custom_id is None
+                tally.foreign += line.custom_id is not None
                 continue
+            tally.damaged += line.is_damaged
             number, row = place
             is_of_these = number in tally.numbers
             waiting = self._waiting[number] if is_of_these else {}
             tally.seen += is_of_these  # also what a session that was killed had taken in
-            if row in waiting and line.outcome is None:  # nothing was done of it
+            if row in waiting and not isinstance(line.outcome, Completion):
+                tally.put_by(place, line)
                 continue
             ticket = waiting.pop(row, None)
             if ticket is None and late:
@@ -520,7 +531,9 @@ class _Tally:
         seen: lines of these submissions. ``failed``: those whose failure may pass.
         arms: with a completion.
         surplus, foreign: lines of calls that were answered before, or too late for the budget, and of no call of this run.
+        broken, damaged: lines of which it cannot be read whose they are, and those read but for some bytes.
         learnt: parameters that the endpoint refuses, and that are sent no more.
+        unanswered: lines that say why a call has no answer, by its place; the first of each.
     """
 
     numbers: set[int]
@@ -528,17 +541,28 @@ class _Tally:
     arms: set[int] = field(default_factory=set)
     surplus: int = 0
     foreign: int = 0
+    broken: int = 0
+    damaged: int = 0
     failed: list[tuple[_Call, Failure]] = field(default_factory=list)
     learnt: set[str] = field(default_factory=set)
+    unanswered: dict[tuple[int, int], Line] = field(default_factory=dict)
+
+    def put_by(self, place: tuple[int, int], line: Line) -> None:
+        """Keep why a call has no answer until all is read: another line may have its answer."""
+        self.surplus += place in self.unanswered
+        if line.outcome is not None:  # else nothing was done of it
+            self.unanswered.setdefault(place, line)
 
     @property
     def is_understood(self) -> bool:
-        """Whether every line was one that was waited for."""
-        return not (self.surplus or self.foreign)
+        """Whether every line was one that was waited for, and whole."""
+        return not (self.surplus or self.foreign or self.broken or self.damaged)
 
     @property
     def said(self) -> str:
         """What else was in the files, in words, to go on with."""
         surplus = f"; {number_of(self.surplus, 'line')} twice or too late, not counted" if self.surplus else ""
         foreign = f"; {number_of(self.foreign, 'line')} of no request of this run, not counted" if self.foreign else ""
-        return surplus + foreign
+        broken = f"; {number_of(self.broken, 'line')} that cannot be read, not counted" if self.broken else ""
+        damaged = f"; {number_of(self.damaged, 'line')} with bytes that are no UTF-8, read as �" if self.damaged else ""
+        return surplus + foreign + broken + damaged

@@ -222,6 +222,18 @@ def test_a_broken_line_is_told_and_the_next_is_read(tmp_path: Path, text: bytes)
     assert isinstance(fine.outcome, Completion)
 
 
+@pytest.mark.parametrize("damage", [b"caf\xe9", b"\xff\xfe\x00", b"\xed\xa0\x80", b"\xf0\x9f"])
+def test_an_answer_with_bytes_that_are_no_utf_8_is_read_all_the_same(tmp_path: Path, damage: bytes) -> None:
+    body = BODY | {"choices": [{"message": {"content": "Feedback: XX.\nRating: 3"}}]}
+    damaged, fine = read(tmp_path, line(response=response(body=body)).replace(b"XX", damage) + line("b", response()))
+    assert isinstance(damaged.outcome, Completion)
+    text = damaged.outcome.answers[0].text
+    assert text.startswith("Feedback: ")
+    assert text.endswith(".\nRating: 3")
+    assert damaged.outcome.usage.completion_tokens == 7
+    assert (damaged.custom_id, damaged.is_damaged, fine.is_damaged) == ("a", True, False)
+
+
 def test_blank_lines_and_a_byte_order_mark_are_nothing(tmp_path: Path) -> None:
     text = b"\xef\xbb\xbf" + line("a", response()) + b"\r\n\n   \n" + line("b", response()).replace(b"\n", b"\r\n")
     assert [each.custom_id for each in read(tmp_path, text)] == ["a", "b"]

@@ -208,6 +208,28 @@ def test_takes_only_usage_that_is_a_number(usage: object, prompt: int | None, co
     assert got.usage == Usage(prompt, completion)
 
 
+@pytest.mark.parametrize(
+    ("told", "believed"),
+    [
+        *((value, value) for value in (0, 0.25, 1000)),
+        *(
+            (value, None)
+            for value in (1000.01, 1e12, 1e400, -1, -1e-9, float("nan"), float("-inf"), 10**400, "inf", True)
+        ),
+    ],
+)
+def test_believes_no_cost_that_no_call_has(told: object, believed: float | None) -> None:
+    got = read_completion(json.dumps({"choices": [{}], "usage": {"prompt_tokens": 9, "cost": told}}).encode(), {})
+    assert isinstance(got, Completion)
+    assert got.usage == Usage(9, None, cost_usd=believed)
+
+
+def test_reads_an_answer_around_bytes_that_are_no_utf_8() -> None:
+    got = read_completion(b'{"choices": [{"message": {"content": "caf\xe9\\nRating: 3"}}]}', {})
+    assert isinstance(got, Completion)
+    assert got.answers[0].text == "caf�\nRating: 3"
+
+
 def test_says_an_error_in_one_line_that_steers_no_terminal() -> None:
     problem = classify(500, json.dumps({"error": {"message": "a\n\tb\x1b[31m\ud800"}}).encode(), {})
     assert isinstance(problem, Failure)
