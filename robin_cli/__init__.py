@@ -4,9 +4,10 @@ From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run`, :class:`Run`, 
 error a user can cause or meet is a :class:`RobinError`. ``docs/python.md`` shows them at work.
 """
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # nothing is imported here: with ``python -m`` the working folder is still before all else
+    from typing import Any
 
-if TYPE_CHECKING:
     from robin_cli.api import Run, compare, judge, load_pairs, merge, open_run
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair
@@ -16,7 +17,7 @@ __version__ = "0.1.0"
 __all__ = ["Pair", "RobinError", "Run", "__version__", "compare", "judge", "load_pairs", "merge", "open_run"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """What is public, loaded when it is asked for: the command line starts without pandas."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

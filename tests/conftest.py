@@ -211,6 +211,13 @@ def short_prompt(folder: Path) -> Path:
     return path
 
 
+def plant(folder: Path, *names: str) -> Path:
+    """Put modules of these names into ``folder``; returns the file that is there once one of them was imported."""
+    for name in names:
+        (folder / f"{name}.py").write_text("import os\nos.mkdir(os.path.join(os.path.dirname(__file__), 'IMPORTED'))\n")
+    return folder / "IMPORTED"
+
+
 def write_pairs(path: Path, count: int) -> Path:
     """``count`` short pairs as JSON lines, without human ratings."""
     rows = [{"id": f"p{k}", "prompt": f"Name {k} colours.", "response": f"Blue, and {k} more."} for k in range(count)]

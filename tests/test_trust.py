@@ -21,7 +21,7 @@ from robin_cli.model.errors import InputError, RunError
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
-from tests.conftest import environment, robin, robin_afresh, write_pairs
+from tests.conftest import environment, plant, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
 from tests.starting import Robin
 
@@ -338,6 +338,8 @@ FOREIGN = 'model = "m"\nbase_url = ["http://127.0.0.1:1/v1", "https://evil.examp
         ('run = "/tmp/run"', "--run"),
         ('run = "folder/r"', "--run"),
         ('debug_http = "~/.bashrc"', "--debug-http"),
+        ('ray = "10.0.0.1:6379"', "--ray"),
+        ('ray = "local"', "--ray"),
         ('data = "https://evil.example/pairs.jsonl"', "DATA"),
         ('data = ["p.jsonl", "s3://bucket/pairs.jsonl"]', "DATA"),
         ('data = "FILE://host/x.jsonl"', "DATA"),
@@ -374,7 +376,7 @@ def test_refuses_what_only_a_named_file_may_say(
         load_settings({}, None)
     load_settings({}, "robin.toml")
     several = name in {"data", "api_key_env", "rubric"}
-    load_settings({name: ["MINE"] if several else "mine"}, None)
+    load_settings({name: ["MINE"] if several else "local" if name == "ray" else "mine"}, None)
 
 
 def test_takes_what_a_found_file_says_of_its_own_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,3 +433,17 @@ def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(here: Path
         reopen_run(run, budget=None)
     manifest.write_text(sound, encoding="utf-8")
     reopen_run(run, budget=None).close()
+
+
+def test_runs_nothing_of_the_folder_that_the_module_is_started_in(tmp_path: Path) -> None:
+    imported = plant(tmp_path, "numpy", "json", "re", "typing", "stranger")
+    about = tmp_path / "stranger-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n", encoding="utf-8")
+    plugged = "[robin.judges]\nodd = stranger:judge\n[robin.datasets]\njsonl = stranger:rows\n"
+    (about / "entry_points.txt").write_text(plugged, encoding="utf-8")
+    write_pairs(tmp_path / "pairs.jsonl", 2)
+    done = robin_afresh("judge", "pairs.jsonl", *ASKED, "--judge", "odd", cwd=tmp_path)
+    assert not imported.exists()
+    assert done.returncode == 2
+    assert "odd" in done.stderr

@@ -59,10 +59,13 @@ _MOST_SAID = 64 * 1024
 _BECAUSE = "robin is told: "
 _TAKE_PART = f"""
 import logging, sys
-import ray
+import ray, ray.job_config
 logging.getLogger("ray").setLevel(logging.CRITICAL)
+quiet = dict(log_to_driver=False, configure_logging=False, logging_level=logging.CRITICAL)
+job = ray.job_config.JobConfig()
+job._py_driver_sys_path = type("NoPaths", (list,), {{"extend": lambda *_: None}})()
 try:
-    ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False, logging_level=logging.CRITICAL)
+    ray.init(address=sys.argv[1], job_config=job, **quiet)
 except Exception as error:
     print("{_BECAUSE}" + str(error))
     sys.exit(1)
@@ -162,7 +165,7 @@ class OnRay(Cluster):
         self._texts_bytes = texts_bytes
         self._texts: Any = None
         self._secret = secret
-        self._folder = ""
+        self._folder = self._workers_folder = ""
         self._is_ours = False
         self._actor: Any = None
         self._raylet = 0  # its process; 0 where that is not known
@@ -189,9 +192,11 @@ class OnRay(Cluster):
             _silence()
             if ray.is_initialized():
                 return
-            options: dict[str, Any] = {"address": self._address}
+            options: dict[str, Any] = {"address": self._address, "job_config": _job_without_folders()}
             if is_local:
                 self._folder = tempfile.mkdtemp(prefix="robin-ray-", dir=_short_folder())
+                self._workers_folder = str(Path(self._folder, "w"))
+                Path(self._workers_folder).mkdir()
                 options |= {
                     "include_dashboard": False,
                     "object_store_memory": _STORE_BYTES + 2 * self._texts_bytes,
@@ -249,7 +254,7 @@ class OnRay(Cluster):
 
         if self._actor is None:
             self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Worker)
-        actor = self._actor.options(scheduling_strategy=_at(node)).remote()
+        actor = self._actor.options(scheduling_strategy=_at(node)).remote(self._workers_folder)
         hand = _Actor(actor)
         self._hands.append(hand)
         try:
@@ -322,6 +327,19 @@ def _robin_here() -> tuple[str | None, str]:
     except Exception as error:  # noqa: BLE001  # whatever it is, it is told
         return None, f"{type(error).__name__}: {error}"
     return robin_cli.__version__, ""
+
+
+def _job_without_folders() -> Any:
+    """Return a job of Ray's whose workers import only what is installed where they are.
+
+    Ray would have them look into the working folder of this process, and the folder of its script, before all else. A
+    stranger's ``numpy.py`` there would be imported. Ray has no setting against it.
+    """
+    from ray.job_config import JobConfig
+
+    job = JobConfig()
+    job._py_driver_sys_path = type("NoPaths", (list,), {"extend": lambda *_: None})()  # noqa: SLF001
+    return job
 
 
 def _by_value(function: Callable[[], Result]) -> Callable[[], Result]:

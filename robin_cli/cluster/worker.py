@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -57,9 +58,15 @@ class _OnePair(Sequence[str]):
 
 
 class Worker:
-    """Makes calls. All methods are called within one event loop."""
+    """Makes calls. All methods are called within one event loop.
 
-    def __init__(self) -> None:
+    Args:
+        folder: the working folder of its process from now on; "" leaves it as it is.
+    """
+
+    def __init__(self, folder: str = "") -> None:
+        if folder:
+            os.chdir(folder)
         self._judges: list[Judge] = []
         self._told_samples: dict[int, int] = {}
         self._came = Came()

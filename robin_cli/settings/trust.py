@@ -184,7 +184,7 @@ def check_found_file(
 ) -> None:
     """Keep a file that lay in the working folder, with ``settings``, within what a stranger's file may say.
 
-    It may name no variable of a key and no cluster, read and write nothing at an address (but data sets of the hub), write
+    It may name no variable of a key and no Ray, read and write nothing at an address (but data sets of the hub), write
     nothing outside its folder, and not both say what to read outside its folder and where to send it. What is in ``given``
     holds instead of it, and is not looked at.
 
@@ -197,8 +197,8 @@ def check_found_file(
     named = {name: value for name, value in settings.items() if name not in given}
     if named.get("judge", AT_ENDPOINTS) != AT_ENDPOINTS:
         _refuse(path, "judge", "choose a judge")
-    if named.get("ray") not in {None, "local"}:
-        _refuse(path, "ray", "choose whose machines make the calls, and get the keys for it")
+    if named.get("ray") is not None:
+        _refuse(path, "ray", "choose what makes the calls, and gets the keys for it")
     if set(named.get("api_key_env", ())) - {DEFAULT_KEY_ENV, NO_KEY}:
         _refuse(path, "api_key_env", "choose which key is sent")
     for name in files:

@@ -88,13 +88,6 @@ def test_refuses_what_does_not_go_with_workers_elsewhere(data: Path, more: tuple
     assert why in said.stderr
 
 
-def test_follows_no_file_that_lay_there_to_a_cluster(data: Path) -> None:
-    (data.parent / "robin.toml").write_text('ray = "127.0.0.1:6379"\n')
-    said = robin("judge", data, *ASKING, cwd=data.parent)
-    assert said.returncode == 2
-    assert "may not choose whose machines make the calls" in said.stderr
-
-
 def other_robin(folder: Path, source: str) -> dict[str, str]:
     """The environment of a machine on which robin is something else."""
     package = folder / "robin_cli"

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cluster.conftest import WITHIN_S, Nodes, judging_on, processes
 from tests.cluster.judge import Asked, judge
-from tests.conftest import environment, robin, wait_until, write_pairs
+from tests.conftest import environment, plant, robin, wait_until, write_pairs
 from tests.starting import Robin
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
@@ -117,6 +117,7 @@ def test_goes_on_with_a_run_whose_deciding_process_was_killed(nodes: Nodes, tmp_
 
 def test_ends_as_it_is_told_to_and_lets_nobody_else_into_a_ray_of_its_own(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    imported = plant(tmp_path, "numpy", "ray", "json", "orjson", "sitecustomize", "usercustomize")
     with judge() as asked, (tmp_path / "said").open("wb") as said:
         asked.held_after = 40
         command = ["judge", str(data), "-a", "helpfulness", "-b", "200", "--base-url", asked.url, "--model", "judge"]
@@ -126,10 +127,16 @@ def test_ends_as_it_is_told_to_and_lets_nobody_else_into_a_ray_of_its_own(tmp_pa
             raylet = next(name for _, parent, name in processes() if parent == process.pid and "raylet/raylet" in name)
             folder = Path(re.findall(r"/\S*?/robin-ray-[^/\s]+", raylet)[0])
             mode = stat.S_IMODE(folder.stat().st_mode)
+            places = [
+                Path(f"/proc/{pid}/cwd").readlink() for pid, _, name in processes() if name.startswith("ray::Worker")
+            ]
+            empty = [place for place in places if place.is_relative_to(folder) and not [*place.iterdir()]]
             process.terminate()
             asked.held_after = None
             assert process.wait(timeout=WITHIN_S) == 130
     assert mode == 0o700
+    assert empty, places
+    assert not imported.exists(), "workers import what lies in the folder that robin was started in"
     (line,) = (tmp_path / "said").read_text().splitlines()  # and nothing of Ray's
     assert line.startswith("robin: interrupted; everything received is kept")
     assert len(pd.read_parquet(tmp_path / "run" / "judgments")) == 48

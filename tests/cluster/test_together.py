@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.conftest import Nodes, judging_on, processes
 from tests.cluster.judge import judge
-from tests.conftest import DEMO, judging, robin, write_pairs
+from tests.conftest import DEMO, judging, plant, robin, write_pairs
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
 
@@ -82,6 +82,7 @@ def places_with(text: str, nodes: Nodes) -> Iterator[str]:
 
 def test_gives_the_same_scores_as_one_process(nodes: Nodes, replay_url: str, tmp_path: Path) -> None:
     command = judging(replay_url, DEMO / "pairs.jsonl", 80, "--limit", "20", "--seed", "5", "--concurrency", "1")
+    imported = plant(tmp_path, "numpy", "ray", "json", "orjson")
     for name, more in (("alone", ()), ("workers", ("--ray", nodes.address))):
         said = robin(*command, "--run", name, "-o", f"{name}.csv", *more, cwd=tmp_path, **nodes.env)
         assert said.returncode == 0, said.stderr
@@ -89,3 +90,4 @@ def test_gives_the_same_scores_as_one_process(nodes: Nodes, replay_url: str, tmp
     asked = ["pair_id", "draw", "rating", "text", "feedback"]
     alone, by_workers = (pd.read_parquet(tmp_path / name / "judgments")[asked] for name in ("alone", "workers"))
     assert alone.equals(by_workers)
+    assert not imported.exists(), "workers on this machine import what lies in the folder that robin was started in"
