@@ -20,7 +20,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from robin_cli.files.local import whole_file
 from robin_cli.judges.batch_lines import URL
 from robin_cli.judges.batches import Batch, BatchRefused, Counts, Unknown
-from robin_cli.judges.bodies import Body, TooLong, Unreadable, decoded
+from robin_cli.judges.bodies import Body, TooLong, Unreadable
 from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.redaction import Redactor
@@ -95,7 +95,7 @@ class OpenAIBatches:
         self._sleep = sleep
         self._was_there = False  # whether anything ever came from it
         log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
-        self._transport = Transport(endpoint, log)
+        self._transport = Transport(endpoint, self._redactor, log)
 
     async def upload(self, path: Path) -> str:
         async def attempt() -> str:
@@ -275,7 +275,7 @@ class OpenAIBatches:
         raise self._problem(response.status, body, response.headers, made=made, of=of)
 
     def _plain(self, response: Response) -> Body:
-        return decoded(response.body, response.encoding, self._endpoint.max_reply_bytes)
+        return response.plain(self._endpoint.max_reply_bytes)
 
     def _problem(self, status: int, body: Body, headers: Mapping[str, str], *, made: bool, of: str) -> Exception:
         with suppress(TooLong):

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from robin_cli.judges.bodies import TooLong, Unreadable, decoded
+from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Judge, Notices, Queue
 from robin_cli.judges.metering import Meter, most_tokens
@@ -69,7 +69,7 @@ class OpenAIJudge(Judge):
         self._renamed: dict[str, str] = {}
         self._reading = asyncio.Lock()
         log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
-        self._transport = Transport(endpoint, log)
+        self._transport = Transport(endpoint, self._redactor, log)
         self._metrics: Page | None = None
         self._tells_queue = False
 
@@ -190,8 +190,8 @@ class OpenAIJudge(Judge):
         if usage.estimated:
             self._notices.once("does not count all tokens: those missing are estimated, and marked so", key="estimated")
         model = outcome.model or self._endpoint.model
-        reply = Reply(outcome.answers[: question.samples], model, usage, outcome.request_id, latency_s)
-        return self._redactor.reply(reply)
+        answers = self._redactor.answers(outcome.answers[: question.samples])
+        return Reply(answers, model, usage, outcome.request_id, latency_s)
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
@@ -312,10 +312,10 @@ class OpenAIJudge(Judge):
 def _read(response: Response, limit: int) -> Completion | Problem:
     if not 200 <= response.status < 300:
         with suppress(TooLong, Unreadable):
-            return classify(response.status, decoded(response.body, response.encoding, limit), response.headers)
+            return classify(response.status, response.plain(limit), response.headers)
         return classify(response.status, b"", response.headers)
     try:
-        return read_completion(decoded(response.body, response.encoding, limit), response.headers, limit)
+        return read_completion(response.plain(limit), response.headers, limit)
     except TooLong as error:
         return too_long(error)
     except Unreadable as error:

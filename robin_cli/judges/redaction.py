@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import os
 import re
+from array import array
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
+from functools import cached_property
+from typing import IO
 
-from robin_cli.model.exchange import Reply
+from robin_cli.judges.bodies import Body
+from robin_cli.model.exchange import Answer
 
-_LOOKS_LIKE_A_KEY = re.compile(r"\bsk-[A-Za-z0-9_\-]{6,}|(?<=Bearer )\S+")
+_LOOKS_LIKE_A_KEY = re.compile(r"\bsk-[A-Za-z0-9_\-]{6,}|(?<=Bearer )[\w.~+/\-]*[\w~+/\-]=*")
 
 _MOST_OF_AN_ERROR = 2000
 _SHORTEST_IN_ERRORS = 4
@@ -17,6 +24,20 @@ _SHORTEST_IN_ANSWERS = 12
 """Local servers are given words for keys ("none", "EMPTY"), which answers may use and must keep."""
 _NO_KEYS = {"none", "EMPTY"}
 """Such words hide nothing, and errors use them, too."""
+
+_IN_ADDRESSES = r"%([0-7][0-9a-fA-F])"
+_IN_JSON = r"\\(?:(?:x|u00)([0-7][0-9a-fA-F])|u(?:00[aA]0|200[0-9aA]|202[89fF]|205[fF]|3000))"
+_ESCAPES = [re.compile(_IN_ADDRESSES), re.compile(_IN_JSON)]  # searched for ten times as fast as both in one
+_BLANKS = re.compile(r"\\+[nrtbf]?|\s+")
+_WRAPPING = re.compile(rf"{_IN_ADDRESSES}|\\*{_IN_JSON}|\\+(?![\\ux])[nrtbf]?|\s+")
+"""What may stand for a character of a key, and before or behind one."""
+_MOST_LAYERS = 5
+"""Of escapes within escapes that are looked through."""
+_LONGEST_WRAPPED = 6
+"""Characters that stand for one: as in ``\\u0073``, and a blank behind it."""
+_MOST_HELD = 2**18
+_LONGEST_FORM = 2**12
+"""Bytes of a file without a line end that are looked through together, and that a key in it may take."""
 
 
 _NAMES_OF_SECRETS = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
@@ -35,34 +56,171 @@ def without_secrets(text: str) -> str:
 
 
 class Redactor:
-    """Knows one key, and puts "[key]" in its place."""
+    """Knows one key, and puts "[key]" in its place.
+
+    A key of 12 characters or more is found as it is, in hexadecimal digits and in base64 (also as a part of what was
+    encoded), and each of these within escapes of addresses or JSON and cut by line ends or blanks. A shorter one may be a
+    word, so it is taken out of errors alone, and only as it is.
+    """
 
     def __init__(self, key: str) -> None:
         self._key = key
         self._hash = hashlib.sha256(key.encode()).hexdigest()
+        self._is_long = len(key) >= _SHORTEST_IN_ANSWERS
+
+    def text(self, text: str) -> str:
+        """Return ``text`` without the key, and otherwise to the letter: what looks like another key stays."""
+        if not self._is_long or not self.is_in(text):
+            return text
+        for depth in range(_MOST_LAYERS + 1):  # what is no escape may look like one, so least is undone first
+            text, is_bare = self._without_form(text, depth)
+            if is_bare:
+                break
+        return text
+
+    def body(self, body: Body) -> Body:
+        """Return the body of a reply without the key; the same object if it is not in there."""
+        if not self._is_long:
+            return body
+        # as json reads it: JSON may come in UTF-16, too
+        text = body.decode(json.detect_encoding(body) if 0 in body else "utf-8", "replace")
+        clean = self.text(text)
+        return body if clean is text else clean.encode("utf-8", "replace")
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a long key is in ``text``, in any form; asked of every reply, so it takes microseconds."""
+        if not self._is_long:
+            return False
+        for _ in range(_MOST_LAYERS):
+            while "\\\\" in text:
+                text = text.replace("\\\\", "\\")
+            if "\\" in text:
+                text = text.replace("\\n", "").replace("\\r", "").replace("\\t", "")
+            text = "".join(text.split())
+            bare = text.replace("\\", "")
+            if any(form in bare for form in self._cased) or self._hex in bare.lower():
+                return True
+            wrapped = text
+            for escapes in _ESCAPES:
+                text = escapes.sub(_unwrapped, text)
+            if text == wrapped:
+                return False
+        return False
+
+    def answers(self, answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
+        """Return answers without a key that several parts of one made up together."""
+        return tuple(
+            replace(each, text=self.text(each.text), refusal=each.refusal and self.text(each.refusal))
+            for each in answers
+        )
 
     def error(self, text: str, most: int = _MOST_OF_AN_ERROR) -> str:
         """The first ``most`` characters of an error, without the key, its hash, or anything that looks like a key."""
-        half_a_key = max(len(self._key), len(self._hash)) if len(text) >= most else 0
-        text = text[:most]
+        half_a_key = max(_LONGEST_WRAPPED * len(self._key), len(self._hash)) if len(text) >= most else 0
+        text = self.text(text[:most])
         if len(self._key) >= _SHORTEST_IN_ERRORS and self._key not in _NO_KEYS:
             text = text.replace(self._key, "[key]")
             text = text.replace(self._hash, "[key]")  # litellm names keys by it
         text = _LOOKS_LIKE_A_KEY.sub("[key]", text)
         return (text[:-half_a_key] or "[key]") if half_a_key else text
 
-    def reply(self, reply: Reply) -> Reply:
-        """A reply without the key, and otherwise to the letter: what looks like a key may be part of a feedback."""
-        said = [reply.model, reply.request_id or ""]
-        said += [text for each in reply.answers for text in (each.text, each.refusal or "")]
-        if len(self._key) < _SHORTEST_IN_ANSWERS or not any(self._key in text for text in said):
-            return reply
-        answers = tuple(
-            replace(each, text=self._out_of(each.text), refusal=each.refusal and self._out_of(each.refusal))
-            for each in reply.answers
-        )
-        request_id = reply.request_id and self._out_of(reply.request_id)
-        return replace(reply, answers=answers, model=self._out_of(reply.model), request_id=request_id)
+    def _without_form(self, text: str, depth: int) -> tuple[str, bool]:
+        """Return ``text`` without what is the key once ``depth`` layers of escapes are undone, and whether that was all."""
+        layers, bare = [], text
+        for wrapping in [*[_WRAPPING] * depth, _BLANKS]:
+            layers.append(_Layer(bare, wrapping))
+            bare = layers[-1].text
+        pieces: list[str] = []
+        done = 0
+        for found in self._forms.finditer(bare):
+            first, end = found.span()
+            for layer in reversed(layers):
+                first, end = layer.place_of(first), layer.end_of(end)
+            pieces += text[done:first], "[key]"
+            done = end
+        clean = "".join([*pieces, text[done:]])
+        return clean, not self.is_in(clean)
 
-    def _out_of(self, text: str) -> str:
-        return text.replace(self._key, "[key]")
+    @cached_property
+    def _cased(self) -> list[str]:
+        """The key, and what all of base64 that holds it has in common, at each place that it may have there."""
+        forms, key = {self._key: None}, self._key.encode()
+        for before in range(3):
+            first, end = -(-before * 8 // 6), (before + len(key)) * 8 // 6
+            for alphabet in (b"+/", b"-_"):
+                forms[base64.b64encode(bytes(before) + key, alphabet)[first:end].decode()] = None
+        return list(forms)
+
+    @cached_property
+    def _hex(self) -> str:
+        return self._key.encode().hex()
+
+    @cached_property
+    def _forms(self) -> re.Pattern[str]:
+        return re.compile("|".join([*map(re.escape, self._cased), f"(?i:{self._hex})"]))
+
+
+class WithoutKey:
+    """Writes lines to a file, without the key."""
+
+    def __init__(self, file: IO[bytes], redactor: Redactor) -> None:
+        self._file = file
+        self._redactor = redactor
+        self._held = bytearray()
+
+    def write(self, piece: bytes) -> None:
+        """Write the lines that ``piece`` brings to an end, and the beginning of a very long one."""
+        self._held += piece
+        end = self._held.rfind(b"\n") + 1
+        if not end and len(self._held) > _MOST_HELD:
+            self._held = bytearray(self._redactor.body(self._held))
+            end = len(self._held) - _LONGEST_FORM
+        if end > 0:
+            self._file.write(self._redactor.body(self._held[:end]))
+            del self._held[:end]
+
+    def flush(self) -> None:
+        """Write the rest, which no line end is behind."""
+        self._file.write(self._redactor.body(self._held))
+        self._held.clear()
+
+
+class _Layer:
+    """A text with its outermost escapes undone and without its blanks, and where in it was what is left.
+
+    Attributes:
+        text: what is left.
+    """
+
+    def __init__(self, text: str, wrapping: re.Pattern[str]) -> None:
+        self._after, self._before = array("q", [0]), array("q", [0])  # places in what is left, and in the text
+        pieces: list[str] = []
+        done = length = 0
+        for found in wrapping.finditer(text):
+            first, end = found.span()
+            length += first - done
+            self._after.append(length)
+            self._before.append(first)
+            pieces += text[done:first], (left := _unwrapped(found))
+            length += len(left)
+            self._after.append(length)
+            self._before.append(end)
+            done = end
+        self.text = "".join([*pieces, text[done:]])
+
+    def place_of(self, first: int) -> int:
+        """Where in the text the character ``first`` of what is left begins."""
+        mark = bisect_right(self._after, first) - 1
+        return self._before[mark] + first - self._after[mark]
+
+    def end_of(self, end: int) -> int:
+        """Where in the text that ends which ends at ``end`` in what is left."""
+        mark = bisect_left(self._after, end)
+        if mark < len(self._after) and self._after[mark] == end:
+            return self._before[mark]
+        return self._before[mark - 1] + end - self._after[mark - 1]
+
+
+def _unwrapped(found: re.Match[str]) -> str:
+    """Return the character that an escape stands for; nothing for a blank."""
+    return chr(int(found[found.lastindex], 16)) if found.lastindex else ""

@@ -24,9 +24,10 @@ from aiohttp.connector import Connection
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from robin_cli.files.local import reading
-from robin_cli.judges.bodies import Body, TooLong, Turns, beginning
+from robin_cli.judges.bodies import Body, TooLong, Turns, beginning, decoded
 from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Options
+from robin_cli.judges.redaction import Redactor, WithoutKey
 
 _CONNECT_TIMEOUT_S = 10.0
 _PLAIN = frozenset(
@@ -92,15 +93,24 @@ class Unreachable(Exception):
 class Response:
     """What came back, of any status; names of headers are in lower case. Of an error's body, the beginning.
 
-    ``encoding``: how the body is compressed after all; see :func:`robin_cli.judges.bodies.decoded`. ``turn``: where a large
-    body is held in one, to be given back by :meth:`done`.
+    ``headers`` are without the key; the body is once it is :meth:`plain`. ``encoding``: how it is compressed after all.
+    ``turn``: where a large body is held in one, to be given back by :meth:`done`.
     """
 
     status: int
     headers: Mapping[str, str]
     body: Body
+    redactor: Redactor
     encoding: str = ""
     turn: Turns | None = None
+
+    def plain(self, limit: int) -> Body:
+        """Return the body as it was before it was compressed, without the key, in whatever form it is in there.
+
+        Raises:
+            TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`.
+        """
+        return self.redactor.body(decoded(self.body, self.encoding, limit))
 
     def done(self) -> None:
         """The body is needed no more: another large one may come."""
@@ -170,11 +180,12 @@ def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
 
 
 class Transport:
-    """Connections to one endpoint; ``log`` is told of every exchange."""
+    """Connections to one endpoint; ``redactor`` knows its key, ``log`` is told of every exchange."""
 
-    def __init__(self, endpoint: Endpoint, log: HttpLog | None) -> None:
+    def __init__(self, endpoint: Endpoint, redactor: Redactor, log: HttpLog | None) -> None:
         for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
             logging.getLogger(name).setLevel(logging.WARNING)
+        self._redactor = redactor
         self._log = log
         self._timeout_s = endpoint.timeout_s
         self._large = Turns(endpoint.max_reply_bytes)
@@ -287,6 +298,8 @@ class Transport:
         request = httpx2.Request(call.method, call.url, extensions=dict(self._extensions), **what)
         response = await self._http.send(request, stream=True)
         status, headers = response.status_code, response.headers
+        if self._redactor.is_in(b"\0".join([value for _, value in headers.raw]).decode("latin-1")):
+            headers = httpx2.Headers([(name, self._redactor.text(value)) for name, value in headers.multi_items()])
         if "set-cookie" in headers:
             self._http.cookies.clear()
         held = False
@@ -295,12 +308,12 @@ class Transport:
                 content = await beginning(pieces, _ERROR_BYTES)
             elif call.to is not None:
                 content = bytearray()
-                await _write_all(pieces, call.to, call.most, self._timeout_s)
+                await _write_all(pieces, WithoutKey(call.to, self._redactor), call.most, self._timeout_s)
             else:
                 content, held = await self._large.read(pieces)
         self._kept_open += headers.get("connection", "").lower() != "close"
         turn = self._large if held else None
-        return Response(status, headers, content, headers.get("content-encoding", ""), turn)
+        return Response(status, headers, content, self._redactor, headers.get("content-encoding", ""), turn)
 
     def _write(self, call: _Call, started: float, **outcome: Any) -> None:
         if self._log is not None:
@@ -353,7 +366,7 @@ class _Unwritable(Exception):
         self.cause = cause
 
 
-async def _write_all(pieces: AsyncIterable[bytes], to: IO[bytes], most: int, patience_s: float) -> None:
+async def _write_all(pieces: AsyncIterable[bytes], to: WithoutKey, most: int, patience_s: float) -> None:
     started, written = time.monotonic(), 0
     async for piece in pieces:
         written += len(piece)
@@ -365,6 +378,10 @@ async def _write_all(pieces: AsyncIterable[bytes], to: IO[bytes], most: int, pat
             to.write(piece)
         except OSError as error:
             raise _Unwritable(error) from error
+    try:
+        to.flush()
+    except OSError as error:
+        raise _Unwritable(error) from error
 
 
 def _never_connected(error: BaseException | None) -> bool:

@@ -14,6 +14,7 @@ from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges import openai_http
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.transport import Endpoint, Response
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import Usage
@@ -21,6 +22,7 @@ from tests.judges.virtual import run
 from tests.judges.wire import completion
 
 QUESTION = Question([])
+NO_KEY = Redactor("none")
 GOOD = Reply((Answer("Rating: 3"),), "m", Usage(), None, 0.0)
 
 
@@ -142,8 +144,8 @@ class Strict:
         sent = orjson.loads(body)
         for name in ("seed", "top_p"):
             if name in sent:
-                return Response(400, {}, orjson.dumps({"error": {"message": "not supported", "param": name}}))
-        return Response(200, {}, orjson.dumps(completion()))
+                return Response(400, {}, orjson.dumps({"error": {"message": "not supported", "param": name}}), NO_KEY)
+        return Response(200, {}, orjson.dumps(completion()), NO_KEY)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 8])

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import pandas as pd
 import pytest
 from aiohttp import web
 
+from robin_cli.judges.redaction import Redactor, WithoutKey
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Failure
-from tests.conftest import free_port
-from tests.judges.wire import Answer, Talk, ask, error, serving
+from tests.conftest import free_port, robin, write_pairs
+from tests.judges.wire import Answer, Talk, ask, completion, error, serving
+
+KEY = "sk-planted/7d1e5c+90ab42=="
+_BASE64 = [base64.b64encode(f"{before}{KEY}".encode()).decode() for before in ("", "a", "u:", "Bearer ")]
+_PERCENT = "".join(f"%{ord(mark):02X}" for mark in KEY)
+_ESCAPED = "".join(f"\\u{ord(mark):04x}" for mark in KEY)
+FORMS = (
+    *(KEY, KEY.encode().hex(), KEY.encode().hex().upper(), KEY.replace("/", "\\/"), _ESCAPED, json.dumps(_ESCAPED)),
+    *(quote(KEY, safe=""), _PERCENT, _PERCENT.lower(), KEY[:7] + quote(_PERCENT[21:]), quote(_BASE64[1], safe="")),
+    *(*_BASE64, *(each.translate({43: "-", 47: "_"}) for each in _BASE64), f"{_BASE64[2][:9]}\r\n{_BASE64[2][9:]}"),
+    *(
+        f"{KEY[:9]}\n{KEY[9:]}",
+        f"{KEY[:9]}\\n{KEY[9:]}",
+        " ".join(KEY),
+        f"{KEY[:9]}\u00a0{KEY[9:]}",
+        f"{_PERCENT[:7]}\n{_PERCENT[7:]}",
+    ),
+)
+"""In which an endpoint may send it back: encoded, with what stood before it, escaped, and cut."""
 
 KEYS = ("sk-planted-7d1e5c90ab42", "gsk_planted7d1e5c90ab42", "planted/7d1e5c90+ab42==")
 
@@ -125,3 +147,97 @@ def test_writes_that_nobody_answered(tmp_path: Path) -> None:
 def test_says_when_the_file_for_a_bug_report_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--debug-http"):
         ask("http://127.0.0.1:9/v1", debug_http=str(tmp_path / "no" / "http.jsonl"))
+
+
+def test_takes_the_key_out_and_nothing_beside_it() -> None:
+    redactor = Redactor(KEY)
+    for form in FORMS:
+        for text in (f'It is 100% {form} ("so\\it")', f"{form}, or\n {form}"):
+            assert redactor.text(text) in {text.replace(form, "[key]"), *nearly(text, form)}
+            sent = json.dumps({"a": text})
+            assert json.loads(redactor.text(sent))["a"] in {text.replace(form, "[key]"), *nearly(text, form)}
+    fine = "A sk-token, 100% fine: planted 7d1e\\n %41 \\u0041 " + KEY[:-3]
+    assert redactor.text(fine) is fine
+    assert Redactor("none").error("none given (Bearer abc123); or") == "none given (Bearer [key]); or"
+    assert Redactor("sk-1").text("sk-1") == "sk-1"
+
+
+def nearly(text: str, form: str) -> Iterator[str]:
+    """With what stood before the key in base64, and up to a character at each end that is half of its neighbour's."""
+    for first in range(14):
+        for last in range(len(form) - 4, len(form) + 1):
+            yield text.replace(form, f"{form[:first]}[key]{form[last:]}")
+
+
+def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_path: Path) -> None:
+    def answer(number: int, _: dict[str, Any]) -> Answer:
+        field, form = number % len(fields), FORMS[number // len(fields) % len(FORMS)]
+        return fields[field](form)
+
+    def choice(form: str, **more: Any) -> Answer:
+        message = {"content": "Feedback: fine.\nRating: 3", **more.pop("message", {})}
+        return completion(choices=[{"message": message, "finish_reason": "stop", **more}])
+
+    def headers(form: str) -> Answer:
+        sent = {"X-Request-Id": " ".join(form.split()).encode("ascii", "replace").decode()}
+        return web.Response(body=json.dumps(completion()), headers=sent, content_type="application/json")
+
+    fields: list[Callable[[str], Answer]] = [
+        lambda form: completion(f"Feedback: it is {form}.\nRating: 3"),
+        lambda form: choice(form, message={"content": [{"text": t} for t in ("Rating: 3 ", form[:8], form[8:])]}),
+        lambda form: choice(form, message={"content": "", "refusal": form}),
+        lambda form: choice(form, message={"reasoning_content": form, "tool_calls": [{form: form}]}),
+        lambda form: choice(form, finish_reason=form),
+        lambda form: choice(form, logprobs={"content": [{"token": form, "logprob": 0.0, "top_logprobs": []}]}),
+        lambda form: completion(service_tier=form, system_fingerprint=form),
+        lambda form: completion(id=form),
+        lambda form: completion(model=form),
+        lambda form: completion(usage={"prompt_tokens": form, "completion_tokens": 3, form: form}),
+        headers,
+        lambda form: error(400, f"no such thing as {form}", code=form, type=form, param=form),
+        lambda form: error(400, " " * 1990 + form),
+        lambda form: {"choices": [], form: form},
+    ]
+    calls = len(fields) * len(FORMS)
+    write_pairs(tmp_path / "pairs.jsonl", calls)
+    with serving(answer) as wire:
+        command = (
+            "judge",
+            "pairs.jsonl",
+            "-a",
+            "helpfulness",
+            "-b",
+            str(calls),
+            "--base-url",
+            wire.url,
+            "--model",
+            "m",
+        )
+        more = ("--run", "r", "-o", "s.csv", "--max-retries", "0", "--concurrency", "4", "--debug-http", "log")
+        said = [robin(*command, *more, cwd=tmp_path, OPENAI_API_KEY=KEY)]
+    assert len(wire.bodies) >= calls - len(FORMS), said[0].stderr
+    said += [robin("report", "r", "-o", "report.html", cwd=tmp_path), robin("status", "r", "--json", cwd=tmp_path)]
+    said.append(robin("export", "r", "--what", "judgments", "-o", "calls.csv", cwd=tmp_path))
+    kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.name != "pairs.jsonl"]
+    kept += [(each.stdout + each.stderr).encode() for each in said]
+    kept.append(pd.read_parquet(tmp_path / "r" / "judgments").to_csv().encode())
+    for form in FORMS:
+        shapes = {form, " ".join(form.split()), json.dumps(form)[1:-1], json.dumps(form, ensure_ascii=False)[1:-1]}
+        assert not [form for text in kept for shape in shapes if shape.encode() in text]
+    assert all(each.returncode == 0 for each in said), said
+    assert b"[key]" in kept[-1]
+
+
+def test_writes_what_a_batch_service_sends_without_the_key(tmp_path: Path) -> None:
+    lines = [json.dumps({"custom_id": f"request-{n}", "error": {"message": form}}) for n, form in enumerate(FORMS)]
+    lines += [json.dumps({"long": "x" * (2**18 - 40) + KEY + "x" * 9000}), json.dumps({"last": KEY})]
+    sent = "\n".join(lines).encode()
+    with (tmp_path / "output.jsonl").open("wb") as file:
+        kept = WithoutKey(file, Redactor(KEY))
+        for at in range(0, len(sent), 1000):
+            kept.write(sent[at : at + 1000])
+        kept.flush()
+    came = (tmp_path / "output.jsonl").read_text(encoding="utf-8")
+    assert not [form for form in FORMS if form in came or json.dumps(form)[1:-1] in came]
+    assert [list(json.loads(line)) for line in came.splitlines()] == [list(json.loads(line)) for line in lines]
+    assert len(came.splitlines()[-2]) == len(lines[-2]) - len(KEY) + len("[key]")
