@@ -395,7 +395,7 @@ class Run:
         check_judges(chosen, function)
         messages = messages_for(chosen, notebook=True)
         _check_same(function, chosen.judge, self.path, messages)
-        with reopen_run(self.path, budget=chosen.budget, budget_usd=chosen.budget_usd) as store:
+        with reopen_run(self.path, chosen) as store:
             _spend(store, chosen, messages, function)
         return self
 

@@ -171,7 +171,7 @@ def test_goes_on_in_another_way_once_the_files_are_answered(way: str, tmp_path: 
         assert (waits.returncode, waits.stdout) == (0, first.stdout), waits.stderr
         asked, place = requests(first.stdout.splitlines()[0])
         place.write_text("\n".join(answered(asked)), encoding="utf-8")
-        done = robin(*elsewhere, cwd=tmp_path)
+        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)  # as was wanted of the session that waited
         assert done.returncode == 0, done.stderr
         check_books(tmp_path)
         assert len(server.billed) + len(server.calls) == BUDGET - len(asked)

@@ -20,6 +20,7 @@ from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
+from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
 from tests.conftest import environment, plant, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
@@ -425,14 +426,14 @@ def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(here: Path
         content["prompt"][name] = value
         manifest.write_text(json.dumps(content), encoding="utf-8")
         with pytest.raises(RunError, match=r"its template and rubrics are not those .*restore the file from a copy"):
-            reopen_run(run, budget=None)
+            reopen_run(run, Settings())
     content = json.loads(sound)
     content["prompt"]["template"] = "{% block user %}\n{{ ('x' * 10**5) * 10**5 }}{% endblock %}"
     manifest.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(InputError, match=r"template of this run \(only a new run .*, line 2: \* is not allowed"):
-        reopen_run(run, budget=None)
+        reopen_run(run, Settings())
     manifest.write_text(sound, encoding="utf-8")
-    reopen_run(run, budget=None).close()
+    reopen_run(run, Settings()).close()
 
 
 def test_runs_nothing_of_the_folder_that_the_module_is_started_in(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
     _work(
         settings,
         lambda: inputs,
-        lambda settings, _: reopen_run(run, budget=settings.budget, budget_usd=settings.budget_usd),
+        lambda settings, _: reopen_run(run, settings),
     )
 
 

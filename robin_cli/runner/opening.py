@@ -45,6 +45,8 @@ def open_run(
 ) -> RunStore:
     """Make the run that ``settings`` asks for, or go on with the one in its ``run`` directory if it is the same.
 
+    The run is there with its first session, or not at all: whenever this process is killed, robin resume has its settings.
+
     Args:
         dataset: the pairs, where they were read already; None to read what ``settings`` names.
         meant: the budget that the run is to have in the end, by which a scheduler is chosen; that of ``settings`` if None.
@@ -93,7 +95,8 @@ def open_run(
             Path("runs") / _run_name(("pairwise", *settings.attributes) if settings.pairwise else prompts.attributes)
         )
     )
-    if (path / FILE).exists() and (store := continued(path, wanted, policy_named(asked).among)) is not None:
+    session = recorded(settings, Scope.SESSION)
+    if (path / FILE).exists() and (store := continued(path, wanted, policy_named(asked).among, session)) is not None:
         if choice is not None:
             notify(f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it")
         return store  # with the variances that it began with: the earlier run may be gone
@@ -111,7 +114,7 @@ def open_run(
             "--budget-usd: --objective mean-error, for which calls go where a dollar brings most; with worst-case they go "
             "where ratings vary most, whatever a call costs"
         )
-    return RunStore.create(path, wanted, dataset.pairs, variances)
+    return RunStore.create(path, wanted, dataset.pairs, variances, session)
 
 
 def _setup_of(

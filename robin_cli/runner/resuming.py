@@ -17,14 +17,15 @@ from robin_cli.runner.connection import with_prices_of
 from robin_cli.runner.inputs import recorded_prompts, sources_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
-from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import IN_PYTHON, TABLE, Settings, recorded
 from robin_cli.settings.trust import Source, named_in
 from robin_cli.storage.manifest import FILE, Manifest, differences, read_manifest
 from robin_cli.storage.store import RunStore
 
 
-def reopen_run(path: Path, *, budget: int | None, budget_usd: float | None = None) -> RunStore:
-    """Open the run at ``path`` to go on with it as it was made, with a larger budget if one is given.
+def reopen_run(path: Path, settings: Settings) -> RunStore:
+    """Open the run at ``path`` to go on with it as it was made, with a larger budget if ``settings`` name one.
 
     Raises:
         InputError: a smaller budget, or one of calls for a run by money, or the other way round.
@@ -33,8 +34,8 @@ def reopen_run(path: Path, *, budget: int | None, budget_usd: float | None = Non
     store = RunStore.open(path)
     try:
         _check_unchanged(store.manifest)
-        if budget is not None or budget_usd is not None:
-            _set_budget(store, budget, budget_usd)
+        if settings.budget is not None or settings.budget_usd is not None:
+            _set_budget(store, settings.budget, settings.budget_usd, recorded(settings, Scope.SESSION))
     except BaseException:
         with suppress(StorageError):  # what went wrong first says more
             store.close()
@@ -125,10 +126,11 @@ def _check_ends_at_error(own: Mapping[str, Any]) -> None:
         )
 
 
-def continued(path: Path, wanted: Manifest, among: Sequence[str]) -> RunStore | None:
+def continued(path: Path, wanted: Manifest, among: Sequence[str], session: Mapping[str, Any]) -> RunStore | None:
     """The run at ``path``, open to go on with; None if it was made with other settings, has no answers, and made way.
 
     ``among``: schedulers of which any will do, where the choice was left to robin: it keeps to the one that the run has.
+    ``session``: the settings of the session that is to spend a larger budget.
     """
     store = RunStore.open(path)
     try:
@@ -145,7 +147,7 @@ def continued(path: Path, wanted: Manifest, among: Sequence[str]) -> RunStore | 
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
                 f"Go on with its own settings, robin resume {path}, or name another --run"
             )
-        _set_budget(store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd)
+        _set_budget(store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd, session)
     except BaseException:
         with suppress(StorageError):  # what went wrong first says more
             store.close()
@@ -165,7 +167,7 @@ def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None)
         )
 
 
-def _set_budget(store: RunStore, budget: int | None, budget_usd: float | None) -> None:
+def _set_budget(store: RunStore, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]) -> None:
     recorded, recorded_usd = store.manifest.budget, store.manifest.budget_usd
     check_unit(store.manifest, budget, budget_usd)
     if budget_usd is not None and recorded_usd is not None:
@@ -176,7 +178,7 @@ def _set_budget(store: RunStore, budget: int | None, budget_usd: float | None) -
             )
         if budget_usd > recorded_usd:
             calls = min(10**9, round(recorded * budget_usd / recorded_usd))
-            store.set_manifest(replace(store.manifest, budget=calls, budget_usd=budget_usd))
+            store.announce(session, budget=calls, budget_usd=budget_usd)
         return
     assert budget is not None  # noqa: S101  # it is one of the two
     if budget < recorded:
@@ -184,7 +186,7 @@ def _set_budget(store: RunStore, budget: int | None, budget_usd: float | None) -
             f"--budget {budget}: the run {store.path} has a budget of {recorded}; it can be raised, not lowered"
         )
     if budget > recorded:
-        store.set_manifest(replace(store.manifest, budget=budget))
+        store.announce(session, budget=budget)
 
 
 def _check_unchanged(manifest: Manifest) -> None:

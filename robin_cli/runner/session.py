@@ -386,7 +386,7 @@ async def work(
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
     is_elsewhere = bool(ledger.open) and (not settings.in_rounds or bool(ledger.open[0].folder) == settings.batch)
     if is_elsewhere:  # what was asked in another way is seen through first
-        before = await _session(store, as_submitted(settings, ledger), ledger, note, around, function, finish_only=True)
+        before = await _session(store, settings, ledger, note, around, function, finish_only=True)
         if before.interrupted or before.to_run:
             return before
     return await _session(store, settings, ledger, note, around, function, cautious=cautious, one_round=not cautious)
@@ -404,7 +404,10 @@ async def _session(
     finish_only: bool = False,
     one_round: bool = False,
 ) -> Outcome:
-    """As :func:`work`; ``finish_only``: see through what is under way, and begin nothing."""
+    """As :func:`work`; ``finish_only``: see through what is under way, in the way it was asked, and begin nothing."""
+    session_settings = recorded(settings, Scope.SESSION)  # the next session is to go on as was wanted of this one
+    if finish_only:
+        settings = as_submitted(settings, ledger)
     stop, keys = Stop(), api_keys(settings)
     rounds = 0 if finish_only else 1 if one_round else settings.rounds
     asked, closing, prices = _asked(store, settings, ledger, keys, note, function, rounds)
@@ -433,7 +436,7 @@ async def _session(
             raise
     if settings.sends:
         remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
-    store.set_manifest(store.manifest.with_session(**recorded(settings, Scope.SESSION)))
+    store.begin(session_settings)
     try:
         with around(session, stop):
             outcome = await session.work()

@@ -11,6 +11,7 @@ import shutil
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
@@ -89,6 +90,7 @@ class RunStore:
         self.manifest = manifest
         self._lock = lock
         self._pairs = pairs  # of a run just made: a million are not read back from the disk
+        self._is_announced = False
         self._characters = 0  # of the answers since the last segment
         self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
         content = read_journal(path / JOURNAL)
@@ -135,13 +137,20 @@ class RunStore:
 
     @classmethod
     def create(
-        cls, path: Path, manifest: Manifest, pairs: Sequence[Pair], variances: FloatArray | None = None
+        cls,
+        path: Path,
+        manifest: Manifest,
+        pairs: Sequence[Pair],
+        variances: FloatArray | None = None,
+        session: Mapping[str, Any] | None = None,
     ) -> RunStore:
         """Make a new run at ``path``, a folder that does not exist or is empty.
 
-        ``variances``, shape (K,), are those that the scheduler begins with.
-
         The manifest is written last: a folder without one holds no answers and may be made anew.
+
+        Args:
+            variances: those that the scheduler begins with, shape (K,).
+            session: the settings of the first session, as in :meth:`announce`; None where none is to begin.
 
         Raises:
             RunError: the folder holds something else, or another robin is at work in it.
@@ -169,7 +178,10 @@ class RunStore:
                 write_table(pa.table({"variance": variances}), path / VARIANCES)
             manifest = manifest.with_data(run_id=new_run_id())
             store = cls(path, manifest, lock, table)
-            manifest.write(path)
+            if session is None:
+                manifest.write(path)
+            else:
+                store.announce(session)
         except OSError as error:
             lock.release()
             raise StorageError(f"{path}: could not be written ({error.strerror})") from error
@@ -273,9 +285,23 @@ class RunStore:
         return bool(self._rows) or self._segment > 1 or any(each.is_open for each in read_batches(self.path).values())
 
     def set_manifest(self, manifest: Manifest) -> None:
-        """Record another manifest: a larger budget, a further session."""
+        """Record another manifest."""
         manifest.write(self.path)
         self.manifest = manifest
+
+    def announce(self, session: Mapping[str, Any], **changed: Any) -> None:
+        """Record a session that is about to begin, by its settings, and what else is ``changed`` in the manifest, in one step.
+
+        In two steps a process that is killed between them would leave a budget without the limits that were set to it.
+        """
+        self.set_manifest(replace(self.manifest, **changed).with_session(**session, in_flight=0))
+        self._is_announced = True
+
+    def begin(self, session: Mapping[str, Any]) -> None:
+        """Record that a session with these settings begins; one that was announced is in the list already."""
+        record = self.manifest.with_last_session if self._is_announced else self.manifest.with_session
+        self.set_manifest(record(**session, in_flight=None))  # unknown until it ends
+        self._is_announced = False
 
     def write(self, judgments: Sequence[Judgment]) -> None:
         """Hand ``judgments``, in order, to the operating system: they outlive this process when this returns.

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import ROOT, environment
+from robin_cli import judge, open_run
+from robin_cli.model.errors import RobinError
+from robin_cli.runner.resuming import resumed
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE
+from robin_cli.storage.manifest import read_manifest
+from tests.conftest import ROOT, environment, robin, write_pairs
+from tests.judges.wire import Wire, completion, serving
 
 BUDGET = 61  # as in crashing.py
 
@@ -65,3 +78,133 @@ def test_resumes_whatever_it_died_of_at_whatever_step(tmp_path: Path, kind: str,
     # What is under way when a run is asked to stop may finish: that may be all that is left, where a request brings five.
     assert sum(each["first"] != 0 for each in died) >= (0.8 if kind in {"kill", "power", "full"} else 0.4) * count
     assert kind != "full" or {place for each in died for place in each["rescued"]} == {".", "run", "tmp"}
+
+
+LIVE: dict[str, Any] = {
+    "model": ["m@{url}"],
+    "api_key_env": ["-"],
+    "base_url": ["http://localhost:1/v1"],
+    "target_error": 0.2,
+    "guaranteed": True,
+    "max_cost": 0.01,
+    "no_fuse": True,
+    "price_in": [1.0],
+    "price_out": [2.0],
+    "price_cached": [0.5],
+    "concurrency": "2",
+    "samples_per_request": 2,
+    "service_tier": "flex",
+    "tier_fallback": True,
+    "rpm": 6000.0,
+    "tpm": 1e6,
+    "timeout": 30.0,
+    "max_retries": 1,
+    "max_reply": 2.0,
+}
+SESSIONS: dict[str, dict[str, Any]] = {
+    "live": LIVE,
+    "files": {"batch_files": "{folder}/files", "rounds": 2, "model": ["m"]},
+    "service": {"batch": True, "model": ["m"], "base_url": ["{url}"], "max_retries": 0},
+}
+"""Sessions in which each setting that the next session takes over is another than its default."""
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    with serving(lambda number, _: completion(f"Feedback: no {number}.\nRating: {number % 5}")) as wire:
+        yield wire
+
+
+def states(run: Path, copies: Path, wire: Wire, work: Callable[[], object]) -> list[Path]:
+    """Copies of ``run`` as a process that was killed would leave it: at each step of writing, until a call was made."""
+    found: list[Path] = []
+
+    def step() -> None:
+        if run.exists() and not wire.bodies:
+            found.append(copies / str(len(found)))
+            shutil.copytree(run, found[-1])
+
+    def around(function: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(*args: Any, **named: Any) -> Any:
+            step()
+            result = function(*args, **named)
+            step()
+            return result
+
+        return stepped
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((os, "fsync"), (os, "replace"), (os, "unlink"), (pq, "write_table")):
+            patch.setattr(module, name, around(getattr(module, name)))
+        with suppress(RobinError):  # the server has no batches; by then all that is looked at is there
+            work()
+    return found
+
+
+@pytest.mark.parametrize("how", SESSIONS)
+@pytest.mark.parametrize("again", [False, True], ids=["judge", "resume"])
+def test_spends_nothing_without_the_settings_of_a_session_that_was_killed_before_its_first_call(
+    tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch, how: str, *, again: bool
+) -> None:
+    of_session = {name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept}
+    assert of_session == {name for session in SESSIONS.values() for name in session}
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps(SESSIONS[how]).replace("{url}", wire.url).replace("{folder}", str(tmp_path))
+    session, data, run = json.loads(text), write_pairs(tmp_path / "p.jsonl", 3), tmp_path / "r"
+    if again:
+        judge(data, attribute="helpfulness", budget=3, base_url=wire.url, model="m", run=run, quiet=True)
+        wire.bodies.clear()
+
+    def work() -> None:
+        if again:
+            open_run(run).resume(budget=60, quiet=True, **session)
+        else:
+            judge(data, attribute="helpfulness", budget=60, run=run, quiet=True, **session)
+
+    left = states(run, tmp_path / "copies", wire, work)
+    begun = [each for each in left if (each / "manifest.json").exists() and read_manifest(each).budget == 60]
+    assert len(begun) < len(left)
+    assert begun
+    for state in begun:
+        found = resumed(state, {})
+        for name, value in session.items():
+            kept = getattr(found, name)
+            assert (list(kept) if isinstance(kept, tuple) else kept) == value, (name, state)
+        assert len(read_manifest(state).sessions) == 1 + again, "one session, and one entry"
+
+
+KILLED = """
+import os, signal, sys
+replace, number = os.replace, int(sys.argv.pop(1))
+def killed(source, target, **named):
+    replace(source, target, **named)
+    if str(target).endswith("manifest.json"):
+        os.kill(os.getpid(), number)
+os.replace = killed
+from robin_cli.cli.app import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_keeps_to_the_cap_of_a_command_that_was_killed_as_its_run_appeared(
+    tmp_path: Path, wire: Wire, number: signal.Signals
+) -> None:
+    write_pairs(tmp_path / "p.jsonl", 3)
+    # A call costs a tenth of a dollar.
+    cap = ("--max-cost", "1", "--price-in", "1000", "--price-out", "0", "--max-tokens", "10", "--concurrency", "1")
+    endpoint = ("--base-url", wire.url, "--model", "m", *cap, "--run", "r")
+    command = ["judge", "p.jsonl", "-a", "helpfulness", "--budget", "300", *endpoint]
+    died = subprocess.run(
+        [sys.executable, "-c", KILLED, str(number.value), *command],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert (died.returncode, wire.bodies) == (-number, []), died.stderr
+    resumed = robin("resume", "r", cwd=tmp_path)
+    assert resumed.returncode == 4, resumed.stderr
+    assert "--max-cost $1 is reached" in resumed.stderr
+    assert len(wire.bodies) <= 10

@@ -24,6 +24,7 @@ from robin_cli.model.errors import InputError, RobinError, RunError, StorageErro
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.runner.merging import merge_runs
 from robin_cli.runner.resuming import reopen_run
+from robin_cli.settings.table import Settings
 from robin_cli.storage import rescue
 from robin_cli.storage.batches import Calls, Ledger, Submission
 from robin_cli.storage.journal import lines_of
@@ -654,4 +655,4 @@ def reopen_with(run: Path) -> RunStore:
     found: Manifest = read_manifest(run)
     prompts = load_prompts(found.attributes)
     replace(found, prompt={**prompts.record, "sha256": prompts.sha256}).write(run)
-    return reopen_run(run, budget=None)
+    return reopen_run(run, Settings())

@@ -22,6 +22,7 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import others_may_write
 from robin_cli.model.errors import RobinError, RunError, StorageError
 from robin_cli.runner.resuming import reopen_run
+from robin_cli.settings.table import Settings
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
@@ -166,7 +167,7 @@ def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_pa
     (run / "state.parquet").unlink()
     (run / "judgments" / "00001.parquet").write_bytes(b"damaged")
     with pytest.raises(RunError, match="its template and rubrics are not those that the run was made with"):
-        reopen_run(run, budget=None)
+        reopen_run(run, Settings())
     assert not is_locked(run)
 
 
