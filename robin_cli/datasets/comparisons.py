@@ -99,7 +99,7 @@ def comparisons_of(
     if not pairs:
         raise InputError(f"{found.source}: nothing to compare: {left}. {_WANTED}")
     unused = [] if wants_best else _check_systems(pairs, found)
-    return replace(_with_own_ids(found, pairs), notes=(*left.notes(found.source), *unused))
+    return replace(_with_own_ids(found, pairs), notes=(*found.notes, *left.notes(found.source), *unused))
 
 
 _WANTED = (
@@ -280,6 +280,7 @@ def _against(
         left_out=dict((Counter(found.left_out) + Counter(with_own.left_out)).most_common()),
         first_left_out=(*found.first_left_out, *with_own.first_left_out),
         columns_left_out=tuple(dict.fromkeys((*found.columns_left_out, *with_own.columns_left_out))),
+        notes=(*found.notes, *with_own.notes),
     )
     return both, made
 

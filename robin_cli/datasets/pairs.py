@@ -349,6 +349,7 @@ class _Gathering:
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
             tuple(self._further.left_out),
+            tuple(f"{source.name}: {note}" for source in self._sources for note in source.notes),
             repeated=self._repeated,
         )
 

@@ -22,7 +22,7 @@ from robin_cli.files import remote
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 STDIN = "-"
 """The name that means standard input."""
@@ -31,13 +31,15 @@ STDIN = "-"
 class Source(NamedTuple):
     """One place of rows, open: what errors call it, its rows, and the SHA-256 of it, to be asked for after the rows.
 
-    ``path`` is a file's, or its address without a query; "" for what is no file.
+    ``path`` is a file's, or its address without a query; "" for what is no file. ``notes``: what a user should know of the
+    way there, a line each.
     """
 
     name: str
     table: Table
     sha256: Callable[[], str]
     path: str = ""
+    notes: Sequence[str] = ()
 
 
 def expanded(names: Iterable[str | Path]) -> list[str]:
@@ -121,11 +123,12 @@ def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
         # A plug-in wants a name to open; what has none is not left behind by a process that is killed.
         path = Path(folder) / "".join(Path(own_name).suffixes)
         with path.open("x+b") if isinstance(reader, Plugin) else tempfile.TemporaryFile() as copy:
-            if not remote.download(name, copy, lines.MAX_FILE_BYTES):
+            notes = remote.download(name, copy, lines.MAX_FILE_BYTES)
+            if notes is None:
                 raise lines.file_too_long(source)
             copy.seek(0)
             found = _source(copy, source, reader or reader_by_content(copy, source), wanted, path)
-            yield found._replace(path=source.removesuffix("?…"))
+            yield found._replace(path=source.removesuffix("?…"), notes=notes)
 
 
 def _at(address: str, wanted: Wanted) -> Source:

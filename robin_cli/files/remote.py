@@ -7,16 +7,19 @@ and what is written appears there when it is complete. Credentials are those of 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import glob
+import ipaddress
 import re
+import socket
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +92,7 @@ def matches(pattern: str) -> list[str]:
     Raises:
         InputError: as :func:`public_name`; or it matches none. RemoteError: it cannot be looked at.
     """
-    shown = public_name(pattern)
+    called = public_name(pattern)
     if scheme_of(pattern) in _WEB or not glob.has_magic(pattern):
         return [pattern]
     with _there(pattern) as (files, address):
@@ -97,20 +100,64 @@ def matches(pattern: str) -> list[str]:
             return [pattern]
         found = sorted(files.unstrip_protocol(each) for each in files.glob(address) if files.isfile(each))
     if not found:
-        raise InputError(f"{shown}: matches no file. Check the pattern.")
+        raise InputError(f"{called}: matches no file. Check the pattern.")
     return found
 
 
-def download(name: str, file: IO[bytes], most: int) -> bool:
-    """Copy the file at an address into ``file``; False where it has more than ``most`` bytes. Raises RemoteError."""
+def download(name: str, file: IO[bytes], most: int) -> list[str] | None:
+    """Copy the file at an address into ``file``; None where it has more than ``most`` bytes.
+
+    Returns:
+        What a user should know of the way there, a line each.
+
+    Raises:
+        RemoteError: it cannot be read, or leads where it may not, see :func:`check_redirect`.
+    """
+    notes: list[str] = []
     # Of the web in one request: asked for its size first, a server refuses a signature, or says nothing of its errors.
     how = {"block_size": 0, "size": 1} if scheme_of(name) in _WEB else {"block_size": _BLOCK_BYTES}
-    with _there(name) as (files, address), files.open(address, "rb", **how) as there:
+    with _there(name, notes) as (files, address), files.open(address, "rb", **how) as there:
         while chunk := there.read(_CHUNK_BYTES):
             file.write(chunk)
             if file.tell() > most:
-                return False
-    return True
+                return None
+    return notes
+
+
+async def check_redirect(before: str, after: str) -> str | None:
+    """Look at a redirect from one address to another, both absolute, before it is followed.
+
+    It may stay on its host, also from http to https, and lead over https to another host, as to where a hub keeps its files.
+
+    Returns:
+        What to say of it; None where it stays on its host.
+
+    Raises:
+        RemoteError: it leads to another host by http, from https to http, or from the internet into a network of one's own.
+    """
+    here, there = urlsplit(before), urlsplit(after)
+    public = there._replace(netloc=there.netloc.rpartition("@")[2], query="…" if there.query else "", fragment="")
+    name = shown(public.geturl(), 200)
+    step = "If you trust that address, give it in place of this one"
+    is_upgrade = (here.scheme, there.scheme) == ("http", "https")
+    if here.hostname == there.hostname and (is_upgrade or (here.scheme, here.port) == (there.scheme, there.port)):
+        return None
+    if (here.scheme, there.scheme) == ("https", "http"):
+        raise RemoteError(f"it leads to {name}, which is not encrypted", step)
+    if here.scheme != "https" or there.scheme != "https":
+        raise RemoteError(f"it leads from {here.netloc} to another host, {name}", step)
+    if any(await _private(there)) and not all(await _private(here)):
+        raise RemoteError(f"it leads from {here.netloc} into your own network, to {name}", step)
+    return f"read from another host, to which {here.netloc} leads: {there.hostname}"
+
+
+async def _private(url: SplitResult) -> list[bool]:
+    """Whether each address that a host has is none of the internet; nothing where only a proxy knows its addresses."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [not ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found]
 
 
 @contextmanager
@@ -147,32 +194,45 @@ def exists(name: str) -> bool:
         return bool(files.exists(address))
 
 
-def _filesystem(scheme: str) -> Any:
+def _filesystem(scheme: str, notes: list[str]) -> Any:
+    """The file system of a scheme; what is to be said of redirects on the way to its files goes to ``notes``."""
     import fsspec
 
     options: dict[str, Any] = {"use_listings_cache": False}
     if scheme in _WEB:
         import aiohttp
 
+        async def look(_session: object, _context: object, asked: aiohttp.TraceRequestRedirectParams) -> None:
+            after = asked.response.headers.get("Location") or asked.response.headers.get("URI") or ""
+            if note := await check_redirect(str(asked.url), urljoin(str(asked.url), after)):
+                notes.append(note)
+
+        redirects = aiohttp.TraceConfig()
+        redirects.on_request_redirect.append(look)
         # Bytes as they lie there: unpacked on the way, they would be another file than the name says, of any size.
         options["client_kwargs"] = {
             "timeout": aiohttp.ClientTimeout(total=None, sock_connect=_WAIT_S, sock_read=_WAIT_S),
             "headers": {"Accept-Encoding": "identity"},
             "auto_decompress": False,
             "trust_env": True,
+            "trace_configs": [redirects],
         }
+        options["skip_instance_cache"] = True  # its notes are of one file
     return fsspec.filesystem(scheme, **options)
 
 
 @contextmanager
-def _there(name: str) -> Iterator[tuple[Any, str]]:
-    """The file system that a file is on, and its address there.
+def _there(name: str, notes: list[str] | None = None) -> Iterator[tuple[Any, str]]:
+    """The file system that a file is on, and its address there; ``notes`` as :func:`_filesystem` has them.
 
     What the libraries and the network raise is a RemoteError without their words, which may hold what was signed.
     """
     scheme = scheme_of(name)
     try:
-        yield _filesystem(scheme), scheme + name[len(scheme) :]  # they know small letters only
+        yield (
+            _filesystem(scheme, [] if notes is None else notes),
+            scheme + name[len(scheme) :],
+        )  # they know small letters only
     except (InputError, RemoteError):
         raise
     except Exception as error:  # noqa: BLE001  # botocore, aiohttp and google.auth have no class in common

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import importlib
 import json
 import re
+import shutil
+import ssl
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -22,7 +26,7 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.files import remote
 from robin_cli.files.outputs import output_file
 from robin_cli.model.errors import InputError
-from tests.conftest import robin, write_pairs
+from tests.conftest import missing, robin, robin_afresh, write_pairs
 from tests.datasets.writing import HELPSTEER, as_csv, as_lines, as_parquet
 from tests.judges.wire import completion, serving
 
@@ -53,6 +57,9 @@ class Files(BaseHTTPRequestHandler):
 
     def _answer(self, *, body: bool) -> None:
         self.server.asked.append((self.command, self.path, dict(self.headers)))
+        if location := self.server.redirects.get(self._key()):
+            self._send(302, b"", {"Location": location})
+            return
         asked = parse_qs(urlsplit(self.path).query)
         if "list-type" in asked:
             prefix, bucket = asked.get("prefix", [""])[0], f"{self._key().rstrip('/')}/"
@@ -99,6 +106,7 @@ class Server(ThreadingHTTPServer):
         self.files: dict[str, bytes] = {}
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.headers: dict[str, str] = {}
+        self.redirects: dict[str, str] = {}
         self.missing = 404
         self.url = f"http://127.0.0.1:{self.server_port}"
 
@@ -229,6 +237,88 @@ def test_names_the_extra_that_a_scheme_needs(monkeypatch: pytest.MonkeyPatch) ->
             f"{scheme}://bucket/p.jsonl: needs {library}, which is not installed. "
             'Install it: pip install "robin-judge[remote]".'
         )
+
+
+def test_follows_to_another_host_over_http_for_nobody(server: Server) -> None:
+    with Server() as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        other.files["/p.jsonl"] = server.files["/own.jsonl"] = as_lines(HELPSTEER)
+        server.redirects = {
+            "/p.jsonl": f"{other.url}/p.jsonl?X-Signature={SECRET}",
+            "/a.jsonl": "b.jsonl",
+            "/b.jsonl": "/own.jsonl",
+        }
+        assert len(load_pairs(f"{server.url}/a.jsonl").pairs) == len(HELPSTEER)  # it stays on its host
+        said = said_of(f"{server.url}/p.jsonl")
+        other.shutdown()
+    assert f"leads from 127.0.0.1:{server.server_port} to another host, {other.url}/p.jsonl?…" in said
+    assert "If you trust that address, give it in place of this one" in said
+    assert not other.asked
+
+
+def test_follows_to_another_host_over_https_and_says_so(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        missing("openssl")
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        names,
+    ]
+    subprocess.run([*made, "-keyout", tmp_path / "key", "-out", tmp_path / "cert"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    with Server() as hub, Server() as files, serving(lambda *_: completion()) as wire:
+        for each in (hub, files):
+            each.socket = context.wrap_socket(each.socket, server_side=True)
+            threading.Thread(target=each.serve_forever, daemon=True).start()
+        files.files["/p.jsonl"] = write_pairs(tmp_path / "p.jsonl", 2).read_bytes()
+        hub.redirects = {
+            "/p.jsonl": f"https://127.0.0.1:{files.server_port}/p.jsonl",
+            "/plain.jsonl": f"{wire.url}/p.jsonl",
+        }
+        env = {"SSL_CERT_FILE": str(tmp_path / "cert")}
+        address = f"https://localhost:{hub.server_port}"
+        asked = ("-a", "helpfulness", "-b", "4", "--model", "m", "--base-url", wire.url)
+        done = robin_afresh("judge", f"{address}/p.jsonl", *asked, cwd=tmp_path, **env)
+        refused = robin_afresh("judge", f"{address}/plain.jsonl", *asked, cwd=tmp_path, **env)
+        hub.shutdown()
+        files.shutdown()
+    assert done.returncode == 0, done.stderr
+    told = f"read from another host, to which localhost:{hub.server_port} leads: 127.0.0.1"
+    assert told in " ".join(done.stderr.split())
+    assert refused.returncode == 2
+    assert f"it leads to {wire.url}/p.jsonl, which is not encrypted" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("https://93.184.216.34/a", "https://169.254.169.254/latest", "into your own network"),
+        ("https://93.184.216.34/a", "https://[::1]/a", "into your own network"),
+        ("https://93.184.216.34/a", "https://[::ffff:10.0.0.1]/a", "into your own network"),
+        ("https://93.184.216.34/a", "http://93.184.216.34/a", "not encrypted"),
+        ("http://93.184.216.34/a", "https://8.8.8.8/a", "to another host"),
+        ("https://93.184.216.34/a", "file:///etc/passwd", "to another host"),
+        ("https://93.184.216.34/a", "https://8.8.8.8/a", None),
+        ("http://93.184.216.34:8080/a", "https://93.184.216.34/a", None),
+    ],
+)
+def test_leads_nobody_from_the_internet_into_his_own_network(before: str, after: str, said: str | None) -> None:
+    if said is None:
+        asyncio.run(remote.check_redirect(before, after))
+    else:
+        with pytest.raises(remote.RemoteError, match=said):
+            asyncio.run(remote.check_redirect(before, after))
 
 
 def test_reads_pools_of_people_at_an_address(memory: Any) -> None:
