@@ -6,6 +6,7 @@ A folder that was received, or that others may write to, can hold a link, a pipe
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -70,6 +71,27 @@ def read_at_most(path: Path, limit: int) -> bytes:
         if os.fstat(file.fileno()).st_size > limit:  # before memory is set aside; a file may hold holes
             raise OSError(errno.EFBIG, f"it is longer than {size(limit)}", str(path))
         return file.read(limit)
+
+
+def sha256_of(path: Path, most: int) -> str:
+    """Hash the regular file at ``path``, or where a link there leads; "" for one of more than ``most`` bytes, and for no file.
+
+    Raises:
+        OSError: it cannot be read, or not without waiting, as some under /proc.
+    """
+    digest, left, file = hashlib.sha256(), most, os.open(path, os.O_RDONLY | FLAGS)
+    try:
+        info = os.fstat(file)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > most:  # a file may hold holes
+            return ""
+        while chunk := os.read(file, 2**20):
+            digest.update(chunk)
+            left -= len(chunk)
+            if left < 0:
+                return ""
+    finally:
+        os.close(file)
+    return digest.hexdigest()
 
 
 def read_small_file(path: Path, called: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from robin_cli.datasets.lines import MAX_FILE_BYTES
+from robin_cli.files.local import sha256_of
 from robin_cli.model.errors import InputError, RunError, StorageError
 from robin_cli.model.records import COMPARE
 from robin_cli.prompts.rubrics import known_templates, load_prompts
@@ -205,14 +206,21 @@ def _check_unchanged(manifest: Manifest) -> None:
 
 
 def _check_file(source: Path, recorded: str) -> None:
-    if source.is_file():
-        with source.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != recorded:
-            raise RunError(
-                f"{source}: changed since this run was made; restore it, or start a new run with another --run. "
-                "(The run keeps its own copy of the pairs: moving the changed file away lets it go on with that)"
-            )
+    """RunError where a file that is there is not the one that was read; what is no regular file counts as not there."""
+    if not source.is_file():
+        return
+    way_on = "(The run keeps its own copy of the pairs: moving that file away lets it go on with that)"
+    try:
+        digest = sha256_of(source, MAX_FILE_BYTES)
+    except OSError as error:
+        raise RunError(
+            f"{source}: cannot be read ({error.strerror}), so it is not known whether it changed since this run was made; "
+            f"make it readable. {way_on}"
+        ) from error
+    if digest != recorded:
+        raise RunError(
+            f"{source}: changed since this run was made; restore it, or start a new run with another --run. {way_on}"
+        )
 
 
 def _prompts_now(manifest: Manifest) -> str:
@@ -221,11 +229,16 @@ def _prompts_now(manifest: Manifest) -> str:
     own = [*files, *([template] if template and template not in known_templates() else [])]
     if not all(Path(file).is_file() for file in own):
         return recorded_prompts(manifest).sha256
-    return load_prompts(
-        manifest.criteria if manifest.is_pairwise else manifest.attributes,
-        files,
-        template,
-        manifest.answer_format,
-        pairwise=manifest.is_pairwise,
-        ties=not manifest.own_settings["no_ties"],
-    ).sha256
+    try:
+        return load_prompts(
+            manifest.criteria if manifest.is_pairwise else manifest.attributes,
+            files,
+            template,
+            manifest.answer_format,
+            pairwise=manifest.is_pairwise,
+            ties=not manifest.own_settings["no_ties"],
+        ).sha256
+    except InputError as error:
+        raise RunError(
+            f"{error}. (The run keeps its own copy of its prompts: moving that file away lets it go on with that)"
+        ) from error

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pytest
 from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import others_may_write
 from robin_cli.model.errors import RobinError, RunError, StorageError
+from robin_cli.prompts.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.table import Settings
 from robin_cli.storage.locking import is_locked
@@ -169,6 +170,37 @@ def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_pa
     with pytest.raises(RunError, match="its template and rubrics are not those that the run was made with"):
         reopen_run(run, Settings())
     assert not is_locked(run)
+
+
+def odd_file(folder: Path, kind: str) -> str:
+    path = folder / kind
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "holes":
+        path.touch()
+        os.truncate(path, 2**43)
+    elif kind == "link":
+        path.symlink_to("/dev/zero")
+    else:
+        return kind
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "holes", "link", "/dev/zero", "/proc/self/mem", "/proc/kmsg", "/dev/tty"])
+@pytest.mark.parametrize("where", ["files", "rubric_files", "template_file"])
+def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(tmp_path: Path, kind: str, where: str) -> None:
+    run, prompts, name = made(tmp_path / "r"), load_prompts(("helpfulness",)), odd_file(tmp_path, kind)
+    found = replace(read_manifest(run), prompt={**prompts.record, "sha256": prompts.sha256})
+    if where == "files":
+        found = found.with_data(files=[(name, "0" * 64), (name, "0" * 64)])
+    else:
+        found = replace(found, prompt={**found.prompt, where: [name] if where == "rubric_files" else name})
+    found.write(run)
+    if Path(name).is_file():  # as files of /proc are
+        with pytest.raises(RunError, match=f"{re.escape(name)}: .*moving that file away lets it go on with that"):
+            reopen_run(run, Settings())
+    else:  # not there
+        reopen_run(run, Settings()).close()
 
 
 def test_goes_on_with_a_larger_budget_where_the_manifests_is_below_what_is_spent(
