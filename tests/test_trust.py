@@ -5,11 +5,13 @@ http://0.0.0.0 reaches this machine, and does not count as this machine: it stan
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pty
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ from typing import Any
 import pytest
 
 from robin_cli import judge, open_run
-from robin_cli.model.errors import InputError, RunError
+from robin_cli.model.errors import InputError, RunError, option, typed
+from robin_cli.runner import in_files
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
@@ -202,6 +205,99 @@ def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, e
     assert not (here / "asked").exists()
     assert robin_afresh("resume", "r", "--budget", "8", *told, cwd=here, **env).returncode == 0
     assert (here / "asked").exists()
+
+
+FILES = ("--model", "m", "--batch-files")
+"""A run whose requests are written into a folder, which comes behind this."""
+
+
+def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: dict[str, str]) -> None:
+    folder = here / "-out of the way"
+    begun = robin("judge", "p.jsonl", *ASKED, *FILES, str(folder), "--rounds", "1", "--run", "r", cwd=here, **env)
+    assert begun.returncode == 0, begun.stderr
+    mine = robin("resume", "r", cwd=here, **env)  # its owner's
+    assert (mine.returncode, mine.stdout) == (0, begun.stdout)
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+
+    env["XDG_CONFIG_HOME"] += "-of-another"
+    refused = robin("resume", "r", "--budget", "8", cwd=here, **env)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"r/manifest.json wants the prompts written into {folder}, and you did not say that" in refused.stderr
+    assert "Nothing was written" in refused.stderr
+    assert not folder.exists()
+    (found,) = json.loads(robin("status", "r", "--json", cwd=here, **env).stdout)["under_way"]
+    assert (found["at"], found["command"]) == (str(folder), None)
+
+    told = shlex.split(refused.stderr.split("say so yourself: ")[1])
+    assert robin("resume", "r", *told, cwd=here, **env).stdout == begun.stdout
+    assert robin("resume", "r", cwd=here, **env).stdout == begun.stdout
+    assert len((Path(env["XDG_CONFIG_HOME"]) / "robin" / "trusted-hosts").read_text(encoding="utf-8").split()) == 2
+
+
+def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: dict[str, str], wire: Wire) -> None:
+    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env)
+    assert begun.returncode == 0, begun.stderr
+    batch = here / "r" / "batches" / "00001.json"
+    strange = here / "strange"
+    batch.write_text(batch.read_text(encoding="utf-8").replace(str(here / "out"), str(strange)), encoding="utf-8")
+    asked = ("--model", "m", "--base-url", wire.url)
+    for command in (
+        ("resume", "r"),
+        ("resume", "r", "--no-batch", "--base-url", wire.url),
+        ("judge", "p.jsonl", *ASKED, *asked, "--run", "r"),
+    ):
+        refused = robin(*command, cwd=here, **env)
+        assert (refused.returncode, refused.stdout, wire.bodies) == (2, "", []), refused.stderr
+        assert f"say so yourself: --batch-files {strange}" in refused.stderr
+    done = robin("resume", "r", "--batch-files", str(strange), cwd=here, **env)
+    assert (done.returncode, str(strange) in done.stdout) == (0, True), done.stderr
+
+
+def test_asks_on_a_terminal_before_it_writes_where_a_run_says(here: Path, env: dict[str, str]) -> None:
+    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env)
+    assert begun.returncode == 0, begun.stderr
+    env["XDG_CONFIG_HOME"] += "-of-another"
+    status, shown = answering("n", "resume", "r", cwd=here, env=env)
+    assert (status, "Write there, now and from now on? [y/N]" in shown) == (2, True), shown
+    assert answering("y", "resume", "r", cwd=here, env=env)[0] == 0
+    assert robin("resume", "r", cwd=here, **env).stdout == begun.stdout
+
+
+HOSTILE = ["--trust-remote-code", "-m", "a b", "$(touch it)", "`touch it`", "x;touch it", "'", "-x=$(touch it)", "a\\"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) -> None:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    parser.add_argument("-i")
+    parser.add_argument("-o")
+    parser.add_argument("--model")
+    written = in_files.command(Path(name) / "1.jsonl", name).removeprefix("vllm run-batch ")
+    commands = {"engine": written, "path": typed(name), "option": option("--model", name)}
+    words = {}
+    for kind, line in commands.items():
+        done = subprocess.run(["sh", "-c", f"printf '%s\\0' {line}"], cwd=tmp_path, capture_output=True, text=True)
+        words[kind] = done.stdout.split("\0")[:-1]
+    assert not list(tmp_path.iterdir())
+    found = parser.parse_args(words["engine"])
+    assert (found.model, Path(found.i), Path(found.o)) == (name, Path(name) / "1.jsonl", Path(name) / "1.out.jsonl")
+    assert [Path(each) for each in words["path"]] == [Path(name)]
+    assert not words["path"][0].startswith("-")
+    assert parser.parse_args(words["option"]).model == name
+
+
+def test_says_how_to_go_on_with_a_run_of_any_name(here: Path, env: dict[str, str]) -> None:
+    run = "./-r $(touch it)"
+    begun = robin("judge", "p.jsonl", *ASKED, "--model=-m", "--batch-files", "out", "--run", run, cwd=here, **env)
+    assert begun.returncode == 0, begun.stderr
+    assert shlex.split(begun.stdout)[-1] == "--model=-m"
+    again = " ".join(begun.stderr.split("at any place: ")[1].split())
+    assert again == f"robin resume '{run}'"
+    assert robin(*shlex.split(again)[1:], cwd=here, **env).stdout == begun.stdout
+    facts = robin("status", run, cwd=here, **env).stdout
+    assert f"robin resume '{run}'" in facts
 
 
 def test_asks_on_a_terminal_and_keeps_a_yes(here: Path, env: dict[str, str], wire: Wire) -> None:

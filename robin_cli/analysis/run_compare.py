@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,7 @@ from robin_cli.analysis.paired import Difference, Responses, differences
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError, option, shown
 from robin_cli.model.groups import numbered
 from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
@@ -268,10 +267,10 @@ def _systems(runs: Sequence[RunData], by: str | None, only: tuple[str, str] | No
         return list(only), place[system]
     if len(names) < 2:
         what = f'there is "{shown(names[0])}" alone' if names else "no pair has one"
-        raise InputError(f"--by {shlex.quote(by)}: {what}, and a comparison needs two systems; name another column")
+        raise InputError(f"{option('--by', by)}: {what}, and a comparison needs two systems; name another column")
     if len(names) > _MOST_SYSTEMS:
         raise InputError(
-            f"--by {shlex.quote(by)}: has {len(names):,} different values, and at most {_MOST_SYSTEMS} systems are compared; "
+            f"{option('--by', by)}: has {len(names):,} different values, and at most {_MOST_SYSTEMS} systems are compared; "
             "name the column that says which system answered"
         )
     return names, system

@@ -109,7 +109,7 @@ def deliver(run: Path, settings: Settings) -> None:
     from rich.console import Console
 
     from robin_cli.analysis.scores import score
-    from robin_cli.model.errors import StorageError
+    from robin_cli.model.errors import StorageError, typed
     from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.export import export, score_rows
@@ -141,6 +141,6 @@ def deliver(run: Path, settings: Settings) -> None:
             notify=messages.note,
         )
     except StorageError as error:
-        raise StorageError(f"{error}. All ratings are kept: robin export {run} -o FILE") from error
+        raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
     if settings.output not in {None, "-"}:
         messages.note(f"scores: {settings.output}")

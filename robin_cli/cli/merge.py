@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from robin_cli.model.errors import typed
+
 
 def register(app: typer.Typer) -> None:
     """Add the command of this file to ``app``."""
@@ -55,5 +57,5 @@ def merge(
     budget = f"{made.spent:,} of {made.budget:,} calls" if made.budget_usd is None else f"{made.spent:,} calls"
     messages.note(
         f"merged {number_of(len(made.runs), 'run')} into {made.path}: {number_of(made.pairs, 'pair')}, {budget} spent; next: "
-        f"robin status {made.path}"
+        f"robin status {typed(made.path)}"
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from robin_cli.model.errors import LimitReached, RobinError, RunError, StorageError
+from robin_cli.model.errors import LimitReached, RobinError, RunError, StorageError, option, typed
 from robin_cli.model.records import number_of
 from robin_cli.runner.engine import GRACE_S, Left, Stop
 from robin_cli.runner.session import Outcome, Session, check_rated, work
@@ -156,8 +156,10 @@ def _stopping_signals() -> list[int]:
 
 
 def _again(store: RunStore, settings: Settings) -> str:
-    on_cluster = f" --ray {settings.ray}" if settings.ray else ""  # which no run keeps
-    return f"robin resume {store.path}{on_cluster}" + (f" -o {settings.output}" if settings.output else "")
+    on_cluster = f" {option('--ray', settings.ray)}" if settings.ray else ""  # which no run keeps
+    return f"robin resume {typed(store.path)}{on_cluster}" + (
+        f" -o {typed(settings.output)}" if settings.output else ""
+    )
 
 
 def _not_waited_for(calls: int) -> str:

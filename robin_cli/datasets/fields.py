@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.rows import Row, is_index, leads_into
-from robin_cli.model.errors import InputError, did_you_mean, shown
+from robin_cli.model.errors import InputError, did_you_mean, option, shown
 from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Field
         elif near in free:
             free.remove(near)
         if grouping:
-            flags.append(f"--group {shlex.quote(near or 'NAME')}")
+            flags.append(option("--group", near or "NAME"))
         else:
             columns.append(f"{field.name}={shown(near or 'NAME', 200)}")
     if columns:
@@ -252,7 +252,7 @@ def names_in(row: Row, prefix: str = "", depth: int = DEPTH) -> Iterator[str]:
 
 def _whose(field: Field, fields: Fields) -> str:
     if field is fields.group:
-        return f" (--group {shlex.quote(shown(field.path))})"
+        return f" ({option('--group', shown(field.path))})"
     if not field.mapped:
         return ""
     meant = "" if field.name in _OURS else did_you_mean(field.name, _OURS)

@@ -12,6 +12,7 @@ RobinError            1
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
 
 
@@ -56,6 +57,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """What to add to an error about an unknown ``name``: '; did you mean "x"?', or nothing if none of ``known`` is near."""
     near = difflib.get_close_matches(name.lower(), list(known), n=1)
     return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def typed(value: object) -> str:
+    """Return a path as a word of a command to copy: quoted for a shell, and never an option; - stays what it is."""
+    word = str(value)
+    return shlex.quote(f"./{word}" if word.startswith("-") and word != "-" else word)
+
+
+def option(flag: str, value: object) -> str:
+    """Return an option with its value as words of a command to copy; what the value begins with makes no option of it."""
+    word = str(value)
+    return shlex.quote(f"{flag}={word}") if word.startswith("-") else f"{flag} {shlex.quote(word)}"
 
 
 def shown(value: object, limit: int = 40) -> str:

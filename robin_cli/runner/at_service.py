@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from robin_cli.judges.batches import MOST_REQUESTS, Batch, BatchRefused, BatchService, Unknown
 from robin_cli.judges.replies import Completion, Problem
-from robin_cli.model.errors import EndpointError, RunError, StorageError
+from robin_cli.model.errors import EndpointError, RunError, StorageError, option
 from robin_cli.model.records import BATCH, number_of
 from robin_cli.runner.engine import Left, end_all
 from robin_cli.runner.rounds import Carrier, Rounds
@@ -83,8 +83,8 @@ class AtService(Carrier):
         for each in submissions:
             if each.folder:
                 raise RunError(
-                    f"requests of this run lie in {each.folder} to be answered; robin resume with --batch-files {each.folder} "
-                    "takes in what came of them"
+                    f"requests of this run lie in {each.folder} to be answered; robin resume with "
+                    f"{option('--batch-files', each.folder)} takes in what came of them"
                 )
             at = self._services.get(each.judge)
             if at is not None and each.url != at.url and each.state not in {"written", "answered"}:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from robin_cli.model.errors import RunError
+from robin_cli.model.errors import RunError, option, typed
 from robin_cli.model.records import number_of
 from robin_cli.runner.rounds import Carrier, Rounds
 from robin_cli.storage.batches import Ledger, Submission
@@ -58,7 +57,7 @@ class InFiles(Carrier):
 def command(requests: Path, model: str) -> str:
     """What answers the requests in a file."""
     answers = requests.with_suffix(_ANSWERS)
-    return shlex.join(["vllm", "run-batch", "-i", str(requests), "-o", str(answers), "--model", model])
+    return f"vllm run-batch -i {typed(requests)} -o {typed(answers)} {option('--model', model)}"
 
 
 def _others(folder: Path, ledger: Ledger) -> list[Path]:

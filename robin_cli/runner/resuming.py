@@ -10,7 +10,7 @@ from typing import Any
 
 from robin_cli.datasets.lines import MAX_FILE_BYTES
 from robin_cli.files.local import sha256_of
-from robin_cli.model.errors import InputError, RunError, StorageError
+from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.records import COMPARE
 from robin_cli.prompts.rubrics import known_templates, load_prompts
 from robin_cli.runner.aims import check_target
@@ -146,7 +146,7 @@ def continued(path: Path, wanted: Manifest, among: Sequence[str], session: Mappi
         if differing:
             raise InputError(
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
-                f"Go on with its own settings, robin resume {path}, or name another --run"
+                f"Go on with its own settings, robin resume {typed(path)}, or name another --run"
             )
         _set_budget(store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd, session)
     except BaseException:

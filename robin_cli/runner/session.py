@@ -20,7 +20,7 @@ from robin_cli.cluster.wire import Texts
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
-from robin_cli.model.errors import EndpointError, RobinError, RunError, StorageError
+from robin_cli.model.errors import EndpointError, RobinError, RunError, StorageError, typed
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import Judgment, counted
@@ -43,7 +43,7 @@ from robin_cli.scheduling.eligibility import give_another_chance
 from robin_cli.scheduling.rounds import first_depth
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from robin_cli.scheduling.stopping import reached
-from robin_cli.settings.addresses import api_keys, judges_of, keyless, sendings
+from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless, places
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.settings.trust import remember
@@ -379,11 +379,12 @@ async def work(
     """
 
     def note(line: str) -> None:
-        notify(f"note: {line}".replace("export RUN", f"export {store.path}"))
+        notify(f"note: {line}".replace("export RUN", f"export {typed(store.path)}"))
 
     for line in store.notes:
         note(line)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
+    check_folders(settings, store.path, {each.folder for each in ledger.open if each.folder})
     is_elsewhere = bool(ledger.open) and (not settings.in_rounds or bool(ledger.open[0].folder) == settings.batch)
     if is_elsewhere:  # what was asked in another way is seen through first
         before = await _session(store, settings, ledger, note, around, function, finish_only=True)
@@ -434,8 +435,7 @@ async def _session(
         except RobinError:
             await _close(closing, note)
             raise
-    if settings.sends:
-        remember(sendings(judges, keys))  # so that a resume by the run's name alone finds them named
+    remember(places(settings, keys))  # so that a resume by the run's name alone finds them named
     store.begin(session_settings)
     try:
         with around(session, stop):
@@ -500,7 +500,7 @@ def check_rated(outcome: Outcome, run: Path) -> None:
         noun, stats = "rating" if outcome.matched is None else "verdict", outcome.stats
         reason = stats.last_failure or counted(stats.unparsed, noun) or f"given up: {counted(outcome.retired, noun)}"
         raise EndpointError(
-            f"no call was answered with a {noun} ({reason}); robin export {run} --what judgments has all"
+            f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments has all"
         )
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from robin_cli.model.errors import InputError
@@ -16,9 +17,13 @@ from robin_cli.settings.trust import (
     NO_KEY,
     OPENAI_URL,
     Sending,
+    Source,
     doubts,
+    path_of,
     place_of,
+    place_of_folder,
     refusal,
+    remember,
     split_model,
     values,
 )
@@ -105,23 +110,40 @@ def api_keys(settings: Settings) -> Mapping[str, str]:
     """The key in each variable that ``settings`` name; "none" where none is set and the endpoint is one that was named.
 
     Raises:
-        InputError: no endpoint is configured, a variable that was named is not set, or a host that the user did not name
-            would get something.
+        InputError: no endpoint is configured, a variable that was named is not set, or a host or a folder that the user did
+            not name would get something.
     """
     keys = _keys(settings)
-    if settings.sends and settings.model and (doubtful := doubts(settings.source, sendings(judges_of(settings), keys))):
+    if settings.model and (doubtful := doubts(settings.source, places(settings, keys))):
         raise InputError(refusal(settings.source, doubtful, {name: values(getattr(settings, name)) for name in NAMING}))
     return keys
 
 
-def doubtful_hosts(settings: Settings) -> list[Sending]:
-    """The hosts that ``settings`` would send to and the user did not name, and the variables whose keys they would get.
+def doubtful_places(settings: Settings) -> list[Sending]:
+    """The hosts and folders that ``settings`` would send to and the user did not name, and the variables of their keys.
 
     Raises:
-        InputError: as :func:`api_keys`, but for these hosts.
+        InputError: as :func:`api_keys`, but for these places.
     """
-    keys = _keys(settings)
-    return [] if not settings.sends else doubts(settings.source, sendings(judges_of(settings), keys))
+    return doubts(settings.source, places(settings, _keys(settings)))
+
+
+def check_folders(settings: Settings, run: Path, folders: Iterable[str]) -> None:
+    """InputError where the batches of ``run`` lie in a folder that the user did not name, now or earlier."""
+    api_keys(settings)
+    named = values(settings.batch_files)
+    source = Source(str(run), "run", {"batch_files": named}, in_python=settings.source.in_python)
+    if doubtful := doubts(source, [(place_of_folder(folder), NO_KEY) for folder in folders]):
+        remember((place_of_folder(folder), NO_KEY) for folder in named)  # of several each can be named in its turn
+        (folder, _), *_ = doubtful
+        raise InputError(refusal(source, doubtful[:1], {"model": (), "batch_files": (path_of(folder),)}))
+
+
+def places(settings: Settings, keys: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return where requests go: addresses, as :func:`sendings` has them, or the folder that they are written into."""
+    if settings.batch_files is not None:
+        return [(place_of_folder(settings.batch_files), NO_KEY)]
+    return sendings(judges_of(settings), keys)
 
 
 def sendings(judges: Iterable[JudgeAddress], keys: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -3,7 +3,8 @@
 The user names a host by a flag, by the environment, or by a file given as --config, and then it may get the key that the
 user named, or the default one. What was named is remembered in the user's own configuration folder, as pairs of a host and
 the variable of its key, so that a run can be resumed by its directory alone. This machine and OpenAI's own address (with the
-default variable) need no naming. A host is a scheme, a name and a port: another of these is another host.
+default variable) need no naming. A host is a scheme, a name and a port: another of these is another host. A folder that
+requests are written into, in place of being sent, is named and remembered as a host is.
 """
 
 from __future__ import annotations
@@ -12,17 +13,16 @@ import glob
 import ipaddress
 import os
 import re
-import shlex
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from robin_cli.files.remote import scheme_of
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, option, shown, typed
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_KEY_ENV = "OPENAI_API_KEY"
@@ -33,11 +33,13 @@ AT_ENDPOINTS = "openai"
 Sending = tuple[str, str]
 """A host, as :func:`host_of` gives it, and the variable whose key goes there; NO_KEY where none does."""
 
-NAMING = ("base_url", "model", "api_key_env", "judge")
-"""The settings that say which host gets which key."""
+NAMING = ("base_url", "model", "api_key_env", "judge", "batch_files")
+"""The settings that say which host gets which key, or which folder the requests."""
 
+_SEVERAL = frozenset({"base_url", "model", "api_key_env"})
 _HUB = "hf"
 _JUDGE_SCHEME = "judge://"
+_FOLDER_SCHEME = "folder:"
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\]")
 _WITH_ADDRESS = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
@@ -105,8 +107,18 @@ def place_of(judge: str) -> str:
     return _JUDGE_SCHEME + quote(judge, safe=":")
 
 
+def place_of_folder(folder: str) -> str:
+    """Return what stands for a folder, links followed: no ``base_url`` can be that."""
+    return _FOLDER_SCHEME + quote(os.fsencode(os.path.realpath(folder)))
+
+
+def path_of(place: str) -> str:
+    """Return the folder that :func:`place_of_folder` stands for."""
+    return os.fsdecode(unquote_to_bytes(place.removeprefix(_FOLDER_SCHEME)))
+
+
 def _host(address: str) -> str:
-    return address if address.startswith(_JUDGE_SCHEME) else host_of(address)
+    return address if address.startswith((_JUDGE_SCHEME, _FOLDER_SCHEME)) else host_of(address)
 
 
 def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]:
@@ -120,9 +132,12 @@ def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]
     wanted = dict.fromkeys((_host(url), variable) for url, variable in sendings)
     addresses = [*source.named.get("base_url", ()), *(split_model(each)[1] for each in source.named.get("model", ()))]
     addresses += [place_of(judge) for judge in source.named.get("judge", ())]
+    addresses += [place_of_folder(folder) for folder in source.named.get("batch_files", ())]
     hosts = {_host(url) for url in addresses if url}
     variables = {DEFAULT_KEY_ENV, NO_KEY, *source.named.get("api_key_env", ())}
     left = [each for each in wanted if not _is_free(each) and not (each[0] in hosts and each[1] in variables)]
+    if source.kind == "folder":  # check_found_file keeps it within its own
+        left = [each for each in left if not _is_folder(each)]
     if not left:
         return []
     known = remembered()
@@ -130,8 +145,14 @@ def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]
     return [each for each in left if each not in known and not (each[1] == NO_KEY and each[0] in named_ever)]
 
 
+def _is_folder(sending: Sending) -> bool:
+    return sending[0].startswith(_FOLDER_SCHEME)
+
+
 def _is_free(sending: Sending) -> bool:
     host, variable = sending
+    if _is_folder(sending):
+        return False
     return is_loopback(urlsplit(host).hostname or "") or (
         host == host_of(OPENAI_URL) and variable in {DEFAULT_KEY_ENV, NO_KEY}
     )
@@ -139,7 +160,8 @@ def _is_free(sending: Sending) -> bool:
 
 def question(source: Source, doubtful: Sequence[Sending]) -> str:
     """What to ask on a terminal before ``doubtful`` is sent."""
-    return f"{_fact(source, doubtful)}. Send it, now and from now on? [y/N] "
+    what = "Write there" if any(map(_is_folder, doubtful)) else "Send it"
+    return f"{_fact(source, doubtful)}. {what}, now and from now on? [y/N] "
 
 
 def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, Sequence[str]]) -> str:
@@ -148,35 +170,44 @@ def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, 
     Args:
         settings: all values of those in NAMING, as they would be used.
     """
-    if any(host.startswith(_JUDGE_SCHEME) for host, _ in doubtful):
-        settings = {"base_url": (), "model": (), "api_key_env": (), "judge": settings["judge"]}
+    if any(map(_is_folder, doubtful)):
+        wanted = ("batch_files",)
+    elif any(host.startswith(_JUDGE_SCHEME) for host, _ in doubtful):
+        wanted = ("judge",)
     else:
-        settings = {**settings, "judge": ()}
+        wanted = ("base_url", "model", "api_key_env")
     elsewhere = any(split_model(model)[1] for model in settings["model"])
-    needed = {
-        "base_url": settings["base_url"],
-        "model": settings["model"] if elsewhere else source.named.get("model", ()),
-        "judge": settings["judge"],
-        "api_key_env": [] if set(settings["api_key_env"]) <= {DEFAULT_KEY_ENV} else settings["api_key_env"],
-    }
+    needed = {name: settings[name] for name in wanted}
+    if not elsewhere and "model" in needed:
+        needed["model"] = source.named.get("model", ())
+    if set(needed.get("api_key_env", ())) <= {DEFAULT_KEY_ENV}:
+        needed.pop("api_key_env", None)
     if source.in_python:
-        words = [f"{name}={list(map(str, values))!r}" for name, values in needed.items() if values]
+        words = [
+            f"{name}={list(map(str, values)) if name in _SEVERAL else str(values[0])!r}"
+            for name, values in needed.items()
+            if values
+        ]
         step = f"say so yourself: {', '.join(words)}"
     elif source.kind == "folder":
-        step = f"say that you trust that file: --config {shlex.quote(source.place)}"
+        step = f"say that you trust that file: --config {typed(source.place)}"
     else:
-        flags = [f"--{name.replace('_', '-')} {shlex.quote(value)}" for name in NAMING for value in needed[name]]
+        flags = [option(f"--{name.replace('_', '-')}", value) for name, values in needed.items() for value in values]
         step = f"say so yourself: {' '.join(flags)}"
-    return f"{_fact(source, doubtful)}. Nothing was sent. If it is right, {step}"
+    nothing = "Nothing was written" if "batch_files" in wanted else "Nothing was sent"
+    return f"{_fact(source, doubtful)}. {nothing}. If it is right, {step}"
 
 
 def _fact(source: Source, doubtful: Sequence[Sending]) -> str:
     file = source.place if source.kind == "folder" else str(Path(source.place) / "manifest.json")
-    told = [
-        f"{'the prompts (no key)' if variable == NO_KEY else f'the key in {variable}'} sent to {host}"
-        for host, variable in doubtful
-    ]
-    return f"{file} wants {', '.join(told)}, and you did not say that"
+    return f"{file} wants {', '.join(map(_wanted, doubtful))}, and you did not say that"
+
+
+def _wanted(sending: Sending) -> str:
+    host, variable = sending
+    if _is_folder(sending):
+        return f"the prompts written into {shown(path_of(host), 200)}"
+    return f"{'the prompts (no key)' if variable == NO_KEY else f'the key in {variable}'} sent to {host}"
 
 
 def check_found_file(
@@ -229,7 +260,7 @@ def _refuse(path: Path, name: str, what: str) -> None:
     flag = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
     raise InputError(
         f"{path}: {name}: a file that was found, not named, may not {what}; give {flag} yourself, or say that you trust "
-        f"the file: --config {path}"
+        f"the file: --config {typed(path)}"
     )
 
 
@@ -298,7 +329,7 @@ def _open_private(file: Path, flags: int) -> int:
         return handle
     os.close(handle)
     raise InputError(
-        f"{file}: others may write to it, so what it says is not taken as yours; look through it, then chmod 600 {file}"
+        f"{file}: others may write to it, so what it says is not taken as yours; look through it, then chmod 600 {typed(file)}"
     )
 
 

@@ -26,7 +26,7 @@ import orjson
 
 from robin_cli.datasets.lines import at_most
 from robin_cli.files.local import open_regular, read_at_most, whole_file
-from robin_cli.model.errors import StorageError
+from robin_cli.model.errors import StorageError, typed
 
 _VERSION = 1
 _MOST_BYTES = 2**30
@@ -127,7 +127,7 @@ class Journal:
     def _refused(self, error: OSError) -> StorageError:
         return StorageError(
             f"{self._path}: could not be written ({error.strerror}); all answers before this are kept. "
-            f"Make room, then go on with: robin resume {self._path.parent}"
+            f"Make room, then go on with: robin resume {typed(self._path.parent)}"
         )
 
 

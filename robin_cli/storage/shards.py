@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robin_cli.model.errors import InputError, RunError, StorageError, shown
+from robin_cli.model.errors import InputError, RunError, StorageError, shown, typed
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.prompts.rubrics import PromptSet
 from robin_cli.storage.batches import read_batches
@@ -87,7 +87,7 @@ def opened(paths: Sequence[Path]) -> Iterator[list[Shard]]:
             if waiting := [each for each in read_batches(shard.path).values() if each.is_open]:
                 raise RunError(
                     f"{shard.path}: {number_of(len(waiting), 'batch').replace('batchs', 'batches')} of it may still be "
-                    f"answered, and would be lost; take in what comes first: robin resume {shard.path}"
+                    f"answered, and would be lost; take in what comes first: robin resume {typed(shard.path)}"
                 )
         yield [Shard(each.path, read_manifest(each.path)) for each in shards]  # as they are now that nobody writes
 

@@ -23,7 +23,7 @@ from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, RunError, StorageError
+from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import Judgment, Pair, as_text
@@ -342,7 +342,7 @@ class RunStore:
             except OSError as error:
                 raise StorageError(
                     f"{self.path}: could not be written ({error.strerror}); every answer is kept. Make room, then go on "
-                    f"with: robin resume {self.path}"
+                    f"with: robin resume {typed(self.path)}"
                 ) from error
 
     def append(self, judgments: Sequence[Judgment]) -> None:
@@ -481,7 +481,7 @@ def _remove_leftovers(run: Path) -> None:
 def _exposure(run: Path) -> list[str]:
     folders = [folder for folder in (run, run / SEGMENTS) if folder.exists() and others_may_write(folder)]
     return [
-        f"{folder}: others may write here, and change answers and where calls go; chmod 700 {folder} keeps it to you"
+        f"{folder}: others may write here, and change answers and where calls go; chmod 700 {typed(folder)} keeps it to you"
         for folder in folders[:1]
     ]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from robin_cli.analysis.scores import score
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError
 from robin_cli.model.decision import RELATIONS
-from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
+from robin_cli.model.errors import InputError, StorageError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
 from robin_cli.storage.manifest import FILE
@@ -236,12 +235,12 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
     calls = about(needed.calls or 0.0)
     settle = f"about {number_of(calls, 'more call')} would settle it"
     if requirement.kind not in {"mean", "compare"}:
-        how = quote(f"--decide {shlex.quote(str(requirement.criterion))}")
+        how = quote(option("--decide", requirement.criterion))
         more = number_of(calls, "more call")
         return f"about {more} where it is open would settle it (a new run of robin judge {how} asks there)"
     if found.attributes > 1:
         return f"{settle}, of {quote(requirement.attribute)} alone"
-    return f"{settle} ({quote(f'robin resume {shlex.quote(found.run)} --budget {found.spent + calls}')})"
+    return f"{settle} ({quote(f'robin resume {typed(found.run)} --budget {found.spent + calls}')})"
 
 
 def about(number: float) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from robin_cli.analysis.pairwise import COLUMNS, PairwiseScores, judge_preferences, matches_of_run, pairwise_scores
 from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.pairwise_results import Ranked, ranked_systems
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.export import Results, column_of, with_data
@@ -31,7 +31,9 @@ def check_of_ratings(run: RunData, what: str, *, in_python: bool = False) -> Non
     if run.manifest.is_pairwise:
         instead = "Run.scores(), Run.ranking(), Run.preferences()"
         if not in_python:
-            instead = f"robin export {run.path} (--what ranking, --what preferences), robin status {run.path}"
+            instead = (
+                f"robin export {typed(run.path)} (--what ranking, --what preferences), robin status {typed(run.path)}"
+            )
         raise InputError(
             f"{run.path}: compares responses and rates none by itself, so that {what} has nothing to go by; what it says: "
             f"{instead}"
@@ -111,7 +113,7 @@ def check_ranked(found: Ranked, run: RunData, *, in_python: bool = False) -> Non
     """InputError where ``run`` has no ranking; it says why, and how to come by one."""
     if found.ranking is not None:
         return
-    again = "Run.resume(budget=N)" if in_python else f"robin resume {run.path} --budget MORE"
+    again = "Run.resume(budget=N)" if in_python else f"robin resume {typed(run.path)} --budget MORE"
     more = f": {again}" if found.parts else ""
     raise InputError(f"{run.path}: has no ranking of systems: {found.why}; {found.step}{more}")
 

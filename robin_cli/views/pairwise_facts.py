@@ -10,6 +10,7 @@ import numpy as np
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.order_effect import OrderEffect
 from robin_cli.analysis.pairwise_results import PairwiseResults, Ranked
+from robin_cli.model.errors import typed
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import counted, number_of
 from robin_cli.storage.reader import RunData
@@ -171,7 +172,7 @@ def _ranking_lines(facts: Mapping[str, Any]) -> dict[str, str]:
     lines = {"ranking": f"{number_of(count, 'system')} by {by} (95 % intervals){prior}"}
     lines |= {f"system {place}": _system_text(each) for place, each in enumerate(facts["ranking"][:_MOST_SHOWN], 1)}
     if count > _MOST_SHOWN:
-        lines["further systems"] = f"{count - _MOST_SHOWN:,}; all: robin export {facts['run']} --what ranking"
+        lines["further systems"] = f"{count - _MOST_SHOWN:,}; all: robin export {typed(facts['run'])} --what ranking"
     return lines
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +13,7 @@ from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pairwise import PairwiseScores, judge_preferences, pairwise_scores
 from robin_cli.analysis.pairwise_results import Ranked, ranked_systems
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import number_of
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.reader import RunData
@@ -87,7 +86,7 @@ def print_ranking(console: Console, run: RunData, view: View, *, by_length: bool
     )
     if (more := len(found.names)) > view.top:
         length = " --length-control" if by_length else ""
-        command = f"robin export {shlex.quote(str(run.path))} --what ranking{length} --format table --top {more}"
+        command = f"robin export {typed(run.path)} --what ranking{length} --format table --top {more}"
         notes += [f"{view.top:,} of {number_of(more, 'system')}", f"{ALL_ROWS} {command}"]
     print_notes(console, [*notes, f"judge: {judged_by(run.manifest)}"])
 
@@ -176,7 +175,7 @@ def _notes(scores: PairwiseScores, run: RunData, fitted: Fitted, view: View, wid
     notes.append(f"{rest}{_SORTED_BY[view.sort]} (another order: --sort {others})")
     if shown < lines:
         order = "" if view.sort == TABLE["sort"].default else f" --sort {view.sort}"
-        command = f"robin export {shlex.quote(str(run.path))}{what} --format table{order} --top {lines}"
+        command = f"robin export {typed(run.path)}{what} --format table{order} --top {lines}"
         notes.append(f"{ALL_ROWS} {command}")
     return [*notes, f"judge: {judged_by(run.manifest)}"]
 

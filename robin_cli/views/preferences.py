@@ -15,7 +15,7 @@ from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.preferences import Preferences, preferences
 from robin_cli.datasets.chats import turns_in
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, number_of
 from robin_cli.storage.reader import RunData
 
@@ -51,7 +51,7 @@ def preferences_of(
         unrated = f", {number_of(found.unrated, 'response')} without a rating" if found.unrated else ""
         raise InputError(
             f"{run.path}: no two responses of a group can be told apart ({number_of(found.alike, 'pair')}{unrated}); more "
-            f"calls tell more of them apart: robin resume {run.path} --budget N"
+            f"calls tell more of them apart: robin resume {typed(run.path)} --budget N"
         )
     texts = run.pairs.table
     prompts, chosen, rejected = (
@@ -80,7 +80,7 @@ def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bo
         none = f", {len(preference) - known:,} without a preference" if known < len(preference) else ""
         raise InputError(
             f"{run.path}: of no comparison the responses can be told apart ({number_of(alike, 'comparison')} too close{none}); "
-            f"more calls tell more of them apart: robin resume {run.path} --budget N"
+            f"more calls tell more of them apart: robin resume {typed(run.path)} --budget N"
         )
     texts, for_a = run.pairs.table.filter(pa.array(told)), pa.array(preference[told] > _EVEN)
     a, b = texts["response"], texts[OTHER_COLUMN]

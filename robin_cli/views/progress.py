@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from robin_cli.analysis.pairwise_results import pairwise_results
 from robin_cli.analysis.worst_error import Aim
+from robin_cli.model.errors import option, typed
 from robin_cli.model.records import SYSTEM_COLUMN, counted, number_of
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
@@ -183,9 +183,9 @@ def spent_already(outcome: Outcome, run: Path) -> str:
     """What is said of a run whose budget is spent, and that was to go on."""
     if outcome.budget_usd is None:
         budget = number_of(outcome.budget, "call")
-        return f"the budget of {budget} is spent already; for more: robin resume {run} --budget N"
+        return f"the budget of {budget} is spent already; for more: robin resume {typed(run)} --budget N"
     spent = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
-    return f"{spent}, and the rest might not pay for a call; for more: robin resume {run} --budget-usd MORE"
+    return f"{spent}, and the rest might not pay for a call; for more: robin resume {typed(run)} --budget-usd MORE"
 
 
 def _money(outcome: Outcome) -> str:
@@ -215,7 +215,7 @@ def aim_line(outcome: Outcome, run: Path, *, in_python: bool = False) -> str | N
         if in_python:
             given = ", ".join(f"{name}={value}" for name, value in settings.items())
             return f"open_run({str(run)!r}).resume({given})"
-        return " ".join(["robin resume", str(run), *(f"--{k.replace('_', '-')} {v}" for k, v in settings.items())])
+        return " ".join(["robin resume", typed(run), *(f"--{k.replace('_', '-')} {v}" for k, v in settings.items())])
 
     wanted = f"the target error of {target_text(aim.error, as_share=aim.as_share)}"
     already, unsent = ("", "") if outcome.worked else (" already", ", so nothing was sent")
@@ -228,7 +228,7 @@ def aim_line(outcome: Outcome, run: Path, *, in_python: bool = False) -> str | N
         )
     budget = number_of(outcome.budget, "call") if outcome.budget_usd is None else dollars(outcome.budget_usd)
     ended = f"the budget of {budget} is spent{already}" if not left else "no pair is left to ask"
-    plan = f" (robin plan DATA … --variances {run} --for-error {aim.error:g} says about how much)"
+    plan = f" (robin plan DATA … --variances {typed(run)} --for-error {aim.error:g} says about how much)"
     says = "" if aim.guaranteed or left else plan
     return f"{wanted} is not reached ({now_text(aim)}): {ended}{unsent}; to go on: {again(**{_more(outcome): 'MORE'})}{says}"
 
@@ -245,7 +245,7 @@ def decided_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> li
     if not outcome.is_spent:
         return [f"{line}: no pair is left to ask"]
     again = _again(outcome, run, in_python=in_python)
-    plan = f"robin plan DATA … --decide {shlex.quote(str(decided.task.decision))} --variances {run}"
+    plan = f"robin plan DATA … {option('--decide', decided.task.decision)} --variances {typed(run)}"
     return [line, f"to go on: {again} ({plan} says about how much)"]
 
 
@@ -259,7 +259,7 @@ def compared_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> l
     again = _again(outcome, run, in_python=in_python)
     if in_python:
         return [f"{line}; to go on: {again}"]
-    compare = f"robin compare {run} --by {SYSTEM_COLUMN} says how far the systems are apart"
+    compare = f"robin compare {typed(run)} --by {SYSTEM_COLUMN} says how far the systems are apart"
     return [line, f"{compare}; to go on: {again}"]
 
 
@@ -280,7 +280,7 @@ def _again(outcome: Outcome, run: Path, *, in_python: bool) -> str:
     more = _more(outcome)
     if in_python:
         return f"open_run({str(run)!r}).resume({more}=MORE)"
-    return f"robin resume {run} --{more.replace('_', '-')} MORE"
+    return f"robin resume {typed(run)} --{more.replace('_', '-')} MORE"
 
 
 def now_text(aim: Aim) -> str:

@@ -27,6 +27,7 @@ from robin_cli.analysis.scores import Scores, judge_scores, score
 from robin_cli.analysis.summaries import Summary, summaries
 from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.model.arms import Arms
+from robin_cli.model.errors import typed
 from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import BATCH, counted, number_of, tier_of
 from robin_cli.policies.base import empirical_variance
@@ -35,6 +36,7 @@ from robin_cli.runner.in_files import command
 from robin_cli.runner.opening import policy_of
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
+from robin_cli.settings.trust import NO_KEY, Source, doubts, place_of_folder
 from robin_cli.storage.batches import read_batches, requests_file
 from robin_cli.storage.layout import REJECTED
 from robin_cli.storage.locking import is_locked
@@ -195,7 +197,10 @@ def _last(manifest: Manifest) -> Mapping[str, Any]:
 
 
 def _under_way(run: RunData) -> list[dict[str, Any]]:
-    """The batches that may still be answered; for an engine without a service, the command that does it."""
+    """The batches that may still be answered; for an engine without a service, the command that does it.
+
+    No command writes into a folder that only a received run names: robin resume asks about that first.
+    """
     found = []
     for each in read_batches(run.path).values():
         if each.is_open:
@@ -203,7 +208,8 @@ def _under_way(run: RunData) -> list[dict[str, Any]]:
             facts: dict[str, Any] = {"batch": each.batch_id, "judge": each.judge, "round": each.round}
             facts |= {"requests": each.requests, "state": each.state, "at": each.folder or each.url}
             facts["submitted_at"] = each.submitted_at or None
-            found.append({**facts, "command": command(file, each.judge) if each.folder else None})
+            is_named = each.folder and not doubts(Source(kind="run"), [(place_of_folder(each.folder), NO_KEY)])
+            found.append({**facts, "command": command(file, each.judge) if is_named else None})
     return found
 
 
@@ -255,7 +261,7 @@ def _rescued_line(facts: dict[str, Any]) -> dict[str, str]:
     says = {
         "taken_back": "taken back",
         "set_aside": f"set aside in {facts['run']}/{REJECTED}",
-        "waiting": f"waiting: robin resume {facts['run']} takes them back",
+        "waiting": f"waiting: robin resume {typed(facts['run'])} takes them back",
     }
     said = ", ".join(f"{found[name]:,} {words}" for name, words in says.items() if found[name])
     return {"rescued answers": said} if said else {}
@@ -353,7 +359,7 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
     if facts["state"] in {"stopped", "waiting"}:
         limit, known = facts["max_cost_usd"], facts["cost_usd_at_least"]
         more = " --max-cost MORE" if limit and known and known > 0.9 * limit else ""
-        lines["to go on"] = f"robin resume {facts['run']}{more}"
+        lines["to go on"] = f"robin resume {typed(facts['run'])}{more}"
     return lines
 
 
@@ -557,7 +563,7 @@ def _human_lines(facts: dict[str, Any]) -> dict[str, str]:
         if found["pearson"]["value"] is not None:
             lines[f"levels of {name}"] = levels_line(found)
     if any(facts["calibration"].values()):
-        lines["calibration"] = f"human ratings by score: robin export {facts['run']} --what calibration"
+        lines["calibration"] = f"human ratings by score: robin export {typed(facts['run'])} --what calibration"
     return lines or {"human ratings": "none"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -19,7 +18,7 @@ from robin_cli.analysis.scores import Scores, score
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, summaries
 from robin_cli.datasets.labels import load_labels
 from robin_cli.datasets.pair_table import REFERENCE
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.labels import GivenLabels
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.storage.reader import RunData
@@ -213,7 +212,11 @@ def labels_wanted_of(
     is_open = np.isnan(found.label)
     wanted = number_of(len(np.unique(found.pair[is_open])), "pair")
     path = shown(str(run.path), 80)
-    step = f"robin export {path} --what summary" if by is None else f"robin compare {path} --by {shlex.quote(by)}"
+    step = (
+        f"robin export {typed(path)} --what summary"
+        if by is None
+        else f"robin compare {typed(path)} {option('--by', by)}"
+    )
     those = "" if is_open.all() else "; with those that are labelled"
     notify(
         f"{wanted} to label{those}, of {number_of(found.prompts, 'prompt')}. Fill in the column label from the top, and give "

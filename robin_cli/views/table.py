@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.analysis.scores import Scores, likely_widths
+from robin_cli.model.errors import typed
 from robin_cli.model.records import MODEL_PREFIX, number_of
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.manifest import Manifest
@@ -262,7 +262,7 @@ def _notes(scores: Scores, run: RunData, fitted: Fitted, view: View, width: int,
     notes.append(f"{rest}{_SORTED_BY[view.sort]} (another order: --sort {others})")
     if shown < lines:
         table = f"--format table{' --wide' * view.wide}{order} --top {lines}"
-        notes.append(f"{ALL_ROWS} robin export {shlex.quote(str(run.path))}{what} {table}")
+        notes.append(f"{ALL_ROWS} robin export {typed(run.path)}{what} {table}")
     return [*notes, f"judge: {judged_by(run.manifest)}"]
 
 

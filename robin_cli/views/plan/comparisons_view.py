@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from robin_cli.model.errors import shown
+from robin_cli.model.errors import shown, typed
 from robin_cli.model.records import number_of
 from robin_cli.views.messages import print_json
 from robin_cli.views.plan.view import hours, money, way
@@ -121,4 +121,4 @@ def _tail(plan: dict[str, Any]) -> Iterator[str]:
     if plan["pilot"] is None:
         yield "--pilot 50 asks about 50 comparisons in both orders, and plans by the answers, their cost and their pace."
     else:
-        yield f"To spend it: robin resume {plan['pilot']['run']} --budget {plan['budget']}"
+        yield f"To spend it: robin resume {typed(plan['pilot']['run'])} --budget {plan['budget']}"

@@ -12,7 +12,7 @@ from robin_cli.analysis.paired_spread import PairedSpread, paired_spreads
 from robin_cli.analysis.run_compare import as_they_are
 from robin_cli.analysis.sample_size import difference_shown, prompts_for, variance_range
 from robin_cli.datasets.pairs import Dataset
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
@@ -129,7 +129,7 @@ def _is_beginning(run: RunData, config: Settings, dataset: Dataset) -> bool:
 
 def _spreads(run: RunData, systems: Systems) -> list[PairedSpread]:
     """How the differences of the systems vary in ``run``; of all its systems, where it has not two of these."""
-    place, space = f"--variances {run.path}", systems.space
+    place, space = f"--variances {typed(run.path)}", systems.space
     theirs = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
     for attribute, scale in zip(space.attributes, space.scales, strict=True):
         if theirs.get(attribute) != scale:
@@ -145,7 +145,7 @@ def _spreads(run: RunData, systems: Systems) -> list[PairedSpread]:
         if not every:
             raise InputError(
                 f"{place}: no two systems have ratings of {attribute} for {FEWEST_PROMPTS} prompts that both answered; ask "
-                f"about more: robin resume {run.path} --budget MORE"
+                f"about more: robin resume {typed(run.path)} --budget MORE"
             )
         spreads += [each for each in every if {each.a, each.b} <= {*systems.names}] or every
     return spreads

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from robin_cli.model.errors import typed
 from robin_cli.model.records import COMPARE, number_of
 from robin_cli.views.messages import print_json
 from robin_cli.views.plan.view import money
@@ -131,7 +132,7 @@ def _explained(plan: dict[str, Any]) -> list[str]:
         lines.append("money: from answers of no length to answers of --max-tokens each.")
     calls = plan["budget"]["calls"] if plan["budget"] else cheapest["calls"] if cheapest else 0
     if known["is_beginning"] and calls > known["calls"]:
-        lines.append(f"To spend it: robin resume {known['run']} --budget {calls}")
+        lines.append(f"To spend it: robin resume {typed(known['run'])} --budget {calls}")
     elif calls and not known["is_beginning"]:
         lines.append(f"To spend it: robin judge DATA … --objective {COMPARE} --budget {calls}")
     return lines

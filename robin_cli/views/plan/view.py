@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import policy_named
 from robin_cli.views.messages import print_json
@@ -289,12 +290,12 @@ def _further(plan: dict[str, Any]) -> list[str]:
         )
     elif plan["decide"] is not None and plan["decide"]["by_pilot"]:
         lines.append(
-            f"The pilot decided everything: nothing is left to be spent. robin export {plan['pilot']['run']} has it."
+            f"The pilot decided everything: nothing is left to be spent. robin export {typed(plan['pilot']['run'])} has it."
         )
     else:
         until = "" if plan["target_error"] is None else f" --target-error {plan['target_error']:g}"
         until += " --guaranteed" * plan["target_guaranteed"]
-        lines.append(f"To spend it: robin resume {plan['pilot']['run']} --budget {plan['budget']}{until}")
+        lines.append(f"To spend it: robin resume {typed(plan['pilot']['run'])} --budget {plan['budget']}{until}")
     return lines
 
 

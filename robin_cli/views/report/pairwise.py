@@ -13,7 +13,7 @@ from robin_cli.analysis.pairwise import order_means
 from robin_cli.analysis.pairwise_results import PairwiseResults, Ranked, pairwise_results
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, in_words, number_of
@@ -91,7 +91,7 @@ def refuse_two(runs: Iterable[RunData]) -> None:
     listed = list(runs)
     for run in listed:
         if run.manifest.is_pairwise:
-            each = ", ".join(f"robin report {other.path}" for other in listed)
+            each = ", ".join(f"robin report {typed(other.path)}" for other in listed)
             raise InputError(
                 f"{run.path}: holds comparisons, and two runs are shown side by side by their ratings; make a report of each "
                 f"({each}), or judge the systems of both in one run"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
-from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.errors import InputError, StorageError, typed
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
@@ -75,6 +74,6 @@ def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
     try:
         check_whole_file(Path(path)) if own else check_output_file(path)
     except OSError as error:
-        command = shlex.join(["robin", "report", *map(str, runs), "-o", f"{runs[0].absolute().name}.html"])
+        command = " ".join(["robin report", *map(typed, runs), "-o", typed(f"{runs[0].absolute().name}.html")])
         there = f"name another place: {command}" if own else "name another file with -o"
         raise StorageError(f"{path}: cannot be written ({error.strerror}); {there}") from error
