@@ -136,7 +136,7 @@ def check_folders(settings: Settings, run: Path, folders: Iterable[str]) -> None
     if doubtful := doubts(source, [(place_of_folder(folder), NO_KEY) for folder in folders]):
         remember((place_of_folder(folder), NO_KEY) for folder in named)  # of several each can be named in its turn
         (folder, _), *_ = doubtful
-        raise InputError(refusal(source, doubtful[:1], {"model": (), "batch_files": (path_of(folder),)}))
+        raise InputError(refusal(source, doubtful[:1], {"batch_files": (path_of(folder),)}))
 
 
 def places(settings: Settings, keys: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -171,17 +171,16 @@ def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, 
         settings: all values of those in NAMING, as they would be used.
     """
     if any(map(_is_folder, doubtful)):
-        wanted = ("batch_files",)
+        needed = {"batch_files": settings["batch_files"]}
     elif any(host.startswith(_JUDGE_SCHEME) for host, _ in doubtful):
-        wanted = ("judge",)
+        needed = {"judge": settings["judge"]}
     else:
-        wanted = ("base_url", "model", "api_key_env")
-    elsewhere = any(split_model(model)[1] for model in settings["model"])
-    needed = {name: settings[name] for name in wanted}
-    if not elsewhere and "model" in needed:
-        needed["model"] = source.named.get("model", ())
-    if set(needed.get("api_key_env", ())) <= {DEFAULT_KEY_ENV}:
-        needed.pop("api_key_env", None)
+        elsewhere = any(split_model(model)[1] for model in settings["model"])
+        needed = {
+            "base_url": settings["base_url"],
+            "model": settings["model"] if elsewhere else source.named.get("model", ()),
+            "api_key_env": [] if set(settings["api_key_env"]) <= {DEFAULT_KEY_ENV} else settings["api_key_env"],
+        }
     if source.in_python:
         words = [
             f"{name}={list(map(str, values)) if name in _SEVERAL else str(values[0])!r}"
@@ -194,7 +193,7 @@ def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, 
     else:
         flags = [option(f"--{name.replace('_', '-')}", value) for name, values in needed.items() for value in values]
         step = f"say so yourself: {' '.join(flags)}"
-    nothing = "Nothing was written" if "batch_files" in wanted else "Nothing was sent"
+    nothing = "Nothing was written" if "batch_files" in needed else "Nothing was sent"
     return f"{_fact(source, doubtful)}. {nothing}. If it is right, {step}"
 
 

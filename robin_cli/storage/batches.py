@@ -58,7 +58,7 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests: Annotated[int, msgspec.Meta(ge=1)]
     state: State = "written"
     url: str = ""
-    folder: str = ""
+    folder: Annotated[str, msgspec.Meta(pattern=r"\A[^\0]*\Z")] = ""
     file_id: ServiceId | None = None
     batch_id: ServiceId | None = None
     answered: int | None = None
