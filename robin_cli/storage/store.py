@@ -30,6 +30,7 @@ from robin_cli.model.records import Judgment, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
+from robin_cli.settings.table import TABLE
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.fold import Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
@@ -292,10 +293,15 @@ class RunStore:
     def announce(self, session: Mapping[str, Any], **changed: Any) -> None:
         """Record a session that is about to begin, by its settings, and what else is ``changed`` in the manifest, in one step.
 
-        In two steps a process that is killed between them would leave a budget without the limits that were set to it.
+        In two steps a process that is killed between them would leave a budget without the limits that were set to it. What
+        the last session says already is not said again: there may be nothing to do.
         """
-        self.set_manifest(replace(self.manifest, **changed).with_session(**session, in_flight=0))
-        self._is_announced = True
+        manifest, last = replace(self.manifest, **changed), self.manifest.last_session
+        kept = {name: value for name, value in session.items() if TABLE[name].kept}
+        self._is_announced = not manifest.sessions or any(
+            last.get(name, TABLE[name].default) != value for name, value in kept.items()
+        )
+        self.set_manifest(manifest.with_session(**session, in_flight=0) if self._is_announced else manifest)
 
     def begin(self, session: Mapping[str, Any]) -> None:
         """Record that a session with these settings begins; one that was announced is in the list already."""
