@@ -112,8 +112,9 @@ def of_rankings(runs: int) -> None:
                 continue
             half = likely_half_widths(found.difference_error[upper] ** 2, found.freedom[upper], alpha=0.05)
             error = (found.strength[:, None] - found.strength - truth[:, None] + truth)[upper]
-            known = found.rates.n[upper] > 0
-            inside = (found.rates.ci_low <= chances) & (chances <= found.rates.ci_high)
+            rates = found.rates(range(len(truth)))
+            known = rates.n[upper] > 0
+            inside = (rates.ci_low <= chances) & (chances <= rates.ci_high)
             held.append(
                 [
                     ((found.ci_low <= truth) & (truth <= found.ci_high)).mean(),

@@ -264,11 +264,17 @@ def _rho_squared() -> float:
 
 def holm(p: Sequence[float]) -> list[float]:
     """Holm's step-down correction ("A simple sequentially rejective multiple test procedure", 1979); nan stays, uncounted."""
-    known = sorted((value, place) for place, value in enumerate(p) if not math.isnan(value))
-    adjusted, largest = [math.nan] * len(p), 0.0
-    for rank, (value, place) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * value))
-        adjusted[place] = largest
+    found: list[float] = holm_by_row(np.array([p], dtype=np.float64))[0].tolist()
+    return found
+
+
+def holm_by_row(p: FloatArray) -> FloatArray:
+    """The same of each row by itself, shape (rows, tests)."""
+    order = np.argsort(p, axis=1)  # nan comes last
+    known = (~np.isnan(p)).sum(axis=1, keepdims=True)
+    each = np.minimum(1.0, (known - np.arange(p.shape[1])) * np.take_along_axis(p, order, axis=1))
+    adjusted = np.empty_like(p)
+    np.put_along_axis(adjusted, order, np.maximum.accumulate(each, axis=1), axis=1)
     return adjusted
 
 

@@ -15,7 +15,7 @@ from robin_cli.analysis.ranking import Ranking
 from robin_cli.model.arms import IntArray
 from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.errors import shown
-from robin_cli.model.matches import Compared, Matches
+from robin_cli.model.matches import MOST_SYSTEMS, Compared, Matches
 from robin_cli.storage.reader import RunData
 
 _NAMED = 3
@@ -104,6 +104,9 @@ def ranked_systems(run: RunData, *, by_length: bool = False, alpha: float = ALPH
     if not between.any():
         alone = f"all responses are of one system, {shown(names[0])}"
         return Ranked(names, votes, why=alone, step="judge responses of another beside them")
+    if len(names) > MOST_SYSTEMS:
+        many = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
+        return Ranked(names, votes, why=many, step="judge fewer of them in one run")
     try:
         return Ranked(names, votes, run_ranking(run, by_length=by_length, alpha=alpha))
     except NotConnected as apart:

@@ -27,16 +27,18 @@ at equal length (Dubois, Galambosi, Liang and Hashimoto, "Length-controlled Alpa
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from robin_cli.analysis.clustered import clusters_of, probability_beyond, quick_mean_bounds
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.moderated import chance_below, likely_half_widths
-from robin_cli.analysis.paired import holm
+from robin_cli.analysis.paired import holm_by_row
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import PRIOR, chance, fit, win_chances, wins_of
+from robin_cli.model.bradley_terry import PRIOR, chance, fit, of_differences, win_chances, wins_of
 
 LENGTH = "length"
 """The covariate of length control."""
@@ -53,7 +55,9 @@ _STEPS = 200
 _PRECISION = 1e-11
 _ENDLESS = 30.0
 _LEAST_FREEDOM = 0.5
-_CELLS_AT_A_TIME = 2**22
+_CELLS_AT_A_TIME = 2**18
+"""Of what is held for some prompts together. Products of larger matrices are shared out among threads, which takes longer."""
+_FEWEST_ROWS = 16
 _MOST_OF = 1.0 - 1e-9
 """Of a prompt's information, what is left out without it: where it has all there is, no equations would be left."""
 
@@ -82,7 +86,7 @@ class Covariate:
 
 @dataclass(frozen=True, slots=True)
 class WinRates:
-    """How often each system is preferred to each other: shape (m, m) each, nan on the diagonal and where none was compared.
+    """How often each of k systems is preferred to each other: shape (k, k) each, nan on the diagonal and where none was compared.
 
     Attributes:
         rate: the mean preference for the row's system, each comparison counted once.
@@ -113,7 +117,8 @@ class Ranking:
         difference_error: the standard error of each difference of strengths, shape (m, m).
         freedom: degrees of freedom of that, shape (m, m).
         p: of no difference, two-sided, each for itself, shape (m, m); nan on the diagonal.
-        rates: of every two systems.
+        rates: of every two of some systems, by number, in this order. Bounds of each take a millisecond, and of a thousand
+            systems there are half a million: they are found for those that are asked for.
         covariate: what was to be taken out of strengths and ``win_rate``; None where nothing was.
         n_comparisons: with a preference, between two systems.
         n_without: without a preference.
@@ -134,7 +139,7 @@ class Ranking:
     difference_error: FloatArray
     freedom: FloatArray
     p: FloatArray
-    rates: WinRates
+    rates: Callable[[Sequence[int]], WinRates]
     covariate: Covariate | None
     n_comparisons: int
     n_without: int
@@ -177,10 +182,8 @@ def ranking(
     fitted = _fitted(votes)
     errors = _errors(fitted, CHOSEN if were_chosen else 1.0)
     strength = fitted.values[:systems]
-    half = likely_half_widths(errors.variance(np.eye(len(fitted.values)), errors.freedom), errors.freedom, alpha=alpha)
-    apart = np.eye(systems, len(fitted.values))
-    apart = (apart[:, None] - apart[None]).reshape(systems**2, -1)
-    variance = errors.variance(apart, errors.freedom_apart.ravel()).reshape(systems, systems)
+    half = likely_half_widths(errors.variance(np.diag, errors.freedom), errors.freedom, alpha=alpha)
+    variance = errors.variance(lambda each: of_differences(each[:systems, :systems]), errors.freedom_apart)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = (strength[:, None] - strength[None]) / np.sqrt(variance)
     p = 2.0 * chance_below(-np.abs(t), errors.freedom_apart)
@@ -190,13 +193,14 @@ def ranking(
             clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt), 0.0, 1.0, at=0.5
         )
     np.fill_diagonal(p, np.nan)
-    differs = np.array([holm(row) for row in p.tolist()]).reshape(systems, systems) < alpha
-    rates = _win_rates(votes, alpha)
+    differs = holm_by_row(p) < alpha
+    rates = partial(_win_rates, votes, alpha)
     low, high = strength - half[:systems], strength + half[:systems]
     win_rate, win_low, win_high = _overall(strength, errors, alpha)
     if says_no_more_than_votes:
+        of_two = rates([0, 1])
         win_rate, win_low, win_high = (
-            np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)
+            np.array([each[0, 1], each[1, 0]]) for each in (of_two.rate, of_two.ci_low, of_two.ci_high)
         )
         low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
     covariate = None
@@ -210,7 +214,7 @@ def ranking(
         rank=1 + (strength[None] > strength[:, None] + _EQUAL).sum(axis=1),
         rank_low=1 + (differs & (t < 0)).sum(axis=1),
         rank_high=systems - (differs & (t > 0)).sum(axis=1),
-        n=rates.n.sum(axis=1),
+        n=np.bincount(np.concatenate([votes.a, votes.b]), minlength=systems),
         win_rate=win_rate,
         win_low=win_low,
         win_high=win_high,
@@ -335,8 +339,8 @@ def _is_told_apart(votes: _Votes) -> bool:
 
 def _with_prior(votes: _Votes) -> _Votes:
     """The same with PRIOR ties for every two systems that were compared, half of them at either end of the covariate."""
-    couples = np.unique(np.sort(np.stack([votes.a, votes.b], axis=1), axis=1), axis=0)
-    a, b = np.tile(couples, (2, 1)).T
+    couples = np.unique(np.minimum(votes.a, votes.b) * votes.systems + np.maximum(votes.a, votes.b))
+    a, b = np.divmod(np.tile(couples, 2), votes.systems)
     signs = np.repeat([1.0, -1.0], len(couples))
     return replace(
         votes,
@@ -389,47 +393,93 @@ class _Errors:
     freedom_apart: FloatArray
     is_bounded: bool
 
-    def variance(self, contrasts: FloatArray, freedom: FloatArray) -> FloatArray:
-        """That of linear combinations of the coefficients, shape (K,).
+    def variance(self, of: Callable[[FloatArray], FloatArray], freedom: FloatArray) -> FloatArray:
+        """That of linear combinations of the coefficients, of any shape.
 
         Args:
-            contrasts: shape (K, size).
-            freedom: degrees of freedom of each, shape (K,).
+            of: from the coefficients' covariance to that.
+            freedom: degrees of freedom of each.
         """
-        clustered, modelled = (
-            np.einsum("kp,pq,kq->k", contrasts, each, contrasts, optimize=True)
-            for each in (self.clustered, self.modelled)
-        )
+        clustered, modelled = of(self.clustered), of(self.modelled)
         tells_little = (freedom < _FEW) | (not self.is_bounded)
         return np.asarray(np.where(tells_little, np.maximum(clustered, modelled), clustered))
 
 
 def _errors(fitted: _Fitted, stretch: float) -> _Errors:
-    """See the top of this file; standard errors are multiplied by ``stretch``."""
+    """See the top of this file; standard errors are multiplied by ``stretch``.
+
+    A prompt tells of those systems alone that were compared on it. With E their columns of the unit matrix, and H_g = E A Eᵀ,
+    s_g = E a, equations are as many as these systems: (H − H_g)⁻¹ s_g = H⁻¹ E (I − A Eᵀ H⁻¹ E)⁻¹ a.
+    """
     inverse = np.asarray(np.linalg.inv(fitted.information), dtype=np.float64)
-    votes = fitted.votes.at(np.argsort(fitted.votes.prompt, kind="stable"))
-    m, size, count = votes.systems, votes.size, votes.prompts
+    votes, m, size = fitted.votes, fitted.votes.systems, fitted.votes.size
     p = chance(votes.log_odds(fitted.values))
     known = p * (1.0 - p)
-    clustered = np.zeros((size, size))
-    own, apart = np.zeros((2, size)), np.zeros((2, m, m))
-    at_a_time = max(1, _CELLS_AT_A_TIME // size**2)
-    for start in range(0, count, at_a_time):
-        rows = slice(*np.searchsorted(votes.prompt, [start, start + at_a_time]).tolist())
-        some, groups = votes.at(rows), min(at_a_time, count - start)
-        slope = some.slopes(some.y - p[rows], some.prompt - start, groups)
-        each = some.squares(known[rows], some.prompt - start, groups)
-        change = np.linalg.solve(fitted.information - _MOST_OF * each, slope[..., None])[..., 0]
+    parts = inverse @ votes.squares(known, np.zeros(len(known), dtype=np.int64), 1)[0] @ inverse
+    clustered, own, apart = np.zeros((size, size)), np.zeros(size), np.zeros((m, m))
+    for rows, some, members in _by_prompt(votes):
+        groups = len(members)
+        slope = some.slopes(some.y - p[rows], some.prompt, groups)
+        each = some.squares(known[rows], some.prompt, groups)
+        of_members = inverse[members]
+        among = np.take_along_axis(of_members, members[:, None], axis=2)
+        left_out = np.linalg.solve(np.eye(members.shape[1]) - _MOST_OF * each @ among, slope[..., None])
+        change = (of_members * left_out).sum(axis=1)
         clustered += change.T @ change
-        shares = inverse @ each @ inverse
-        by_itself = np.einsum("gpp->gp", shares)
-        by_two = by_itself[:, :m, None] + by_itself[:, None, :m] - 2.0 * shares[:, :m, :m]
-        own += np.stack([by_itself.sum(axis=0), (by_itself**2).sum(axis=0)])
-        apart += np.stack([by_two.sum(axis=0), (by_two**2).sum(axis=0)])
+        shares = each @ of_members
+        by_itself = (shares * of_members).sum(axis=1)
+        own += (by_itself**2).sum(axis=0)
+        if members.shape[1] == 2:
+            _add_fourth_powers(apart, each[:, 0, 0], of_members[:, 0] - of_members[:, 1])
+        else:
+            _add_squares(apart, by_itself[:, None, :m], shares[..., :m], of_members[..., :m])
+    count = votes.prompts
     clustered *= (count - 1) / count if count > 1 else np.nan
     inverse[:m, :m] -= inverse[:m, :m].mean()  # what stood in for the sum of all strengths
     clustered += inverse / max(count, 1)
-    return _Errors(stretch**2 * clustered, stretch**2 * inverse, _freedom(*own), _freedom(*apart), fitted.is_bounded)
+    freedom = _freedom(np.diag(parts), own)
+    freedom_apart = _freedom(of_differences(parts[:m, :m]), np.triu(apart) + np.triu(apart, 1).T)
+    return _Errors(stretch**2 * clustered, stretch**2 * inverse, freedom, freedom_apart, fitted.is_bounded)
+
+
+def _by_prompt(votes: _Votes) -> Iterator[tuple[IntArray, _Votes, IntArray]]:
+    """The votes of some prompts at a time: which, these with systems numbered within their prompt, and the coefficients.
+
+    The coefficients that prompts tell of, shape (prompts, most), are as many of each; what a prompt has fewer is told nothing of.
+    """
+    m, prompt = votes.systems, np.tile(votes.prompt, 2)
+    cells, cell = np.unique(prompt * m + np.concatenate([votes.a, votes.b]), return_inverse=True)
+    starts = np.searchsorted(cells, np.arange(votes.prompts + 1) * m)
+    a, b = (cell - starts[prompt]).reshape(2, -1)
+    counts = np.diff(starts)
+    order = np.argsort(-counts, kind="stable")  # prompts of as many systems together
+    rank = np.argsort(order)[votes.prompt]
+    rows, start = np.argsort(rank, kind="stable"), 0
+    while start < votes.prompts:
+        most = int(counts[order[start]])
+        chosen = order[start : start + max(1, _CELLS_AT_A_TIME // (most * votes.size))]
+        mine = rows[slice(*np.searchsorted(rank[rows], [start, start + len(chosen)]).tolist())]
+        members = cells[np.minimum(starts[chosen, None] + np.arange(most), len(cells) - 1)] % m
+        if votes.covariate is not None:
+            members = np.pad(members, ((0, 0), (0, 1)), constant_values=m)
+        yield mine, replace(votes.at(mine), a=a[mine], b=b[mine], prompt=rank[mine] - start, systems=most), members
+        start += len(chosen)
+
+
+def _add_squares(into: FloatArray, by_itself: FloatArray, shares: FloatArray, of_members: FloatArray) -> None:
+    """Add to ``into`` the squares of each prompt's parts of the variances of all differences, in its upper triangle.
+
+    Args:
+        by_itself: parts of the variance of each strength, shape (prompts, 1, m).
+        shares, of_members: covariances are their products, shape (prompts, systems, m) each.
+    """
+    ones, m = np.ones_like(by_itself), by_itself.shape[2]
+    left = np.concatenate([by_itself, ones, -2.0 * shares], axis=1).transpose(0, 2, 1)
+    right = np.concatenate([ones, by_itself, of_members], axis=1)
+    at_a_time = max(_FEWEST_ROWS, _CELLS_AT_A_TIME // (len(left) * m))
+    for start in range(0, m, at_a_time):
+        by_two = left[:, start : start + at_a_time] @ right[..., start:]
+        into[start : start + at_a_time, start:] += np.einsum("gij,gij->ij", by_two, by_two)
 
 
 def _freedom(parts: FloatArray, squares: FloatArray) -> FloatArray:
@@ -448,7 +498,8 @@ def _overall(strength: FloatArray, errors: _Errors, alpha: float) -> tuple[Float
     np.fill_diagonal(slope, 0.0)
     contrasts = np.zeros((m, len(errors.freedom)))
     contrasts[:, :m] = (np.diag(slope.sum(axis=1)) - slope) / (m - 1) / (rate * (1.0 - rate))[:, None]
-    half = likely_half_widths(errors.variance(contrasts, errors.freedom[:m]), errors.freedom[:m], alpha=alpha)
+    variance = errors.variance(lambda each: ((contrasts @ each) * contrasts).sum(axis=1), errors.freedom[:m])
+    half = likely_half_widths(variance, errors.freedom[:m], alpha=alpha)
     odds = np.log(rate / (1.0 - rate))
     with np.errstate(invalid="ignore"):
         return rate, chance(odds - half), chance(odds + half)
@@ -460,17 +511,29 @@ def _log_odds(rate: FloatArray) -> FloatArray:
         return np.asarray(np.clip(np.log(rate) - np.log1p(-rate), -_ENDLESS, _ENDLESS))
 
 
-def _win_rates(votes: _Votes, alpha: float) -> WinRates:
-    """The mean preference of every two systems that were compared."""
-    m = votes.systems
-    rate, low, high = np.full((3, m, m), np.nan)
-    n, prompts = np.zeros((2, m, m), dtype=np.int64)
-    swapped = votes.a > votes.b
-    y = np.where(swapped, 1.0 - votes.y, votes.y)
-    couple = np.minimum(votes.a, votes.b) * m + np.maximum(votes.a, votes.b)
+def _add_fourth_powers(into: FloatArray, weight: FloatArray, z: FloatArray) -> None:
+    """The same of prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out, w the ``weight``, z of shape (prompts, m)."""
+    squares = z * z
+    weighed = weight[:, None] ** 2 * squares
+    even, odd = weighed.T @ squares, (weighed * z).T @ z
+    own = np.diag(even)
+    into += own[:, None] + own + 6.0 * even - 4.0 * (odd + odd.T)
+
+
+def _win_rates(votes: _Votes, alpha: float, among: Sequence[int]) -> WinRates:
+    """The mean preference of every two of the systems ``among`` that were compared."""
+    k = len(among)
+    place = np.full(votes.systems, -1)
+    place[list(among)] = np.arange(k)
+    votes = votes.at(np.flatnonzero((place[votes.a] >= 0) & (place[votes.b] >= 0)))
+    a, b = place[votes.a], place[votes.b]
+    rate, low, high = np.full((3, k, k), np.nan)
+    n, prompts = np.zeros((2, k, k), dtype=np.int64)
+    y = np.where(a > b, 1.0 - votes.y, votes.y)
+    couple = np.minimum(a, b) * k + np.maximum(a, b)
     order = np.argsort(couple, kind="stable")
     couples, starts = np.unique(couple[order], return_index=True)
-    for (i, j), rows in zip(np.stack(np.divmod(couples, m), axis=1).tolist(), np.split(order, starts[1:]), strict=True):
+    for (i, j), rows in zip(np.stack(np.divmod(couples, k), axis=1).tolist(), np.split(order, starts[1:]), strict=True):
         clusters = clusters_of(y[rows], votes.prompt[rows])
         rate[i, j], count = clusters.mean, int(clusters.times.sum())
         low[i, j], high[i, j] = quick_mean_bounds(clusters, 0.0, 1.0, alpha=alpha)

@@ -15,6 +15,7 @@ from robin_cli.datasets.fields import RESPONSES, Fields, fields_of, fields_of_tw
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.pairs import Dataset, gathered
 from robin_cli.model.errors import InputError, shown
+from robin_cli.model.matches import MOST_SYSTEMS
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text, number_of
 
 MOST_COMPARISONS = 2_000_000
@@ -325,7 +326,8 @@ def _check_systems(pairs: Sequence[Pair], found: Dataset) -> list[str]:
     """Which systems of the data are in no comparison, a line at most.
 
     Raises:
-        InputError: no chain of comparisons leads from some systems to others: nothing can say which of them is better.
+        InputError: no chain of comparisons leads from some systems to others: nothing can say which of them is better; or
+            there are more than can be ranked.
     """
     if any(name not in pairs[0].columns for name in SYSTEM_COLUMNS):
         return []
@@ -340,6 +342,11 @@ def _check_systems(pairs: Sequence[Pair], found: Dataset) -> list[str]:
     for pair in pairs:
         a, b = (part(as_text(pair.columns[name])) for name in SYSTEM_COLUMNS)
         leader[a] = b
+    if len(leader) > MOST_SYSTEMS:
+        raise InputError(
+            f"{found.source}: has {len(leader):,} systems, and {MOST_SYSTEMS:,} are the most that are ranked. Compare fewer of "
+            "them, or each with one system, in a run of its own: --reference FILE"
+        )
     parts: dict[str, list[str]] = {}
     for system in leader:
         parts.setdefault(part(system), []).append(system)

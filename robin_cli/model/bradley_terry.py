@@ -78,21 +78,34 @@ def with_prior(wins: FloatArray, ties: float = PRIOR) -> FloatArray:
 
 def connected_parts(wins: FloatArray) -> list[list[int]]:
     """The systems that chains of comparisons connect, part by part; the part with the first system first."""
-    label = _reach(np.asarray(wins + wins.T > 0)).argmax(axis=1)
-    return [np.flatnonzero(label == each).tolist() for each in np.unique(label)]
+    compared = np.asarray(wins + wins.T > 0)
+    left = np.ones(len(wins), dtype=np.bool_)
+    parts = []
+    while left.any():
+        part = _reached(compared, int(left.argmax()))
+        left &= ~part
+        parts.append(np.flatnonzero(part).tolist())
+    return parts
 
 
 def is_bounded(wins: FloatArray) -> bool:
     """Whether from every system a chain of wins leads to every other that it is connected with."""
-    beats = _reach(wins > _NOTHING * (wins + wins.T))
-    return bool((beats == _reach(np.asarray(wins + wins.T > 0))).all())
+    beats = np.asarray(wins > _NOTHING * (wins + wins.T))
+    # Where wins lead from one system of a part to all others, and from all others to it, they lead from each to each.
+    return all(
+        _reached(each, part[0]).sum() == len(part) for part in connected_parts(wins) for each in (beats, beats.T)
+    )
 
 
-def _reach(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which systems paths lead to from each, itself among them."""
-    reached = edges | np.eye(len(edges), dtype=np.bool_)
-    while (further := reached.astype(np.float64) @ reached > 0).sum() > reached.sum():
-        reached = further
+def _reached(edges: NDArray[np.bool_], start: int) -> NDArray[np.bool_]:
+    """Which systems paths lead to from ``start``, itself among them, shape (m,)."""
+    reached = np.zeros(len(edges), dtype=np.bool_)
+    reached[start] = True
+    last = np.array([start])
+    while len(last):
+        new = edges[last].any(axis=0) & ~reached
+        reached |= new
+        last = np.flatnonzero(new)
     return reached
 
 
@@ -106,10 +119,10 @@ def _most_likely(wins: FloatArray) -> FloatArray:
         slope = wins.sum(axis=1) - (votes * chance).sum(axis=1)
         step = np.linalg.solve(_invertible(information(votes, chance)), slope)
         step -= step.mean()
-        while _log_likelihood(wins, strength + step) < likelihood - _ROUNDING * abs(likelihood):
+        least = likelihood - _ROUNDING * abs(likelihood)
+        while (likelihood := _log_likelihood(wins, strength + step)) < least:
             step = 0.5 * step
         strength = strength + step
-        likelihood = _log_likelihood(wins, strength)
         if np.abs(step).max() < _PRECISION * max(1.0, np.abs(strength).max()):
             break
     return np.asarray(strength - strength.mean())
@@ -117,7 +130,8 @@ def _most_likely(wins: FloatArray) -> FloatArray:
 
 def chance(log_odds: FloatArray) -> FloatArray:
     """The probability with these log odds."""
-    return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
+    small = np.exp(-np.abs(log_odds))
+    return np.asarray(np.where(log_odds < 0.0, small, 1.0) / (1.0 + small))
 
 
 def win_chances(strength: FloatArray) -> FloatArray:
@@ -137,6 +151,12 @@ def information(votes: FloatArray, chance: FloatArray) -> FloatArray:
     return np.asarray(np.diag(weight.sum(axis=1)) - weight)
 
 
+def of_differences(covariance: FloatArray) -> FloatArray:
+    """The variance of the difference of every two, (e_i − e_j)ᵀ C (e_i − e_j), shape (m, m)."""
+    own = np.diag(covariance)
+    return np.asarray(np.maximum(own[:, None] + own - 2.0 * covariance, 0.0))
+
+
 def _invertible(singular: FloatArray) -> FloatArray:
     """The information with as much as it has on average where it has none: of the sum of all strengths."""
     m = len(singular)
@@ -144,7 +164,8 @@ def _invertible(singular: FloatArray) -> FloatArray:
 
 
 def _log_likelihood(wins: FloatArray, strength: FloatArray) -> float:
-    return -float((wins * np.logaddexp(0.0, strength[None, :] - strength[:, None])).sum())
+    behind = strength[None, :] - strength[:, None]
+    return -float((wins * (np.maximum(behind, 0.0) + np.log1p(np.exp(-np.abs(behind))))).sum())
 
 
 def wins_of(preference: FloatArray, system: IntArray, systems: int) -> FloatArray:

@@ -15,6 +15,9 @@ from robin_cli.model.groups import numbered
 from robin_cli.model.records import SYSTEM_COLUMNS, Pair, Value, as_text
 from robin_cli.model.space import ArmSpace
 
+MOST_SYSTEMS = 2_000
+"""That are ranked: strengths are equations of all systems at once, and differences are of every two."""
+
 
 class Compared(NamedTuple):
     """How many comparisons were asked: in both orders by all judges, only in part, and of how many."""
@@ -61,13 +64,18 @@ class Matches:
         return np.stack(np.divmod(couples, len(self.names) + 1), axis=1), np.asarray(which)
 
     @cached_property
-    def place(self) -> IntArray:
-        """Place of each comparison among those of the same two systems, in random order, shape (comparisons,)."""
+    def by_opponents(self) -> tuple[IntArray, IntArray]:
+        """The comparisons, those of the same two systems one after another in random order, and where those of each begin."""
         couple = self.opponents[1]
         order = np.lexsort((self.rank, couple))
-        starts = np.searchsorted(couple[order], np.arange(len(self.opponents[0])))
+        return order, np.searchsorted(couple[order], np.arange(len(self.opponents[0])))
+
+    @cached_property
+    def place(self) -> IntArray:
+        """Place of each comparison among those of the same two systems, in random order, shape (comparisons,)."""
+        order, starts = self.by_opponents
         place = np.empty(len(self), dtype=np.int64)
-        place[order] = np.arange(len(self)) - starts[couple[order]]
+        place[order] = np.arange(len(self)) - starts[self.opponents[1][order]]
         return place
 
     @cached_property

@@ -19,7 +19,7 @@ from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
 from robin_cli.model.records import NORMAL_TIERS, Judgment
 from robin_cli.runner.health import STALL_S, Health
 from robin_cli.scheduling.budget import MoneyBudget
-from robin_cli.scheduling.scheduler import Idle, Scheduler, Ticket
+from robin_cli.scheduling.scheduler import Found, Idle, Scheduler, Ticket
 from robin_cli.storage.group_commit import GroupCommit
 
 GRACE_S = 10.0
@@ -219,6 +219,8 @@ class Engine:
         self._begun = 0  # calls whose outcome is not known yet
         self._open = 0  # calls that were asked and are not on disk
         self._unwritten = 0  # answers on their way to the disk
+        self._fit: asyncio.Task[None] | None = None  # of the scheduler's policy, under way
+        scheduler.elsewhere = self._elsewhere
         self._changed = asyncio.Event()  # one of these, or what the scheduler knows
         self._over = False
         self._closed = False
@@ -269,9 +271,23 @@ class Engine:
         room = self._alone or self._begun < sum(judge.bears for judge in self._judges)
         return (
             self._unwritten > self._most_unwritten
-            or (self._in_turn and bool(self._begun or self._unwritten))
+            or (self._in_turn and bool(self._begun or self._unwritten or self._fit))
             or not room
         )
+
+    def _elsewhere(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
+        """Do ``work`` in a thread: a fit to a thousand systems takes seconds, and answers come meanwhile."""
+
+        async def fit() -> None:
+            try:
+                then(await asyncio.to_thread(work))
+            except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
+                self._end(error)
+            finally:
+                self._fit = None
+                self._changed.set()
+
+        self._fit = asyncio.create_task(fit())
 
     def _next(self, permit: Permit | None) -> _Call | Idle:
         """Choose a call, to be made with ``permit``, or give that back; what goes wrong ends the run."""
@@ -450,6 +466,6 @@ class Engine:
         await asyncio.wait(ended, timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         self.stats.dropped = self.stats.in_flight
-        await end_all(self._calls)
+        await end_all([*self._calls, *([] if self._fit is None else [self._fit])])
         self._closed = True
         await self._commit.drain()

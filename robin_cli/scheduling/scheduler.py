@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -41,6 +41,19 @@ _ARMS_AT_ONCE, _CONTESTS_AT_ONCE = 2**18, 2**15
 
 _is_over = budget_spent | nothing_left
 
+Found = TypeVar("Found")
+
+
+class Elsewhere(Protocol):
+    """Where long work is done."""
+
+    def __call__(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
+        """Do ``work``, in another thread if need be, and ``then`` take what it found, where the scheduler is asked."""
+
+
+def _here(work: Callable[[], Found], then: Callable[[Found], None]) -> None:
+    then(work())
+
 
 class Idle(Enum):
     """Why ask() gives no ticket: nothing until some call under way is told, or nothing ever again."""
@@ -58,7 +71,13 @@ class Ticket(NamedTuple):
 
 
 class Scheduler(Protocol):
-    """The interface between a run and the choice of its next call."""
+    """The interface between a run and the choice of its next call.
+
+    Attributes:
+        elsewhere: fits a pooled policy; until that is done, calls are chosen by the fit before.
+    """
+
+    elsewhere: Elsewhere
 
     @property
     def budget(self) -> CallBudget:
@@ -151,6 +170,10 @@ class HeapScheduler:
     ) -> None:
         self.arms = arms
         self.budget = CallBudget(budget, arms.spent)
+        self.elsewhere: Elsewhere = _here
+        self._moved: set[int] | None = (
+            None  # arms that got another place since a fit was begun; None: all, or there is none
+        )
         self.idle = False
         self.warming_up = False  # whether the last call asked for was one of a warm-up
         self._policy = policy
@@ -214,6 +237,8 @@ class HeapScheduler:
         budget.reserve(calls)
         if self._fairness is None and self._contests is None and self._siblings == 1:
             self._queue.move_back(arm)
+            if self._moved is not None:
+                self._moved.add(arm)
         else:
             self._place(arm)
         return Ticket(arm, draw, calls)
@@ -242,10 +267,9 @@ class HeapScheduler:
         self._rated += arms.n[arm] - rated
         self._deferred.discard(arm)
         self._decide(arm, outcome)
+        self._place(arm)
         if self._rated >= self._refit_at:
             self._refit()
-        else:
-            self._place(arm)
         if self._deferred and not arms.streak[arm]:
             self._readmit()
 
@@ -405,6 +429,8 @@ class HeapScheduler:
         is_deferred = arm in self._deferred
         is_free = not is_deferred and self._is_free(arm)
         self._queue.place(arm, key if is_free else NEVER)
+        if self._moved is not None:
+            self._moved.add(arm)
         if self._fairness is None:
             return
         self._fairness.waiting.pop(arm, None)
@@ -485,49 +511,80 @@ class HeapScheduler:
         """The keys, if they may be asked, of ``arm`` and of all that have their priorities together with it."""
         assert self._contests is not None  # noqa: S101  # who asks has looked
         members, number = self._contests
-        arms, keys = self._together(members[number.item(arm)])
+        arms, keys = self._together(self._policy, members[number.item(arm)])
         return dict(zip(arms.tolist(), keys.tolist(), strict=True))
 
-    def _together(self, members: IntArray) -> tuple[IntArray, FloatArray]:
+    def _together(self, policy: Policy, members: IntArray) -> tuple[IntArray, FloatArray]:
         """The arms of whole contests and their keys, if they may be asked. InputError where a priority is not finite."""
         there = members >= 0
         arms = np.where(there, members, 0)
         n, under_way, total, total_sq = (np.where(there, each[arms], 0.0) for each in self._columns)
-        keys = contest_keys(self._policy, n, under_way, total, total_sq, arms)
+        keys = contest_keys(policy, n, under_way, total, total_sq, arms)
         if self._costs is not None:
             keys = keys / self._costs.divisors[arms]
         keys = np.where(n < self._warm_up.calls, self._key_in_turn(n + under_way, arms), keys)[there]
         if not np.isfinite(keys).all():
             wrong = int(np.flatnonzero(~np.isfinite(keys))[0])
-            raise _no_priority(self._policy, int(arms[there][wrong]), -keys.item(wrong))
+            raise _no_priority(policy, int(arms[there][wrong]), -keys.item(wrong))
         return arms[there], keys
 
     def _refit(self) -> None:
-        arms = self.arms
-        try:
-            self._policy = self._policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
-        except SystemExit as error:
-            raise exited(self._policy, error) from error
+        """Begin to fit the policy by all answers so far."""
+        arms, self._refit_at, self._moved = self.arms, NEVER, set()
+        sums = arms.counts.astype(np.float64), arms.totals.copy(), arms.totals_sq.copy()
         if self._costs is not None:
             self._costs.learn(arms.counts)
-        self._refit_at = NEVER if self._in_rounds else next_refit(self._rated, self._first_fit)
-        self._build()
+        self.elsewhere(lambda: self._fitted(*sums), self._take)
 
-    def _keys_if_free(self, some: slice, n: FloatArray, pending: FloatArray) -> FloatArray:
+    def _fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> tuple[Policy, LazyHeap]:
+        """The policy after these ratings, and the arms in its order; changes nothing, so that calls may go on meanwhile."""
+        try:
+            policy = self._policy.fitted(n, total, total_sq)
+        except SystemExit as error:
+            raise exited(self._policy, error) from error
+        return policy, self._queue_by(policy)
+
+    def _take(self, fitted: tuple[Policy, LazyHeap]) -> None:
+        """Choose by another policy from now on."""
+        moved, self._moved = self._moved, None
+        self._policy, queue = fitted
+        self._refit_at = NEVER if self._in_rounds else next_refit(self._rated, self._first_fit)
+        if moved is None:
+            self._build()
+            return
+        self._queue = queue
+        self._place_anew(moved)
+
+    def _keys_if_free(self, policy: Policy, some: slice, n: FloatArray, pending: FloatArray) -> FloatArray:
         """The keys of arms that follow each other, and have no others beside them, as :meth:`_key_if_free` has them."""
         arms, warm_up, arm = self.arms, self._warm_up.calls, np.arange(some.start, some.stop)
         rated = np.maximum(n, min(warm_up, 1))  # any number will do in a warm-up: it is masked below
         with np.errstate(invalid="ignore", divide="ignore"):
-            keys = adaptive_key(self._policy, rated, pending, arms.totals[some], arms.totals_sq[some], arm)
+            keys = adaptive_key(policy, rated, pending, arms.totals[some], arms.totals_sq[some], arm)
         if self._costs is not None:
             keys = keys / self._costs.divisors[some]
         keys = np.where(n < warm_up, self._key_in_turn(n + pending, arm), keys)
         if not np.isfinite(keys).all():
             wrong = int(np.flatnonzero(~np.isfinite(keys))[0])
-            raise _no_priority(self._policy, int(arm[wrong]), -keys.item(wrong))
+            raise _no_priority(policy, int(arm[wrong]), -keys.item(wrong))
         return keys
 
     def _build(self) -> None:
+        """Place all arms anew."""
+        self._moved = None
+        self._queue = self._queue_by(self._policy)
+        self._place_anew(())
+
+    def _place_anew(self, arms: Iterable[int]) -> None:
+        """Place ``arms`` in a new queue, and all that wait."""
+        again = set(arms)
+        if self._fairness is not None:
+            self._fairness.waiting.clear()
+            again |= {*np.flatnonzero(np.frombuffer(self.arms.pending, dtype=np.int64) > 0).tolist(), *self._deferred}
+        for arm in self._one_of_each_contest(np.array(sorted(again), dtype=np.int64)).tolist():
+            self._place(arm)
+
+    def _queue_by(self, policy: Policy) -> LazyHeap:
         """All keys at once: the same numbers as :meth:`_key_of`, fifty times faster for a million arms."""
         arms, warm_up = self.arms, self._warm_up
         n, pending = arms.counts.astype(np.float64), np.frombuffer(arms.pending, dtype=np.int64).astype(np.float64)
@@ -535,11 +592,11 @@ class HeapScheduler:
         if self._contests is None:
             for start in range(0, len(arms), _ARMS_AT_ONCE):
                 some = slice(start, min(start + _ARMS_AT_ONCE, len(arms)))
-                keys[some] = self._keys_if_free(some, n[some], pending[some])
+                keys[some] = self._keys_if_free(policy, some, n[some], pending[some])
         else:
             members = self._contests.members
             for start in range(0, len(members), _CONTESTS_AT_ONCE):
-                of_arms, together = self._together(members[start : start + _CONTESTS_AT_ONCE])
+                of_arms, together = self._together(policy, members[start : start + _CONTESTS_AT_ONCE])
                 keys[of_arms] = together
         if self._verdicts is not None:
             keys[self._verdicts.settled & (n >= warm_up.calls)] = NEVER
@@ -552,12 +609,7 @@ class HeapScheduler:
             gone = arms.retired_mask.reshape(made.shape).any(axis=1, keepdims=True)
             keys[((made > made.min(axis=1, keepdims=True)) | gone).ravel()] = NEVER
         keys[list(self._deferred)] = NEVER
-        self._queue = LazyHeap(keys, self._key_of)
-        if self._fairness is not None:
-            self._fairness.waiting.clear()
-            wait = {*np.flatnonzero(pending > 0).tolist(), *self._deferred}
-            for arm in self._one_of_each_contest(np.array(sorted(wait), dtype=np.int64)).tolist():
-                self._place(arm)
+        return LazyHeap(keys, self._key_of)
 
 
 def _no_priority(policy: Policy, arm: int, priority: float) -> InputError:

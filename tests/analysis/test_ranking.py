@@ -158,11 +158,12 @@ def test_counts_win_rates_by_couple_and_bounds_them_as_means_by_prompt() -> None
     mine = (np.sort(system, axis=1) == [0, 2]).all(axis=1)
     for_first = np.where(system[mine, 0] == 0, y[mine], 1 - y[mine])
     low, high = mean_bounds(clusters_of(for_first, prompt[mine]), 0.0, 1.0, alpha=0.05)
-    assert found.rates.rate[0, 2] == pytest.approx(for_first.mean())
-    assert (found.rates.ci_low[0, 2], found.rates.ci_high[0, 2]) == pytest.approx((low, high))
-    assert (found.rates.ci_low[2, 0], found.rates.ci_high[2, 0]) == pytest.approx((1 - high, 1 - low))
-    assert found.rates.n[0, 2] == found.rates.n_prompts[2, 0] == 25
-    assert np.isnan(np.diag(found.rates.rate)).all()
+    rates = found.rates(range(3))
+    assert rates.rate[0, 2] == pytest.approx(for_first.mean())
+    assert (rates.ci_low[0, 2], rates.ci_high[0, 2]) == pytest.approx((low, high))
+    assert (rates.ci_low[2, 0], rates.ci_high[2, 0]) == pytest.approx((1 - high, 1 - low))
+    assert rates.n[0, 2] == rates.n_prompts[2, 0] == 25
+    assert np.isnan(np.diag(rates.rate)).all()
     assert found.n.tolist() == [50, 50, 50]
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import PRIOR, fit, information, win_chances, wins_of
+from robin_cli.model.bradley_terry import PRIOR, fit, information, of_differences, win_chances, wins_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Arm, Number, Policy, Setup
@@ -113,8 +113,7 @@ def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatAr
     noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
     gain, falls = gain[i, j][couple], falls[i, j][couple]
     # Before each comparison of two systems there are so many of theirs that are not asked yet, and so many that are.
-    order = np.lexsort((matches.place, couple))
-    starts = np.searchsorted(couple[order], np.arange(len(couples)))
+    order, starts = matches.by_opponents
     left, done = np.empty(len(matches)), np.empty(len(matches))
     for into, there in ((left, ~is_whole), (done, is_whole)):
         before: FloatArray = np.cumsum(there[order], dtype=np.float64) - there[order]
@@ -142,20 +141,14 @@ def _of_couples(
     scatter = ((preference - expected) ** 2).sum() + _PRIOR_COMPARISONS * 0.25 * _DISPERSION
     dispersion = float(scatter / ((expected * (1.0 - expected)).sum() + _PRIOR_COMPARISONS * 0.25))
     inverse: FloatArray = np.asarray(np.linalg.inv(information(wins + wins.T, chance) + 1.0 / m) - 1.0 / m, np.float64)
-    variance = dispersion * _between(inverse) + np.eye(m)
+    variance = dispersion * of_differences(inverse) + np.eye(m)
     z = np.abs(strength[:, None] - strength) / np.sqrt(variance)
     counted = 1.0 / (variance * (1.0 + z) ** 3)
     np.fill_diagonal(counted, 0.0)
     # Σ h ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))² over i and j is a quadratic form: that of h's Laplacian.
     spread: FloatArray = inverse @ (np.diag(counted.sum(axis=1)) - counted) @ inverse
     weight = chance * chance.T
-    return dispersion * weight * _between(spread), weight * variance / dispersion, chance, dispersion
-
-
-def _between(matrix: FloatArray) -> FloatArray:
-    """(e_i − e_j)ᵀ M (e_i − e_j) of every two."""
-    own = np.diag(matrix)
-    return np.asarray(np.maximum(own[:, None] + own - 2.0 * matrix, 0.0))
+    return dispersion * weight * of_differences(spread), weight * variance / dispersion, chance, dispersion
 
 
 def _within(n: FloatArray, total: FloatArray, total_sq: FloatArray, levels: int, width: float) -> float:

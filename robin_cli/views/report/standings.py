@@ -46,8 +46,8 @@ def labels_of(names: Sequence[str]) -> list[str]:
 
 
 def _matrix(labels: Sequence[str], ranking: Ranking, shown: Sequence[int], rest: str) -> Picture:
-    rates, square = ranking.rates, np.ix_(shown, shown)
-    rate, low, high = (each[square] for each in (rates.rate, rates.ci_low, rates.ci_high))
+    rates = ranking.rates(shown)
+    rate, low, high = rates.rate, rates.ci_low, rates.ci_high
     is_wide = len(labels) > _FEW
     width = _WIDE if is_wide else _WIDTH
     height = max(2.2, min(9.0, 1.3 + 0.44 * len(labels)))
