@@ -18,6 +18,7 @@ import pytest
 
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
+from robin_cli.analysis import pairwise_results
 from tests.conftest import environment, lines_of, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
@@ -374,6 +375,22 @@ def test_compares_files_frames_and_pairs_in_python(tmp_path: Path, capsys: pytes
     assert again.scores()["n"].sum() == 60
     with pytest.raises(RobinError, match=r"the run has|differs|another"):
         robin_cli.judge(pairs_of(rows_of(3)), pairwise=True, judge=here, budget=60, run=tmp_path / "pairs")
+
+
+def test_spends_nothing_on_more_systems_than_are_ranked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = [{"system_a": f"s{at}", "system_b": f"s{at + 1}"} for at in range(2000)]
+    pairs = [Pair(f"{at}", "q", "a", columns=columns, other="b") for at, columns in enumerate(two)]
+    asked: list[str] = []
+    with pytest.raises(RobinError, match=r"2,001 systems.*Compare fewer of them, or each with one system.*--reference"):
+        robin_cli.judge(pairs, pairwise=True, judge=lambda _: asked.append("") or "A", budget=9000, run=tmp_path / "r")
+    assert not asked
+    assert not any(tmp_path.iterdir())
+
+    run = robin_cli.judge(pairs_of(rows_of()), pairwise=True, judge=here, budget=48, run=tmp_path / "few")
+    monkeypatch.setattr(pairwise_results, "MOST_SYSTEMS", 2)  # as a run of an earlier version may have more
+    facts = run.status()
+    assert facts["ranking"] == []
+    assert facts["not_ranked_because"] == "3 systems are too many, 2 are the most; judge fewer of them in one run"
 
 
 def test_compares_pairs_that_hold_both_responses(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ class Covariate:
 
 @dataclass(frozen=True, slots=True)
 class WinRates:
-    """How often each of k systems is preferred to each other: shape (k, k) each, nan on the diagonal and where none was compared.
+    """How often each of k systems is preferred to each other: shape (k, k) each, nan where none was compared.
 
     Attributes:
         rate: the mean preference for the row's system, each comparison counted once.
@@ -443,9 +443,10 @@ def _errors(fitted: _Fitted, stretch: float) -> _Errors:
 
 
 def _by_prompt(votes: _Votes) -> Iterator[tuple[IntArray, _Votes, IntArray]]:
-    """The votes of some prompts at a time: which, these with systems numbered within their prompt, and the coefficients.
+    """Some prompts at a time: which votes are of them, these with systems numbered within each prompt, and which these are.
 
-    The coefficients that prompts tell of, shape (prompts, most), are as many of each; what a prompt has fewer is told nothing of.
+    What each prompt tells of are coefficients by number, shape (prompts, most); one of fewer systems has others behind them, of
+    which it says nothing.
     """
     m, prompt = votes.systems, np.tile(votes.prompt, 2)
     cells, cell = np.unique(prompt * m + np.concatenate([votes.a, votes.b]), return_inverse=True)
@@ -512,7 +513,12 @@ def _log_odds(rate: FloatArray) -> FloatArray:
 
 
 def _add_fourth_powers(into: FloatArray, weight: FloatArray, z: FloatArray) -> None:
-    """The same of prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out, w the ``weight``, z of shape (prompts, m)."""
+    """The same of prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out.
+
+    Args:
+        weight: w, shape (prompts,).
+        z: shape (prompts, m).
+    """
     squares = z * z
     weighed = weight[:, None] ** 2 * squares
     even, odd = weighed.T @ squares, (weighed * z).T @ z

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -91,6 +93,55 @@ def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes
     assert chosen.strength == pytest.approx(found.strength)
     assert chosen.difference_error == pytest.approx(1.5 * found.difference_error)
     assert chosen.ci_high - chosen.strength == pytest.approx(1.5 * (found.ci_high - found.strength))
+
+
+@pytest.mark.parametrize("is_controlled", [False, True])
+def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_systems(*, is_controlled: bool) -> None:
+    rng = np.random.default_rng(5)
+    y, system, prompt = tournament(np.linspace(0.5, -0.5, 7), 60, rng, per_prompt=12)
+    kept = rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]  # of some prompts one or two couples
+    y, system, prompt = y[kept], system[kept], prompt[kept]
+    lengths = rng.integers(50, 900, (len(y), 2)).astype(np.float64)
+    found = ranking(y, system, prompt, 7, lengths=lengths if is_controlled else None)
+    rows, values = np.eye(7)[system[:, 0]] - np.eye(7)[system[:, 1]], found.strength
+    if is_controlled:
+        assert found.covariate is not None
+        rows = np.column_stack([rows, np.tanh((lengths[:, 0] - lengths[:, 1]) / found.covariate.unit)])
+        values = np.append(values, found.covariate.coefficient)
+    p = expit(rows @ values)
+    weight = p * (1 - p)
+    known = (rows * weight[:, None]).T @ rows
+    inverse, groups = np.linalg.pinv(known), np.unique(prompt)
+    changes, shares = [], []
+    for each in groups:
+        mine = prompt == each
+        part = (rows[mine] * weight[mine, None]).T @ rows[mine]
+        changes.append(np.linalg.pinv(known - part) @ rows[mine].T @ (y - p)[mine])
+        shares.append(inverse @ part @ inverse)
+    count = len(groups)
+    covariance = (count - 1) / count * np.array(changes).T @ np.array(changes) + inverse / count
+    contrasts = np.eye(rows.shape[1])[:7, None] - np.eye(rows.shape[1])[None, :7]
+    apart, by_two = (
+        np.einsum("ijp,...pq,ijq->...ij", contrasts, each, contrasts) for each in (covariance, np.array(shares))
+    )
+    upper = np.triu_indices(7, 1)
+    assert found.difference_error[upper] == pytest.approx(np.sqrt(apart)[upper], rel=1e-7)
+    freedom = by_two.sum(axis=0)[upper] ** 2 / (by_two**2).sum(axis=0)[upper] - 1
+    assert found.freedom[upper] == pytest.approx(freedom, rel=1e-9)
+
+
+def test_needs_memory_for_every_two_systems_and_not_for_every_three() -> None:
+    rng, first = np.random.default_rng(6), np.arange(4000) % 200
+    system = np.stack([first, (first + rng.integers(1, 200, 4000)) % 200], axis=1)
+    y = rng.integers(0, 3, 4000) / 2
+    tracemalloc.start()
+    try:
+        found = ranking(y, system, np.arange(4000) % 20, 200)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.rank >= 1).all()
+    assert most < 0.5 * 8 * 200**3
 
 
 @pytest.mark.parametrize("systems", [2, 3])

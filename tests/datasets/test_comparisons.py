@@ -267,6 +267,17 @@ def test_refuses_more_comparisons_than_can_be_held(tmp_path: Path, monkeypatch: 
     assert len(loaded(tmp_path, rows, limit=1).pairs) == 3
 
 
+@pytest.mark.parametrize("many", [2000, 2001])
+def test_refuses_more_systems_than_are_ranked(tmp_path: Path, many: int) -> None:
+    rows = [{**TWO, "prompt": f"q{at}", "system_a": f"s{at}", "system_b": f"s{at + 1}"} for at in range(many - 1)]
+    if many > 2000:
+        with pytest.raises(
+            InputError, match=r"data.jsonl: has 2,001 systems, and 2,000 are the most.*--reference FILE"
+        ):
+            loaded(tmp_path, rows)
+    assert len(loaded(tmp_path, rows, wants_best=many > 2000).pairs) == many - 1
+
+
 def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
     apart = [{**row, "prompt": f"other {row['prompt']}"} for row in responses("u", "v")]
     with pytest.raises(

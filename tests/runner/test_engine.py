@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.judges.judge import Judge, Notices
-from robin_cli.model.arms import Arms
-from robin_cli.model.errors import EndpointError, LimitReached, StorageError
+from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
+from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Usage
+from robin_cli.policies.base import Arm, Number, Policy
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.runner import engine
 from robin_cli.runner.engine import Engine, Stop
@@ -390,3 +394,72 @@ def test_gives_back_what_it_reserved_where_a_judge_cannot_say_how_much_it_takes(
     with pytest.raises(EndpointError):
         desk.run()
     assert desk.budget.reserved == 0
+
+
+@dataclass(frozen=True)
+class Learning(Policy):
+    """Asks by what the last fit made of all ratings; ``during`` is done in each, and ``threads`` is where."""
+
+    during: Callable[[], None]
+    threads: list[int]
+    weight: FloatArray
+    warm_up: int = 1
+
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Policy:
+        self.threads.append(threading.get_ident())
+        self.during()
+        return replace(self, weight=1.0 + (7.0 * total + 3.0 * n + np.arange(len(n))) % 5.0)
+
+    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
+        weight = self.weight.item(arm) if isinstance(arm, int) else self.weight[arm]
+        return weight / (n + pending)  # type: ignore[return-value,operator]
+
+
+def learning(during: Callable[[], None] = lambda: None) -> Learning:
+    return Learning(during, [], np.ones(5))
+
+
+def test_fits_beside_the_event_loop_and_asks_one_at_a_time_as_if_it_waited() -> None:
+    desk, policy = Desk(MemoryJudge(good), concurrency=1), learning()
+    desk.scheduler = HeapScheduler(desk.arms, policy, budget=200)
+    desk.run()
+
+    at_once = Desk(MemoryJudge(good))
+    scheduler = HeapScheduler(at_once.arms, learning(), budget=200)
+    asked = []
+    while isinstance(ticket := scheduler.ask(), Ticket):
+        asked.append(ticket.arm)
+        scheduler.tell(ticket, outcome_of(at_once.judgments(ticket, GOOD)))
+    assert desk.judge.asked == asked
+    assert len(policy.threads) > 20
+    assert threading.get_ident() not in policy.threads
+
+
+def test_goes_on_asking_while_it_fits() -> None:
+    answered, is_ahead = [0], threading.Event()
+
+    def respond(arm: int, number: int) -> Outcome:
+        answered[0] = number
+        if number == 60:
+            is_ahead.set()
+        return GOOD
+
+    waited = []
+    desk = Desk(MemoryJudge(respond), budget=100)
+    policy = learning(lambda: waited.append((answered[0], is_ahead.wait(20.0))))
+    desk.scheduler = HeapScheduler(desk.arms, policy, budget=100)
+    desk.run()
+    first, came = waited[0]
+    assert (first < 60, came) == (True, True)
+    assert int(desk.arms.counts.sum()) == 100
+
+
+def test_ends_by_what_goes_wrong_in_a_fit_and_keeps_what_came() -> None:
+    def fail() -> None:
+        raise SystemExit("no")
+
+    desk = Desk(MemoryJudge(good))
+    desk.scheduler = HeapScheduler(desk.arms, learning(fail), budget=200)
+    with pytest.raises(InputError, match=r"Learning failed: SystemExit: no. Mend it, or take another --scheduler"):
+        desk.run()
+    assert 5 <= len(desk.kept) < 200

@@ -265,3 +265,28 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
             found = fit(wins).values[np.argsort([int(each[1:]) for each in matches.names])]
             wrong[name] += sum(found[i] < found[j] for i in range(6) for j in range(i))
     assert wrong["tournament"] <= 0.7 * wrong["uniform"], wrong
+
+
+@pytest.mark.parametrize("judges", [1, 2])
+def test_chooses_after_a_fit_by_all_that_happened_meanwhile(judges: int) -> None:
+    matches = comparisons(4, 5, judges)
+    rating, rng = by_strength(matches, [0.0, 0.5, 1.0, 3.0], 1), np.random.default_rng(judges)
+    scheduler = scheduler_of(matches, policy_for(matches, "tournament"), Arms(len(matches.space)), 400)
+    begun: list[Callable[[], None]] = []
+    scheduler.elsewhere = lambda work, then: begun.append(lambda: then(work()))
+    under_way: list[Ticket] = []
+    fits = 0
+    while isinstance(ticket := scheduler.ask(), Ticket) or under_way:
+        if isinstance(ticket, Ticket):
+            under_way.append(ticket)
+        if len(under_way) > 5 or not isinstance(ticket, Ticket):
+            told = under_way.pop(rng.integers(len(under_way)))
+            lost = rng.choice([None, Unanswered.TRANSIENT, Unanswered.WITHDRAWN], p=[0.9, 0.05, 0.05])
+            scheduler.tell(told, lost or (rating(told.arm),))
+        if begun and rng.random() < 0.1:
+            begun.pop()()
+            fits += 1
+            keys = list(scheduler._queue.key)
+            scheduler._build()
+            assert list(scheduler._queue.key) == keys
+    assert fits > 5
