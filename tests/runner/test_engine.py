@@ -412,7 +412,7 @@ class Learning(Policy):
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
         weight = self.weight.item(arm) if isinstance(arm, int) else self.weight[arm]
-        return weight / (n + pending)  # type: ignore[return-value,operator]
+        return weight / (n + pending)  # type: ignore[return-value]
 
 
 def learning(during: Callable[[], None] = lambda: None) -> Learning:

@@ -281,8 +281,9 @@ def test_chooses_after_a_fit_by_all_that_happened_meanwhile(judges: int) -> None
             under_way.append(ticket)
         if len(under_way) > 5 or not isinstance(ticket, Ticket):
             told = under_way.pop(rng.integers(len(under_way)))
-            lost = rng.choice([None, Unanswered.TRANSIENT, Unanswered.WITHDRAWN], p=[0.9, 0.05, 0.05])
-            scheduler.tell(told, lost or (rating(told.arm),))
+            luck = rng.random()
+            lost = Unanswered.TRANSIENT if luck < 0.05 else Unanswered.WITHDRAWN
+            scheduler.tell(told, lost if luck < 0.1 else (rating(told.arm),))
         if begun and rng.random() < 0.1:
             begun.pop()()
             fits += 1

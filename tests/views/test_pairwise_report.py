@@ -56,7 +56,7 @@ def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path
         assert f"on average the first is preferred in {50 + 100 * effect.effect:.0f} %" in note
 
     written = words_in(page, "Who beats whom")
-    rates = ranking.rates(order).rate
+    rates = ranking.rates(order.tolist()).rate
     assert [word for word in written if word.isdigit()] == [
         f"{100 * rate:.0f}" for rate in rates.ravel() if rate == rate
     ]
