@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from robin_cli.datasets.pair_table import REFERENCE
-from robin_cli.datasets.parquet_tables import read_table
+from robin_cli.datasets.parquet_tables import opened_file, read_table
 from robin_cli.files.local import reading
-from robin_cli.model.errors import RobinError, StorageError
+from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import OTHER_COLUMN, Pair
 from robin_cli.storage.layout import PAIRS
 from robin_cli.storage.reader import read_pairs
@@ -52,14 +52,13 @@ class _Table:
 def bytes_of_texts(run: Path) -> int:
     """About how much memory the texts of the pairs of ``run`` take. StorageError: they cannot be read."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
         with reading(run / PAIRS) as file:
-            metadata = pq.ParquetFile(file).metadata
+            metadata = opened_file(file, str(run / PAIRS))[0].metadata
             groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
             return sum(group.total_byte_size for group in groups)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, InputError, pa.ArrowException) as error:
         raise StorageError(f"{run / PAIRS}: cannot be read ({error}); restore it from a copy") from error
 
 

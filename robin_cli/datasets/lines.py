@@ -31,6 +31,9 @@ MOST_TIMES = 100
 LIMIT_ENV = "ROBIN_MAX_UNPACKED_GB"
 """The environment variable that raises the limits on what is unpacked; not a setting, for a folder's robin.toml to raise."""
 
+AGAIN = "Write or download it again."
+"""The next step where a file is damaged; where it is a run's own, the storage names another."""
+
 BOM = b"\xef\xbb\xbf"
 
 _CHUNK_BYTES = 2**20
@@ -111,7 +114,7 @@ class Unpacked(io.RawIOBase):
                 raise
             raise InputError(
                 f"{self._source}: the {compression.NAMES[self._suffix]} data is cut short or damaged ({shown(error, 80)}). "
-                "Write or download it again."
+                + AGAIN
             ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from contextlib import contextmanager
 from itertools import groupby
@@ -14,6 +15,7 @@ from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -24,9 +26,50 @@ _BUFFER_BYTES = 2**20
 _AT_ONCE_BYTES = 2**28
 _GROUPS_AT_ONCE = 64
 
+_MARK = b"robin: SHA-256 of the footer\n"
+"""What stands between the last page and the footer of a run's own file, where nobody else looks, with the digest behind it."""
+
 _UNREADABLE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError, MemoryError)
 """What pyarrow raises for damaged files and values it has no Python type for: its own errors are subclasses of these,
 but for ArrowException itself, and its converters add Python's."""
+
+
+def checked_writer(stream: IO[bytes] | Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Make a writer of Parquet whose pages have checksums, as all that robin writes."""
+    import pyarrow.parquet as pq
+
+    # Few values at a time: a page is looked at for its size only between them, and texts are long.
+    return pq.ParquetWriter(stream, schema, compression="zstd", write_batch_size=64, write_page_checksum=True)
+
+
+@contextmanager
+def written_table(stream: IO[bytes], schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """Write a run's own Parquet file, with a digest of its footer: one bit there gives a column another name.
+
+    Args:
+        stream: can be read, and moved about in.
+    """
+    with checked_writer(stream, schema) as writer:
+        yield writer
+    start, footer = _footer(stream)
+    stream.seek(start)
+    stream.write(_MARK + hashlib.sha256(footer).digest() + footer)
+
+
+def _footer(stream: IO[bytes]) -> tuple[int, bytes]:
+    """Where the footer of a Parquet file begins, and all bytes from there on."""
+    end = stream.seek(-8, io.SEEK_END)
+    start = stream.seek(max(0, end - int.from_bytes(stream.read(4), "little")))
+    return start, stream.read()
+
+
+def _check_footer(stream: IO[bytes]) -> None:
+    """ValueError where the footer is not the one that was written; files of others, and of earlier robins, do not say."""
+    start, footer = _footer(stream)
+    digest = hashlib.sha256(footer).digest()
+    stream.seek(max(0, start - len(_MARK) - len(digest)))
+    if stream.read(len(_MARK)) == _MARK and stream.read(len(digest)) != digest:
+        raise ValueError("its footer is not the one that was written")
 
 
 def read_table(stream: IO[bytes], source: str, columns: Sequence[str]) -> pa.Table:
@@ -49,24 +92,28 @@ def table_batches(stream: IO[bytes], source: str, wanted: Callable[[str], bool])
     yield from batches(file, stream, source, list(filter(wanted, schema.names)))
 
 
-def check_table(stream: IO[bytes], source: str, columns: Collection[str]) -> None:
-    """Look whether columns of a Parquet file can be read at once; back to its beginning. InputError as :func:`read_table`."""
+def checked_file(stream: IO[bytes], source: str, columns: Collection[str]) -> pq.ParquetFile:
+    """Open a Parquet file whose columns can be read at once. InputError as :func:`read_table`."""
     file, schema = opened_file(stream, source)
     names = [name for name in schema.names if name in columns]
     with readable(source):
         if most_unpacked(file, stream, places_of(stream, source), _leaves(file, names), source) > _AT_ONCE_BYTES:
             for _ in batches(file, stream, source, names):
                 pass  # they are counted, one at a time
-    stream.seek(0)
+    return file
 
 
 def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Schema]:
-    """A Parquet file whose row groups are not held whole, and its schema. InputError for a damaged one."""
+    """Open a Parquet file whose row groups are not held whole: it, and its schema. InputError for a damaged one.
+
+    Pages are held to their checksums as they are read, where they have some.
+    """
     import pyarrow.parquet as pq
 
     with readable(source):
         # Without a buffer size, or with pre_buffer, pyarrow holds whole row groups: 930 MB where this takes 110.
-        file = pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        file = pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+        _check_footer(stream)
         return file, file.schema_arrow
 
 
@@ -86,7 +133,7 @@ def batches(
     """
     leaves = _leaves(file, columns)
     packed = beside + stream.seek(0, io.SEEK_END)
-    total = 0
+    total = rows_read = 0
     with readable(source):
         pages = places_of(stream, source)
         sizes = group_sizes(file, stream, pages, leaves, source)
@@ -106,11 +153,14 @@ def batches(
             # One thread: the work is in making Python strings, and more threads only hold more batches in memory.
             for packed_batch in file.iter_batches(rows, row_groups=list(groups), columns=kept, use_threads=False):
                 batch = _expanded(packed_batch)
+                rows_read += len(batch)
                 total += part_of(batch, columns).nbytes if names else batch.nbytes
                 lines.check_unpacked(total, packed, source)
                 if total > lines.MAX_FILE_BYTES:
                     raise lines.file_too_long(source)
                 yield batch
+        if leaves and rows_read != file.metadata.num_rows:
+            raise ValueError(f"it says that it has {file.metadata.num_rows:,} rows, and has {rows_read:,}")
 
 
 def part_of(batch: pa.RecordBatch, columns: Iterable[str]) -> pa.RecordBatch:
@@ -165,5 +215,5 @@ def readable(source: str) -> Iterator[None]:
     except (*_UNREADABLE, pa.ArrowException) as error:
         reason = shown((str(error).splitlines() or [type(error).__name__])[0], 160)
         raise InputError(
-            f"{source}: not a Parquet file that can be read: {reason.rstrip('.')}. Write or download it again."
+            f"{source}: not a Parquet file that can be read: {reason.rstrip('.')}. {lines.AGAIN}"
         ) from None

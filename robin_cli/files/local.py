@@ -146,7 +146,7 @@ def whole_file(path: Path, *, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """
     temporary, descriptor = _temporary(path, mode)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -203,7 +203,7 @@ def _temporary(path: Path, mode: int) -> tuple[Path, int]:
     """A new file beside ``path``, under a name that nobody could have taken, and its descriptor."""
     # A name with a dot in front is passed over by what reads all files of a folder, as pandas does.
     temporary = path.with_name(f".{path.name[:NAME_KEPT]}.{secrets.token_hex(8)}.tmp")
-    return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS | _NOFOLLOW, mode)
+    return temporary, os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | FLAGS | _NOFOLLOW, mode)
 
 
 def sync_folder(folder: Path) -> None:

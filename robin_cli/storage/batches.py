@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from robin_cli.datasets.parquet_tables import read_table
+from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import read_at_most, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, StorageError
@@ -134,8 +133,9 @@ class Ledger:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with whole_file(self.requests(batch)) as file:
                 file.writelines(lines)
-            with whole_file(self._calls(batch.number)) as file:
-                pq.write_table(pa.table(calls._asdict()), file, compression="zstd")
+            table = pa.table(calls._asdict())
+            with whole_file(self._calls(batch.number)) as file, written_table(file, table.schema) as writer:
+                writer.write_table(table)
         except OSError as error:
             raise StorageError(
                 f"{self.requests(batch)}: could not be written ({error.strerror}); nothing of it was sent: "

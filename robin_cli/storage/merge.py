@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from robin_cli.datasets.columns import MOST_COLUMNS
 from robin_cli.datasets.pair_table import REFERENCE
-from robin_cli.datasets.parquet_tables import read_table
+from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import NAME_KEPT, is_temporary, reading, sync_folder, whole_file
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError, shown
@@ -235,7 +234,7 @@ def _write_pairs(shards: Sequence[Shard], path: Path) -> None:
     ]
     fields = [pa.field(name, pa.large_string()) for name in texts]
     schema = pa.schema([*fields, *(pa.field(name, pa.float64()) for name in sorted(known - set(texts)))])
-    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
+    with whole_file(path) as file, written_table(file, schema) as writer:
         for shard in shards:
             rows = 0
             for batch in read_pair_batches(shard.path):
@@ -268,7 +267,7 @@ def _write_columns(shards: Sequence[Shard], path: Path, notes: list[str]) -> Non
     if not kinds:
         return
     schema = pa.schema([(name, _type(found, exact[name])) for name, found in kinds.items()])
-    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
+    with whole_file(path) as file, written_table(file, schema) as writer:
         for shard in shards:
             table = read_columns(shard.path)
             for start in range(0, len(shard.pair_ids), PAIRS_AT_A_TIME):

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
-from robin_cli.datasets.lines import check_unpacked
+from robin_cli.datasets.lines import AGAIN, check_unpacked
 from robin_cli.datasets.numbering import names_of, numbered_texts, numbers_of
 from robin_cli.datasets.pair_table import ALWAYS, REFERENCE, TEXTS, PairTable
-from robin_cli.datasets.parquet_tables import batches, check_table, opened_file, table_batches
+from robin_cli.datasets.parquet_tables import batches, checked_file, opened_file, readable, table_batches
 from robin_cli.datasets.spool import Spool
 from robin_cli.datasets.texts import Texts, give_back
 from robin_cli.files.local import reading
@@ -67,6 +67,7 @@ _COLUMN_TYPES = (
     pa.types.is_string,
 )
 _NO_COLUMNS = pa.table({})
+_UNREADABLE = (OSError, InputError, KeyError, ValueError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -382,8 +383,7 @@ def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) ->
     """Those of a run's further columns that are wanted of the names there are, and these; none where there is no such file."""
     place = path / COLUMNS
     try:
-        with reading(path / PAIRS) as pairs:
-            count, beside = int(pq.ParquetFile(pairs, pre_buffer=False).metadata.num_rows), pairs.seek(0, SEEK_END)
+        count, beside = _rows_in(path / PAIRS), (path / PAIRS).stat().st_size
         with reading(place) as stream:
             file, schema = opened_file(stream, str(place))
             known = _checked_columns(file, schema, count)
@@ -398,12 +398,10 @@ def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) ->
                 check_unpacked(unpacked, packed, str(place))
     except FileNotFoundError as error:
         if error.filename != str(place):
-            raise _unreadable(path, error) from error
+            raise _unreadable(path / PAIRS, error) from error
         return _NO_COLUMNS, []
-    except InputError as error:
-        raise StorageError(str(error)) from None
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from error
+    except _UNREADABLE as error:
+        raise _unreadable(place, error) from error
     return pa.table(found), known
 
 
@@ -485,15 +483,12 @@ def read_judgments(
         try:
             name = segment_path(path, number)
             with reading(name) as segment:
-                check_table(segment, str(name), columns)
-                table = _read_segment(segment, columns)
+                table = _read_segment(segment, str(name), columns)
                 _check_rows(table)
                 unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
             check_unpacked(unpacked, packed, str(path / SEGMENTS))
-        except InputError as error:  # files of a run that somebody sent may be made to fill the memory
-            raise StorageError(str(error)) from None
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise _unreadable(path, error) from error
+        except _UNREADABLE as error:  # files of a run that somebody sent may be made to fill the memory, too
+            raise _unreadable(name, error) from error
         yield table
     if content is not None:
         yield journal_table(path / JOURNAL, unsealed_rows(path, content, count)).select(columns)
@@ -505,16 +500,22 @@ def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[di
     Where the journal's own segment is there, what came while that was written stands behind as many rows as it has.
     """
     if content.segment == segments:
-        return content.rows[_rows_in(path, segments) :]
+        try:
+            return content.rows[_rows_in(segment_path(path, segments)) :]
+        except _UNREADABLE as error:
+            raise _unreadable(segment_path(path, segments), error) from error
     return content.rows if content.segment > segments else []
 
 
-def _read_segment(file: IO[bytes], columns: Sequence[str]) -> pa.Table:
+def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str]) -> pa.Table:
     """Columns of a segment as JUDGMENTS has them; null where the robin that wrote it did not know them."""
     # In this thread alone: one of pyarrow's own that still held the file as the interpreter ends would abort the process.
-    parquet = pq.ParquetFile(file, pre_buffer=False)
+    parquet = checked_file(stream, name, columns)
     known = [name for name in columns if name in parquet.schema_arrow.names]
-    table = parquet.read(columns=known, use_threads=False)
+    with readable(name):
+        table = parquet.read(columns=known, use_threads=False)
+        if len(table) != (rows := parquet.metadata.num_rows):
+            raise ValueError(f"it says that it has {rows:,} rows, and has {len(table):,}")
     fields = [JUDGMENTS.field(name) for name in columns]
     values = [
         table[field.name].cast(field.type) if field.name in known else pa.nulls(len(table), field.type)
@@ -548,18 +549,18 @@ def journal_table(path: Path, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return table
 
 
-def _rows_in(path: Path, number: int) -> int:
-    try:
-        with reading(segment_path(path, number)) as segment:
-            return int(pq.ParquetFile(segment, pre_buffer=False).metadata.num_rows)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from error
+def _rows_in(path: Path) -> int:
+    """How many rows a Parquet file of a run has. One of _UNREADABLE where it cannot be read."""
+    with reading(path) as file:
+        return int(opened_file(file, str(path))[0].metadata.num_rows)
 
 
-def _unreadable(run: Path, error: Exception) -> StorageError:
+def _unreadable(path: Path, error: Exception) -> StorageError:
+    if isinstance(error, InputError):
+        return StorageError(str(error).replace(AGAIN, "Restore it from a copy."))
     if isinstance(error, OSError) and error.filename and error.strerror:
         return StorageError(f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy")
-    return StorageError(f"{run}: a file of the run cannot be read ({error}); restore it from a copy")
+    return StorageError(f"{path}: cannot be read ({error}); restore it from a copy")
 
 
 def read_pair_names(path: Path) -> list[str]:
@@ -568,10 +569,8 @@ def read_pair_names(path: Path) -> list[str]:
     try:
         with reading(place) as file:
             names = list(opened_file(file, str(place))[1].names)
-    except InputError as error:
-        raise StorageError(str(error)) from None
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    except _UNREADABLE as error:
+        raise _unreadable(place, error) from error
     if len(set(names)) < len(names) or not set(ALWAYS) <= set(names):
         raise StorageError(f"{place}: its columns are none of a run; restore it from a copy")
     return names
@@ -586,10 +585,8 @@ def read_pair_batches(path: Path, wanted: Callable[[str], bool] = lambda _: True
                 for name in filter(wanted, ALWAYS):
                     batch.column(name)  # a KeyError where it is not there
                 yield _typed(batch)
-    except InputError as error:
-        raise StorageError(str(error)) from None
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from error
+    except _UNREADABLE as error:
+        raise _unreadable(place, error) from error
 
 
 def _read_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
@@ -597,7 +594,7 @@ def _read_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
     try:
         return pa.Table.from_batches(batches).combine_chunks()
     except ValueError as error:  # not one row
-        raise _unreadable(path, error) from error
+        raise _unreadable(path / PAIRS, error) from error
 
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from robin_cli.datasets.parquet_tables import batches, readable
+from robin_cli.datasets.parquet_tables import batches, opened_file, readable, written_table
 from robin_cli.files.local import reading, whole_file
 from robin_cli.model.arms import FloatArray, mean
 from robin_cli.model.errors import RobinError
@@ -123,10 +122,7 @@ def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int, known: Cov
     signed = hashlib.sha256(text).hexdigest().encode() + text
     parts = [slice(at, min(at + _ROWS, len(fold.space))) for at in range(0, len(fold.space), _ROWS)]
     schema = _state_table(fold, slice(0)).schema.with_metadata({_KEY: signed})
-    with (
-        whole_file(run / STATE) as file,
-        pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
-    ):
+    with whole_file(run / STATE) as file, written_table(file, schema) as writer:
         for part in parts:
             writer.write_table(_state_table(fold, part))
 
@@ -164,13 +160,13 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str, known: Covered | None
     path, known = run / STATE, known or Covered(run)
     try:
         with reading(path) as file, readable(str(path)):
-            parquet = pq.ParquetFile(file, buffer_size=2**20, pre_buffer=False, page_checksum_verification=True)
-            covers = _covers(parquet.schema_arrow.metadata or {})
+            parquet, schema = opened_file(file, str(path))
+            covers = _covers(schema.metadata or {})
             if parquet.metadata.num_rows != len(space) or covers["run_id"] != run_id:
                 return None
             if not 0 < covers["segments"] <= segment_count(run) or covers["digest"] != known.digest(covers["segments"]):
                 return None
-            fold = _fold_in(batches(parquet, file, str(path), parquet.schema_arrow.names), covers, space)
+            fold = _fold_in(batches(parquet, file, str(path), schema.names), covers, space)
         # Else one that takes answers for failures, which cost nothing, would have the budget spent twice.
         if known.answers(covers["segments"]) != _answers_of(fold):
             return None

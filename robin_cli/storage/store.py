@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from robin_cli.datasets.pair_table import PairTable
-from robin_cli.datasets.parquet_tables import read_table
+from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
@@ -448,7 +447,7 @@ def write_columns(pairs: PairTable, path: Path) -> None:
 
 
 def _write_batches(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    with pq.ParquetWriter(file, schema, compression="zstd", write_batch_size=64) as writer:
+    with written_table(file, schema) as writer:
         group: list[pa.RecordBatch] = []
         for batch in batches:
             for start in range(0, len(batch), PAIRS_AT_A_TIME):
@@ -462,8 +461,8 @@ def _write_batches(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.Reco
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a Parquet file that appears whole or not at all, for its owner only."""
-    with whole_file(path) as file:
-        pq.write_table(table, file, compression="zstd")
+    with whole_file(path) as file, written_table(file, table.schema) as writer:
+        writer.write_table(table)
 
 
 def _answers(count: int) -> str:

@@ -23,7 +23,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement
@@ -37,6 +36,7 @@ from robin_cli.analysis.run_agreement import (
     whys_of,
 )
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores
+from robin_cli.datasets.parquet_tables import checked_writer
 from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError, is_remote, public_name
@@ -349,7 +349,7 @@ def _write_jsonl(results: Results, _settings: Mapping[str, Any], file: IO[bytes]
 
 def write_parquet(results: Results, file: IO[bytes] | Path) -> None:
     """Write ``results`` as a Parquet file. OSError where the disk refuses."""
-    with pq.ParquetWriter(file, results.schema, compression="zstd") as writer:
+    with checked_writer(file, results.schema) as writer:
         for table in gathered(results.parts, nbytes=_GROUP_BYTES):
             writer.write_table(table)
 

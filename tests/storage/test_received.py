@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ from robin_cli.settings.table import Settings
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
+from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import judgments_of
 from robin_cli.views.report.writing import write_report
@@ -120,7 +122,7 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Pa
         uses: list[Callable[[Path], object]] = [lambda run: write_report([run], None)]
         uses += [resumed] if column in impossible else []
         for use in uses:
-            with pytest.raises(StorageError, match="a file of the run cannot be read"):
+            with pytest.raises(StorageError, match=r"cannot be read .*restore it from a copy"):
                 use(run)
     run = made(tmp_path / "r")
     row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
@@ -443,3 +445,29 @@ def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:
     (run / "manifest.json").write_text(text.replace(read_manifest(run).run_id, "../../home/me/x"))
     with pytest.raises(RunError, match=r"run_id.*restore the file from a copy"):
         read_manifest(run)
+
+
+@pytest.mark.parametrize("name", ["judgments/00001.parquet", "pairs.parquet", "columns.parquet"])
+def test_notices_every_bit_of_its_tables_that_is_not_as_it_was_written(tmp_path: Path, name: str) -> None:
+    run, rng = tmp_path / "r", random.Random(8)
+    pairs = [replace(pair, columns={"system": f"s{number}", "n": number}) for number, pair in enumerate(PAIRS)]
+    with RunStore.create(run, manifest(budget=300), pairs) as store:
+        store.append([replace(judgment(number), rating=rng.randrange(5)) for number in range(300)])
+
+    def read() -> list[object]:
+        data = read_run(run, JUDGMENTS.names)
+        return [data.judgments, data.fold.arms.totals.tolist(), list(data.pairs), data.columns]
+
+    good, data, noticed = read(), (run / name).read_bytes(), 0
+    for _ in range(120):
+        flipped = bytearray(data)
+        flipped[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        (run / name).write_bytes(flipped)
+        said = ""
+        try:
+            assert read() == good
+        except RobinError as error:
+            said = str(error)
+            noticed += 1
+        assert not said or re.search(rf"{name}: .*restore it from a copy", said, re.IGNORECASE)
+    assert noticed > 80
