@@ -9,8 +9,8 @@ choices: the scheduler alone, which asks and is told, without a call: µs of CPU
 calls: a run of so many pairs (200 characters each) and so many judgments is made, and gone on with against the stub server
 as far as ten segments of 10,000. CPU ms a call is the slope from the first new segment to the last; "to go on" is all CPU
 until the first answer is kept. Of the same run, "fold" reads all judgments, where there is no snapshot; "snapshot" is what a
-run under way takes to seal a segment and write one, while its calls wait, and the memory that comes on top. Segments that are
-alike are one file with many names, so that no disk is waited for; folding, counting and checking is done for each.
+run under way takes to seal a segment and write one, while its calls wait, and the memory that comes on top. Each
+segment is a file: 10^8 judgments take 16 GB.
 
 disk: bytes a call in segments and in the journal, by the length of the answers; these are of words drawn from robin's own
 documentation, by themselves, which Parquet packs a little worse than sentences.
@@ -47,7 +47,7 @@ from robin_cli.storage.layout import JOURNAL, PAIRS, STATE, segment_path
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import PAIRS_AT_A_TIME
 from robin_cli.storage.schema import JUDGMENTS
-from robin_cli.storage.store import SEGMENT_ROWS, RunStore
+from robin_cli.storage.store import SEGMENT_ROWS, RunStore, write_table
 
 BUDGET = 400_000_000
 SEGMENTS = 10
@@ -121,13 +121,17 @@ def _write_pairs(run: Path, pairs: int, rng: np.random.Generator) -> pa.ChunkedA
 
 
 def _write_judgments(run: Path, ids: pa.ChunkedArray, judgments: int, rng: np.random.Generator) -> None:
-    """Segments that go round the pairs; when they come to the same pairs again it is the same file by another name."""
+    """Segments that go round the pairs; when they come to the same pairs again all but the number of the call is the same."""
     quality = rng.random(len(ids), np.float32)
     own = max(1, len(ids) // SEGMENT_ROWS)  # segments that differ
     for number in range(judgments // SEGMENT_ROWS):
-        place = segment_path(run, number + 1)
         if number >= own:
-            place.hardlink_to(segment_path(run, number % own + 1))
+            table = pq.ParquetFile(segment_path(run, number % own + 1)).read()
+            draws = pa.array([number // own] * SEGMENT_ROWS, pa.int64())
+            write_table(
+                table.set_column(table.schema.names.index("draw"), table.schema.field("draw"), draws),
+                segment_path(run, number + 1),
+            )
             continue
         pair = (number * SEGMENT_ROWS + np.arange(SEGMENT_ROWS)) % len(ids)
         rating = np.clip(np.round(4 * quality[pair] + rng.normal(0, 0.7, SEGMENT_ROWS)), 0, 4).astype(np.int32)
@@ -144,8 +148,7 @@ def _write_judgments(run: Path, ids: pa.ChunkedArray, judgments: int, rng: np.ra
         same = {"attribute": "helpfulness", "status": "ok", "model": "stub", "judge": "stub", "finish_reason": "stop"}
         same |= {"draw": number // own, "usage_estimated": False}
         columns = [_column(field, values.get(field.name), same.get(field.name)) for field in JUDGMENTS]
-        with whole_file(place) as file:
-            pq.write_table(pa.table(columns, schema=JUDGMENTS), file, compression="zstd")
+        write_table(pa.table(columns, schema=JUDGMENTS), segment_path(run, number + 1))
 
 
 def _column(field: pa.Field[Any], values: Any, same: Any) -> pa.Array:

@@ -39,7 +39,7 @@ from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
 from robin_cli.settings.trust import Source
 from robin_cli.storage.manifest import FILE, read_manifest
-from robin_cli.storage.reader import RunData, count_answers, read_judgments, read_run
+from robin_cli.storage.reader import RunData, count_answers, distinct_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import Results, agreement_of, calibration_of, decision_rows, score_rows
@@ -263,7 +263,7 @@ class Run:
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
-        return _frame(pa.concat_tables([JUDGMENTS.empty_table(), *read_judgments(self.path)]))
+        return _frame(pa.concat_tables([JUDGMENTS.empty_table(), *distinct_judgments(self.path)]))
 
     def agreement(self) -> pd.DataFrame:
         """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.

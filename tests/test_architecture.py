@@ -119,6 +119,7 @@ ONLY = {
         "files/compression.py",
         "api.py",
         "storage/named.py",
+        "storage/pools.py",
         "cluster/texts.py",
         "storage/reader.py",
         "storage/store.py",

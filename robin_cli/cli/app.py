@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.abc import MetaPathFinder
@@ -16,11 +17,12 @@ from typer.core import TyperGroup
 from robin_cli import __version__
 from robin_cli.cli import check, compare, demo, gate, inspect, judge, merge, plan, report, simulate, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
-from robin_cli.model.errors import ClusterLost, InputError, RobinError, StorageError
+from robin_cli.model.errors import ClusterLost, InputError, RepeatedJudgments, RobinError, StorageError
 from robin_cli.model.plugins import USED
 
 INTERRUPTED = 130
 _NAME_SHOWN = 120
+_show_warning = warnings.showwarning
 _TAKES = {str: "TEXT", int: "N", float: "X"}
 """What the help says that a flag takes, where the flag has no word of its own for it."""
 
@@ -108,6 +110,7 @@ class _WithoutPandas(MetaPathFinder):
 def main() -> None:
     """Run the command line; every error a user can cause or meet ends here, as one message and an exit code."""
     sys.meta_path.insert(0, _WithoutPandas())
+    warnings.showwarning = _note
     settle_streams()
     try:
         _check_arguments(sys.argv[1:])
@@ -142,6 +145,16 @@ def _check_arguments(given: Sequence[str]) -> None:
             raise InputError(
                 f'"{argument}": holds bytes that are no UTF-8, which no file of a run could name; rename the file'
             )
+
+
+def _note(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """What a reader warns of, as commands say it; other warnings are those of libraries."""
+    if not issubclass(category, RepeatedJudgments):
+        _show_warning(message, category, *place)
+        return
+    from robin_cli.views.text import plain
+
+    print(f"note: {plain(str(message))}", file=sys.stderr)
 
 
 def _leave(message: str, code: int) -> NoReturn:

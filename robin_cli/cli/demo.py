@@ -82,9 +82,9 @@ def _replaying(ratings: Path) -> Iterator[str]:
     """A replay judge in a thread of its own, as long as the context lasts; its base URL."""
     from concurrent.futures import Future
 
-    from robin_cli.datasets.pools import load_pools
     from robin_cli.judges.replay_server import Replay
     from robin_cli.model.errors import InputError
+    from robin_cli.storage.pools import load_pools
 
     replay = Replay(load_pools(str(ratings), grouped=False), source=ratings.name, latency_s=_LATENCY_S)
     ready: Future[tuple[str, Callable[[], object]]] = Future()

@@ -51,11 +51,11 @@ def serve(
     """
     import asyncio
 
-    from robin_cli.datasets.pools import load_pools
     from robin_cli.datasets.votes import holds_votes, load_votes
     from robin_cli.judges.replay_server import Replay
     from robin_cli.model.errors import InputError
     from robin_cli.model.records import MODEL_PREFIX
+    from robin_cli.storage.pools import load_pools
 
     source = Path(pool).name
     if holds_votes(pool):

@@ -1,4 +1,3 @@
-import io
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -23,16 +22,11 @@ from robin_cli.datasets.fields import (
     names_in,
     no_such_fields,
 )
-from robin_cli.datasets.lines import check_unpacked
-from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.datasets.rows import BadRow, Row, Wanted, place
 from robin_cli.datasets.sources import Source, expanded, opened
-from robin_cli.files import remote
-from robin_cli.files.local import reading
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.groups import numbered
-from robin_cli.model.records import GROUP_COLUMN
 
 _WANTED = (
     "A pool of people's ratings has prompt, response, and their ratings: a list of whole numbers, or a row a worker."
@@ -76,7 +70,7 @@ class Pool:
 def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = True) -> Mapping[str, Pool]:
     """The pools of ``name``, by name, in order.
 
-    A run directory; or files in any format that :func:`robin_cli.datasets.pairs.load_pairs` reads, also several by a glob: a
+    Files in any format that :func:`robin_cli.datasets.pairs.load_pairs` reads, also several by a glob: a
     long table ``pair_id, rating``, which an optional ``attribute`` column splits; or a data set in which several people rated a
     pair, as HelpSteer2's disagreements or Summarize From Feedback's axis files, where each attribute is a pool. Rows without a
     rating are left out.
@@ -84,8 +78,8 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     Args:
         group: the column, or field, whose value says which pairs are of one group. Without it that is the column ``group`` or
             ``prompt`` of a long table, where each pair has one value there, the prompt of a data set, or what is before the
-            last stroke, where every pair's id holds one. A run's pairs have the run's groups.
-        grouped: whether groups are looked for at all: the prompts of a run may be gigabytes.
+            last stroke, where every pair's id holds one.
+        grouped: whether groups are looked for at all.
 
     Raises:
         InputError: no such file, no such group, or a pair in several; an unknown format, a missing column, ratings that are
@@ -93,16 +87,6 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     """
     names = expanded([name])
     path = Path(names[0])
-    if len(names) == 1 and not remote.scheme_of(names[0]) and path.is_dir():
-        if group:
-            raise InputError(
-                f"--group {group}: {path} is a run, whose pairs have the groups it was made with; leave it out"
-            )
-        try:
-            found = {pool: _with_human(each, path) for pool, each in _pools(_judgments(path), path).items()}
-            return _with_groups(found, _groups_of_run(path)) if grouped else found
-        except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{path}: cannot be read ({error})") from None
     fields = fields_of({}, group=group)
     ratings: list[_Rating] = []
     of_people = False
@@ -119,7 +103,7 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
             else:
                 ratings += _of_people(source, rows, fields, groups)
                 of_people = True
-    pools = _pools(pa.table([pa.array(each) for each in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS), path)
+    pools = pools_of(pa.table([pa.array(each) for each in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS), path)
     if of_people and all(pool.constant == len(pool.pair_ids) for pool in pools.values()):
         raise InputError(
             f"{', '.join(names[:3])}: no pair has two ratings, so there is nothing to draw from. {_WANTED} HelpSteer2's "
@@ -127,7 +111,7 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
         )
     if not pools:
         raise InputError(f"{path}: holds no ratings")
-    return _with_groups(pools, groups.of) if grouped else pools
+    return with_groups(pools, groups.of) if grouped else pools
 
 
 def panel_pool(judge: str, attribute: str) -> str:
@@ -135,7 +119,7 @@ def panel_pool(judge: str, attribute: str) -> str:
     return f"{judge}/{attribute}"
 
 
-def _pools(table: pa.Table, path: Path) -> dict[str, Pool]:
+def pools_of(table: pa.Table, path: Path) -> dict[str, Pool]:
     """The pools of a table of pair_id, attribute and rating."""
     names = table["attribute"]
     if names.null_count:
@@ -160,56 +144,7 @@ def _pool(name: str, table: pa.Table, path: Path) -> Pool:
     return Pool(name, tuple(keys.dictionary.to_pylist()), tuple(np.split(whole[order].astype(np.int64), ends)))
 
 
-def _judgments(run: Path) -> pa.Table:
-    folder = run / "judgments"
-    segments = [] if folder.is_symlink() else sorted(folder.glob("*.parquet"))
-    if not segments:
-        raise InputError(f"{run}: a folder, but no run with finished judgments in it")
-    tables, unpacked, packed = [], 0, 0
-    for segment in segments:
-        with reading(segment) as file:
-            tables.append(read_table(file, str(segment), (*_COLUMNS, "judge")))
-            unpacked, packed = unpacked + tables[-1].nbytes, packed + file.seek(0, io.SEEK_END)
-        check_unpacked(unpacked, packed, str(run))
-    table = pa.concat_tables(tables, promote_options="default")
-    if wrong := [name for name in _COLUMNS if table.column_names.count(name) != 1]:
-        raise InputError(f'{run}: its judgments must have one column "{wrong[0]}"; restore judgments/ from a copy')
-    table = table.filter(pc.is_valid(table["rating"]))
-    if not table.num_rows:
-        raise InputError(f"{run}: holds no ratings")
-    # Judgments without the judge's name are from before there could be several.
-    if "judge" not in table.column_names or table["judge"].null_count or len(table["judge"].unique()) < 2:
-        return table
-    names = pc.binary_join_element_wise(table["judge"], table["attribute"], "/")
-    return table.set_column(table.column_names.index("attribute"), "attribute", names)
-
-
-def _with_human(pool: Pool, run: Path) -> Pool:
-    """The pool of a run with the human ratings of its pairs, where they have any of this attribute."""
-    names = (pool.name, pool.name.rpartition("/")[2])
-    path = run / "pairs.parquet"
-    with reading(path) as file:
-        pairs = read_table(file, str(path), ("pair_id", *names))
-    attribute = next((name for name in names if name in pairs.column_names), None)
-    if attribute is None:
-        return pool
-    known = dict(zip(pairs["pair_id"].to_pylist(), pairs[attribute].to_pylist(), strict=True))
-    human = [known.get(pair_id) for pair_id in pool.pair_ids]
-    return replace(pool, human=np.array([np.nan if value is None else value for value in human], dtype=np.float64))
-
-
-def _groups_of_run(run: Path) -> dict[str, Hashable] | None:
-    path = run / "pairs.parquet"
-    for by in (GROUP_COLUMN, "prompt"):
-        with reading(path) as file:
-            pairs = read_table(file, str(path), ("pair_id", by))
-        if {"pair_id", by} <= set(pairs.column_names):
-            codes = pairs[by].combine_chunks().dictionary_encode().indices
-            return dict(zip(pairs["pair_id"].to_pylist(), codes.to_pylist(), strict=True))
-    return None
-
-
-def _with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable] | None) -> dict[str, Pool]:
+def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable] | None) -> dict[str, Pool]:
     """The pools with their pairs' groups, by id; by what is before the last stroke of each id, where there are none."""
     found = {}
     for name, pool in pools.items():

@@ -34,6 +34,10 @@ class StorageError(RunError):
     exit_code = 1
 
 
+class RepeatedJudgments(UserWarning):
+    """A run holds several judgments of a call, of which the first one counts. It is a warning: all else can be read."""
+
+
 class EndpointError(RobinError):
     exit_code = 3
 

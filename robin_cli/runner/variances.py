@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.datasets.pools import Pool, load_pools, panel_pool
+from robin_cli.datasets.pools import Pool, panel_pool
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import things_rated
@@ -17,6 +17,7 @@ from robin_cli.policies.prior import prior_variances
 from robin_cli.policies.registry import policy_named
 from robin_cli.storage.manifest import FILE as MANIFEST
 from robin_cli.storage.manifest import read_manifest
+from robin_cli.storage.pools import load_pools
 
 
 def earlier_variances(

@@ -16,6 +16,7 @@ from robin_cli.model.errors import StorageError
 from robin_cli.model.records import NORMAL_TIERS, PERMANENT_FAILURES, RETIRE_AFTER, Scale
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
+from robin_cli.storage.lookup import Draws
 
 COUNTED = (
     "pair_id",
@@ -100,6 +101,7 @@ class Fold:
     Attributes:
         judgments: how many were added.
         arms: after them.
+        draws: which calls had a judgment among those that were read for it; it shares the arms' ``next_draw``.
         reasons: why each retired arm was given up, by arm: the reason of its last judgment, which never carries a rating.
         fitted: n, total and total_sq of the arms when a pooled policy was fitted last; None before that.
         fitted_spent: what each judge had taken then, as ``spent``.
@@ -110,6 +112,7 @@ class Fold:
         self.space = space
         self.judgments = 0
         self.arms = Arms(len(space))
+        self.draws = Draws(np.frombuffer(self.arms.next_draw, dtype=np.int64))
         self.reasons: dict[int, str] = {}
         self.fitted: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.fitted_at = 0

@@ -1,4 +1,4 @@
-"""Which arm a judgment is of: names are looked up some judgments at a time, in a table that is made once."""
+"""Which arm a judgment is of, and whether its call has one already: looked up some judgments at a time, in tables made once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.texts import Texts
@@ -15,6 +16,9 @@ from robin_cli.model.errors import StorageError
 from robin_cli.model.space import ArmSpace
 
 _AT_A_TIME = 100_000
+
+CALLS_OF_AN_ARM = 2**32
+"""More than an arm has: what numbers of arms are multiplied by, that calls of all have numbers of their own."""
 
 
 class ArmLookup:
@@ -54,6 +58,51 @@ class ArmLookup:
         others = np.flatnonzero((found < 0) | ~is_it)  # not there, or of an id with another's hash
         if len(others):
             found[others] = _places(named.take(pa.array(others)), self._ids)
+        return found
+
+
+class Draws:
+    """Which calls of a run have a judgment, for a call has one: who reads a second one sets it aside.
+
+    The calls of an arm are numbered as they are made, and answered nearly in this order. So the number behind the highest one
+    is kept for each arm, and of those below just the ones that are missing: calls that were lost, or are answered yet.
+
+    Attributes:
+        next: the number behind the highest one of each arm, shape (arms,).
+        missing: where stretches of missing calls begin and end, numbered over all arms, rising, shape (2, stretches).
+        set_aside: how many judgments came again.
+    """
+
+    def __init__(self, next_draws: IntArray) -> None:
+        self.next = next_draws
+        self.missing: IntArray = np.empty((2, 0), np.int64)
+        self.set_aside = 0
+
+    def first(self, arm: IntArray, draw: IntArray) -> NDArray[np.bool_]:
+        """Take in calls, and return which of them had no judgment so far, shape (rows,)."""
+        keys = arm * CALLS_OF_AN_ARM + draw
+        order = np.argsort(keys, kind="stable")
+        keys, arm, draw = keys[order], arm[order], draw[order]
+        first = np.r_[True, keys[1:] != keys[:-1]][: len(keys)]
+        is_late = draw < self.next[arm]
+        begin, end = self.missing
+        if is_late.any():
+            at = np.searchsorted(begin, keys[is_late], side="right") - 1
+            first[is_late] &= (at >= 0) & (keys[is_late] < np.r_[end, 0][at])
+        late, new = keys[first & is_late], first & ~is_late
+        keys, arm = keys[new], arm[new]
+        is_lowest = np.r_[True, arm[1:] != arm[:-1]][: len(arm)]
+        # A stretch from behind the call before, of this arm, to this one: most are empty.
+        before = np.where(is_lowest, arm * CALLS_OF_AN_ARM + self.next[arm], np.r_[0, keys[:-1] + 1][: len(keys)])
+        is_gap = before < keys
+        if len(late) or is_gap.any():  # a call within a stretch divides it
+            begin = np.sort(np.concatenate([begin, late + 1, before[is_gap]]))
+            end = np.sort(np.concatenate([end, late, keys[is_gap]]))
+            self.missing = np.stack([begin, end])[:, begin < end]
+        np.maximum.at(self.next, arm, draw[new] + 1)
+        found = np.empty(len(order), bool)
+        found[order] = first
+        self.set_aside += int(len(first) - first.sum())
         return found
 
 

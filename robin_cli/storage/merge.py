@@ -31,7 +31,7 @@ from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import NAME_KEPT, is_temporary, reading, sync_folder, whole_file
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError, shown
-from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, as_text
+from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, as_text, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import task_of
 from robin_cli.storage.fold import COUNTED, Fold
@@ -63,6 +63,7 @@ _MOST_CALLS = 10**9
 _MOST_ARMS = 10**8
 _EXACT = 2**53
 _INSIDE = "run"
+_ARM = "arm"
 _NAMED = 3
 
 Choose = Callable[[Sequence[Shard], Manifest, int], str]
@@ -328,17 +329,19 @@ def _write_judgments(shards: Sequence[Shard], space: ArmSpace, folder: Path, not
     def written(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         nonlocal segments
         for table in filter(len, tables):
+            arm = lookup.arms_of(table)
+            is_first = fold.draws.first(arm, table["draw"].to_numpy())
             segments += 1
-            write_table(table, segment_path(folder, segments))
-            yield table.select(COUNTED)
+            write_table(table.filter(pa.array(is_first)), segment_path(folder, segments))
+            yield table.select(COUNTED).append_column(_ARM, pa.array(arm)).filter(pa.array(is_first))
 
     for shard in shards:
         after, spent = first + len(shard.pair_ids) * space.arms_per_pair, fold.arms.spent
-        taken = _rescued(shard, notes)
+        taken, before = _rescued(shard, notes), fold.draws.set_aside
         rescued += len(taken)
         try:
             for judgments in gathered(written(chain(read_judgments(shard.path), [taken]))):
-                _add(fold, lookup.arms_of(judgments), judgments, range(first, after))
+                _add(fold, judgments[_ARM].to_numpy(), judgments, range(first, after))
         except StorageError as error:
             raise StorageError(
                 f"{shard.path}: {error}".replace(f"{shard.path}: {shard.path}", str(shard.path))
@@ -346,6 +349,10 @@ def _write_judgments(shards: Sequence[Shard], space: ArmSpace, folder: Path, not
         except (ValueError, pa.ArrowException) as error:
             raise StorageError(f"{shard.path}: a judgment in it is none ({error}); restore it from a copy") from error
         first = after
+        if again := fold.draws.set_aside - before:
+            notes.append(
+                f"{shard.path}: {number_of(again, 'judgment')} left out, for their calls have others before them"
+            )
         _note_unfinished(shard, fold.arms.spent - spent, notes)
     return fold, segments, rescued
 

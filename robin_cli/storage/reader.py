@@ -10,6 +10,7 @@ from io import SEEK_END
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, get_args
+from warnings import warn
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from robin_cli.datasets.spool import Spool
 from robin_cli.datasets.texts import Texts, give_back
 from robin_cli.files.local import reading
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
+from robin_cli.model.errors import InputError, RepeatedJudgments, StorageError, did_you_mean, shown
 from robin_cli.model.groups import name_of, numbered
 from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.records import (
@@ -41,9 +42,9 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import COUNTED, RATED, Fold
-from robin_cli.storage.journal import JournalContent, read_journal
+from robin_cli.storage.journal import JournalContent, lines_of, read_journal
 from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, SEGMENTS, segment_count, segment_path
-from robin_cli.storage.lookup import ArmLookup
+from robin_cli.storage.lookup import ArmLookup, Draws
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.schema import JUDGMENTS, judgments_table
 
@@ -79,7 +80,7 @@ class RunData:
         human: human ratings by attribute, shape (pairs,) each; nan where there is none.
         arm: the arm of each judgment, shape (rows,).
         judgments: with the columns RATED, and those that were asked for.
-        fold: the numbers after all judgments.
+        fold: the numbers after all judgments; it knows how many were set aside.
     """
 
     path: Path
@@ -266,7 +267,7 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
     space = space_of(manifest, Texts(table["pair_id"]))
     kept = [name for name in JUDGMENTS.names if name in {*RATED, *columns}]
     fold, arms, parts, nothing = Fold(space), [], [_EMPTY.select(kept)], _Nothing()
-    for arm, judgments in judgments_by_arm(path, space, {*COUNTED, *kept}):
+    for arm, judgments in judgments_by_arm(path, space, {*COUNTED, *kept}, draws=fold.draws):
         fold.add(arm, judgments)
         arms.append(arm)
         parts.append(nothing.shared(judgments.select(kept)))
@@ -282,22 +283,67 @@ def read_ratings(path: Path, space: ArmSpace) -> tuple[IntArray, pa.Table]:
 
 
 def judgments_by_arm(
-    path: Path, space: ArmSpace, columns: Collection[str], *, after: int = 0, journal: bool = True
+    path: Path,
+    space: ArmSpace,
+    columns: Collection[str],
+    *,
+    after: int = 0,
+    journal: bool = True,
+    draws: Draws | None = None,
+    join: Callable[[Iterable[pa.Table]], Iterator[pa.Table]] | None = None,
 ) -> Iterator[tuple[IntArray, pa.Table]]:
     """The judgments of the run at ``path`` in the order they came, half a million or so at a time, each with its arm.
+
+    Of a call that has several the first one counts; a warning says how many others are set aside, and where.
 
     Args:
         columns: those of them to read.
         after, journal: as for :func:`read_judgments`.
+        draws: the calls that were met before; None for none.
+        join: how many to take at a time, instead.
 
     Raises:
         StorageError: its files are damaged, or the judgments are not of these arms.
     """
     lookup = ArmLookup(space)
-    named = {"pair_id", "attribute", *(["judge"] if len(space.judges) > 1 else [])}
+    draws = draws or Draws(np.zeros(len(space), np.int64))
+    named = {"pair_id", "attribute", "draw", *(["judge"] if len(space.judges) > 1 else [])}
     read = [name for name in JUDGMENTS.names if name in {*named, *columns}]
-    for judgments in gathered(read_judgments(path, read, after=after, journal=journal)):
-        yield lookup.arms_of(judgments), judgments.select([name for name in read if name in columns])
+    place, rows, before = None, 0, draws.set_aside
+    for table in (join or gathered)(read_judgments(path, read, after=after, journal=journal)):
+        arm, judgments = lookup.arms_of(table), table.select([name for name in read if name in columns])
+        first = draws.first(arm, table["draw"].to_numpy())
+        if not first.all():
+            place = place or _place_of(path, after, rows + int(np.argmin(first)))
+            arm, judgments = arm[first], judgments.filter(pa.array(first))
+        rows += len(first)
+        yield arm, judgments
+    if place:
+        warn(repeated(draws.set_aside - before, place), RepeatedJudgments, stacklevel=1)
+
+
+def distinct_judgments(path: Path, columns: Collection[str] = tuple(JUDGMENTS.names)) -> Iterator[pa.Table]:
+    """The judgments of the run at ``path`` as :func:`judgments_by_arm` has them, a segment at a time."""
+    space = space_of(read_manifest(path), read_pair_ids(path))
+    return (table.select(list(columns)) for _, table in judgments_by_arm(path, space, columns, join=iter))
+
+
+def repeated(count: int, place: str) -> str:
+    """What is said of ``count`` judgments that were set aside, the first of which is at ``place``."""
+    some = f"{count:,} judgments are set aside" if count > 1 else "1 judgment is set aside"
+    return (
+        f"{some}, for their calls have others before them; the first is in {place}. Files of the run were copied or changed: "
+        "compare them with a copy"
+    )
+
+
+def _place_of(path: Path, after: int, row: int) -> str:
+    """The file of a run that holds a row of its judgments, counted from behind the first ``after`` segments."""
+    for number in range(after + 1, segment_count(path) + 1):
+        row -= _rows_in(segment_path(path, number))
+        if row < 0:
+            return str(segment_path(path, number))
+    return str(path / JOURNAL)
 
 
 def gathered(tables: Iterable[pa.Table], *, nbytes: int | None = None) -> Iterator[pa.Table]:
@@ -445,16 +491,19 @@ def count_empty_responses(path: Path) -> int:
 
 
 def count_answers(path: Path, segments: int | None = None) -> tuple[int, int]:
-    """Units of the budget spent by the run at ``path``, and ratings among them; reads two columns of its judgments.
+    """Units of the budget spent by the run at ``path``, and ratings among them.
 
     Args:
-        segments: of how many, from the first on; None for all, and the journal.
+        segments: of how many, from the first on, as they stand there, of which two columns are read; None for all, and the
+            journal, each call counted once.
 
     Raises:
         StorageError: its files are damaged.
     """
     spent = ratings = 0
-    for table in islice(read_judgments(path, ["status", "rating"], journal=segments is None), segments):
+    columns = ["status", "rating"]
+    whole = distinct_judgments(path, columns) if segments is None else read_judgments(path, columns, journal=False)
+    for table in islice(whole, segments):
         spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
         ratings += len(table) - table["rating"].null_count
     return spent, ratings
@@ -478,6 +527,8 @@ def read_judgments(
     """
     content = read_journal(path / JOURNAL) if journal else None
     count = segment_count(path)
+    if journal:
+        check_whole(path, content, count)
     unpacked = packed = 0
     for number in range(after + 1, count + 1):
         try:
@@ -492,6 +543,21 @@ def read_judgments(
         yield table
     if content is not None:
         yield journal_table(path / JOURNAL, unsealed_rows(path, content, count)).select(columns)
+
+
+def check_whole(path: Path, content: JournalContent | None, segments: int) -> None:
+    """StorageError where a run's journal is not there, or names a segment as the next one that is not next to those there.
+
+    ``segments`` were counted after the journal was read: another process makes a segment first, and then the next journal.
+    """
+    if content is not None and content.segment <= segments + 1:
+        return
+    missing = path / JOURNAL if content is None else segment_path(path, content.segment - 1)
+    header = lines_of([{"journal": 1, "segment": segments + 1}]).decode().strip()
+    raise StorageError(
+        f"{missing}: is missing, and the answers in it; restore it from a copy. To go on without them, if there is no copy, "
+        f"let the first line of {path / JOURNAL} be: {header}"
+    )
 
 
 def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[dict[str, Any]]:

@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 
 from robin_cli.datasets.parquet_tables import batches, opened_file, readable, written_table
 from robin_cli.files.local import reading, whole_file
-from robin_cli.model.arms import FloatArray, mean
+from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import COUNTED, SPENT, Fold
 from robin_cli.storage.layout import STATE, segment_count, segment_path
+from robin_cli.storage.lookup import CALLS_OF_AN_ARM
 from robin_cli.storage.named import Named
 from robin_cli.storage.reader import count_answers, judgments_by_arm
 
@@ -99,7 +100,7 @@ def folded(
         StorageError: the judgments cannot be read, or are not of these arms.
     """
     fold, covered = read_snapshot(run, space, run_id, known) or (Fold(space), 0)
-    for arm, judgments in judgments_by_arm(run, space, COUNTED, after=covered, journal=journal):
+    for arm, judgments in judgments_by_arm(run, space, COUNTED, after=covered, journal=journal, draws=fold.draws):
         fold.add(arm, judgments)
     return fold, covered
 
@@ -115,6 +116,7 @@ def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int, known: Cov
         "digest": known.digest(segments),
         "judgments": fold.judgments,
         "fitted_at": fold.fitted_at,
+        "missing": fold.draws.missing.tolist(),
         "spent": {name: values.tolist() for name, values in fold.spent.items()},
         "fitted_spent": {name: values.tolist() for name, values in fold.fitted_spent.items()},
     }
@@ -187,6 +189,7 @@ def _covers(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
         "digest": str,
         "judgments": int,
         "fitted_at": int,
+        "missing": list,
         "spent": dict,
         "fitted_spent": dict,
     }
@@ -205,6 +208,7 @@ def _fold_in(rows: Iterable[pa.RecordBatch], covers: Mapping[str, Any], space: A
     for batch in rows:
         _take_in(fold, batch, slice(at, at + len(batch)))
         at += len(batch)
+    fold.draws.missing = _missing(covers["missing"], fold.draws.next)
     n = fold.arms.counts.sum()
     if at != len(space) or int(n + fold.arms.unparsed.sum() + fold.arms.failed.sum()) != fold.judgments:
         raise _Unfit
@@ -215,6 +219,20 @@ def _fold_in(rows: Iterable[pa.RecordBatch], covers: Mapping[str, Any], space: A
             _spent(covers[when][name], kind, len(space.judges)) for when in ("spent", "fitted_spent")
         )
     return fold
+
+
+def _missing(listed: Any, next_draws: IntArray) -> IntArray:
+    """The calls below ``next_draws`` without a judgment, as :class:`Draws` has them. _Unfit where they are none."""
+    found = np.array(listed)
+    if found.shape != (2, 0) and (found.dtype != np.int64 or found.ndim != 2 or len(found) != 2):
+        raise _Unfit
+    (arm, begin), (same, end) = (np.divmod(each.astype(np.int64), CALLS_OF_AN_ARM) for each in found)
+    flat = found.T.ravel()
+    if (flat[1:] < flat[:-1]).any() or (arm != same).any() or (found < 0).any() or (arm >= len(next_draws)).any():
+        raise _Unfit
+    if (begin >= end).any() or (end >= next_draws[arm]).any():
+        raise _Unfit
+    return found.astype(np.int64)
 
 
 def _take_in(fold: Fold, rows: pa.RecordBatch, part: slice) -> None:

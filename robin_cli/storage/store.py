@@ -51,6 +51,7 @@ from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
 from robin_cli.storage.reader import (
     PAIRS_AT_A_TIME,
+    check_whole,
     journal_table,
     read_groups,
     read_matches,
@@ -98,10 +99,8 @@ class RunStore:
         self._segment = last + 1
         self._sealed_since_state = 0
         self._covered = Covered(path)
-        if content is not None and content.segment > self._segment:
-            raise StorageError(
-                f"{path / SEGMENTS}: segment {content.segment - 1:05} is missing; restore the folder from a copy"
-            )
+        if pairs is None:
+            check_whole(path, content, last)
         rows = [] if content is None else unsealed_rows(path, content, last)
         journal_table(path / JOURNAL, rows)  # a line that can be no segment must be said now, not when all is put away
         self._rows: list[Judgment | Mapping[str, Any]] = list(rows)

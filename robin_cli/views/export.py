@@ -42,9 +42,8 @@ from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError, is_remote, public_name
 from robin_cli.model.errors import InputError, StorageError, shown
 from robin_cli.model.records import SYSTEM_COLUMNS
-from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.named import Named
-from robin_cli.storage.reader import RunData, gathered, read_judgments, read_pair_batches
+from robin_cli.storage.reader import RunData, distinct_judgments, gathered, read_pair_batches
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.views.workbook import write_workbook
 
@@ -219,8 +218,7 @@ def judgments_of(path: Path) -> Results:
     Raises:
         RunError: no run there, or made by a newer robin. StorageError comes with the parts, where its files are damaged.
     """
-    read_manifest(path)
-    return Results(JUDGMENTS, read_judgments(path))
+    return Results(JUDGMENTS, distinct_judgments(path))
 
 
 def export(

@@ -12,13 +12,14 @@ import numpy as np
 
 from robin_cli.analysis.experiment import DecisionRow, Design, Row, Subject, conduct, deciding_policy
 from robin_cli.analysis.savings import Saving, saved
-from robin_cli.datasets.pools import Pool, load_pools
+from robin_cli.datasets.pools import Pool
 from robin_cli.datasets.votes import holds_votes
 from robin_cli.model.decision import BEST, SCORE, named_in
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.registry import BASELINE
 from robin_cli.settings.table import SimulationSettings
+from robin_cli.storage.pools import load_pools
 from robin_cli.views.curves import check_picture, draw
 from robin_cli.views.parsing import read_scale
 

@@ -15,10 +15,10 @@ import pytest
 import robin_cli
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.pairs import load_pairs
-from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.model.groups import check_groups
 from robin_cli.model.records import Pair
+from robin_cli.storage.pools import load_pools
 from robin_cli.storage.reader import read_run
 from tests.conftest import judging, robin
 from tests.datasets.writing import WRITERS, as_lines, written

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.datasets.pools import load_pools
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, RunError
+from robin_cli.storage.pools import load_pools
 
 TABLE = pd.DataFrame({"attribute": ["x", "y", "x", "x"], "pair_id": ["b", "a", "a", "b"], "rating": [1, 2, 3, 4]})
 
@@ -96,5 +96,5 @@ def test_says_what_is_wrong_with_a_pool(tmp_path: Path, name: str, text: str | b
 
 
 def test_finds_no_pool_in_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no run with finished judgments"):
+    with pytest.raises(RunError, match=r"not a run directory .*; name a folder that robin judge made"):
         load_pools(tmp_path)

@@ -16,7 +16,7 @@ from robin_cli.datasets.texts import Texts
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.storage.lookup import ArmLookup
+from robin_cli.storage.lookup import CALLS_OF_AN_ARM, ArmLookup, Draws
 from robin_cli.storage.schema import judgments_table
 from tests.storage.test_store import judgment
 
@@ -69,3 +69,20 @@ def test_refuses_judgments_of_what_the_run_does_not_have(name: str, value: str) 
 
     with pytest.raises(StorageError, match="not of one run"):
         ArmLookup(space_of(["p0", "p1"], ["a", "b"])).arms_of(changed)
+
+
+def test_knows_of_every_call_whether_it_came_before() -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        draws, seen = Draws(np.zeros(3, np.int64)), set[tuple[int, int]]()
+        for _ in range(12):
+            arm, draw = rng.integers(0, 3, 9), rng.integers(0, 5 + 40 * (seed % 2), 9)
+            wanted = []
+            for call in zip(arm.tolist(), draw.tolist(), strict=True):
+                wanted.append(call not in seen)
+                seen.add(call)
+            assert draws.first(arm, draw).tolist() == wanted
+        begin, end = draws.missing
+        missing = {number for each in zip(begin.tolist(), end.tolist(), strict=True) for number in range(*each)}
+        calls = {arm * CALLS_OF_AN_ARM + draw for arm in range(3) for draw in range(draws.next[arm])}
+        assert missing == calls - {arm * CALLS_OF_AN_ARM + draw for arm, draw in seen}

@@ -19,18 +19,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from robin_cli.datasets.pools import load_pools
 from robin_cli.files.local import others_may_write
-from robin_cli.model.errors import RobinError, RunError, StorageError
+from robin_cli.model.errors import RepeatedJudgments, RobinError, RunError, StorageError
 from robin_cli.prompts.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.table import Settings
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
+from robin_cli.storage.merge import merge
+from robin_cli.storage.pools import load_pools
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import judgments_of
+from robin_cli.views.gate import gated
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
@@ -471,3 +473,61 @@ def test_notices_every_bit_of_its_tables_that_is_not_as_it_was_written(tmp_path:
             noticed += 1
         assert not said or re.search(rf"{name}: .*restore it from a copy", said, re.IGNORECASE)
     assert noticed > 80
+
+
+READERS: list[Callable[[Path], object]] = [
+    status_of,
+    RunStore.open,
+    load_pools,
+    lambda run: write_report([run], None),
+    lambda run: list(judgments_of(run).parts),
+    lambda run: gated(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
+    lambda run: merge([run], run.parent / "all", lambda *_: "uniform"),
+]
+
+
+@pytest.mark.parametrize("name", ["judgments/00001.parquet", "judgments/00002.parquet", "journal.jsonl"])
+def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, name: str) -> None:
+    run = made(tmp_path / "r", budget=9)
+    with RunStore.open(run) as store:
+        store.append([judgment(3)])
+    (run / name).rename(tmp_path / "away")
+    for read in READERS:
+        with pytest.raises(StorageError, match=r"(segments are|is) missing.*restore (it from )?a copy"):
+            read(run)
+    (listed,) = runs_in(tmp_path)
+    assert "missing" in listed["error"]
+    if name != "judgments/00001.parquet":  # the last ones: the way on without them
+        with pytest.raises(StorageError) as found:
+            read_run(run)
+        (run / "journal.jsonl").write_text(str(found.value).rpartition("be: ")[2] + "\n")
+        assert len(read_run(run).judgments) == (3 if "2" in name else 4)
+
+
+def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", budget=100)
+    facts, rows = status_of(run), judgments_of(run).parts
+    whole = pa.concat_tables(rows)
+    line = json.dumps({**asdict(judgment(1)), "rating": 4})
+    shutil.copy(run / "judgments/00001.parquet", run / "judgments/00002.parquet")
+    (run / "journal.jsonl").write_text(
+        f'{{"journal":1,"segment":3}}\n{json.dumps(asdict(judgment(3)))}\n{line}\n{line}\n'
+    )
+    with pytest.warns(RepeatedJudgments, match=r"^5 judgments are set aside, .* the first is in .*00002.parquet"):
+        found = status_of(run)
+    assert (found["spent"], found["set_aside"]) == (4, 5)
+    with pytest.warns(RepeatedJudgments):
+        assert pa.concat_tables(judgments_of(run).parts).slice(0, 3).equals(whole)
+    with pytest.warns(RepeatedJudgments):
+        assert load_pools(run)["helpfulness"].size == 4
+    with pytest.warns(RepeatedJudgments):
+        assert runs_in(tmp_path)[0]["spent"] == 4
+    done = robin("status", run, cwd=tmp_path)
+    assert "note: 5 judgments are set aside" in done.stderr
+    assert "5, whose calls have judgments before them" in done.stdout
+    with pytest.warns(RepeatedJudgments), RunStore.open(run) as store:
+        assert store.fold().arms.spent == 4
+    merged = merge([run], tmp_path / "all", lambda *_: "uniform")
+    assert merged.judgments == 4
+    assert any("5 judgments left out" in note for note in merged.notes)
+    assert (status_of(merged.path)["spent"], facts["spent"]) == (4, 3)

@@ -44,6 +44,7 @@ def requests(draw: st.DrawFn) -> list[list[Judgment]]:
             expected = draw(st.none() | st.floats(0, 4)) if status == "ok" else None
             cost = draw(st.none() | st.floats(0, 1))
             row = judgment(draw(st.integers(0, 400)), status=status, reason=reason, pair=pair)
+            row = replace(row, draw=(4 * number + len(together)) * 37 % 401)  # calls are not answered in their order
             together.append(
                 replace(row, judge=judge, expected_rating=expected, cost_usd=cost, received_at=1.7e9 + number)
             )
@@ -98,7 +99,7 @@ def test_goes_on_from_a_snapshot_as_from_a_fold_of_all(
     opened = RunStore.open(path)
     for number, request in enumerate(requests[1:]):
         # no two requests come at one time: judgments of one arm that do are those of one request
-        again = [replace(each, received_at=1.8e9 + number) for each in requests[0]]
+        again = [replace(each, received_at=1.8e9 + number, draw=500 + 500 * number + each.draw) for each in requests[0]]
         opened.append([each for each in request if each.judge in opened.manifest.judges] or again)
         if number in closed_after:
             opened.close()
@@ -169,7 +170,7 @@ def test_passes_over_the_snapshot_of_another_run_and_of_other_judgments(run: Pat
         pq.write_table(changed, run / "judgments" / name, compression="zstd")
         assert covered(run) == 0
     (run / "judgments" / "00002.parquet").unlink()
-    (run / "journal.jsonl").unlink()
+    (run / "journal.jsonl").write_text('{"journal":1,"segment":2}\n')
     assert covered(run) == 0
 
 

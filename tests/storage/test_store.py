@@ -50,7 +50,7 @@ def judgment(number: int, *, status: str = "ok", reason: str | None = None, pair
         pair_id=f"p{number % 3 if pair is None else pair}",
         attribute="helpfulness",
         judge="m",
-        draw=number // 3,
+        draw=number // 3 if pair is None else number,
         rating=number % 5 if rated else None,
         status=status,  # type: ignore[arg-type]
         reason=None if rated else reason or "missing",
@@ -285,7 +285,7 @@ def test_names_the_last_segment_where_it_is_missing(tmp_path: Path, monkeypatch:
     store._journal.close()  # as a crash does: the third segment is still the journal's
     store._lock.release()
     (tmp_path / "r" / "judgments" / "00002.parquet").unlink()
-    with pytest.raises(StorageError, match="segment 00002 is missing; restore the folder from a copy"):
+    with pytest.raises(StorageError, match=r"00002.parquet: is missing, .*restore it from a copy"):
         RunStore.open(tmp_path / "r")
 
 

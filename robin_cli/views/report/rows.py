@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
-from robin_cli.storage.reader import RunData, read_judgments
+from robin_cli.storage.reader import RunData, distinct_judgments
 from robin_cli.storage.schema import JUDGMENTS
 
 _ROOM = 3_700_000
@@ -114,7 +114,7 @@ class Judged:
 def _some(path: Path, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
     """What was said in those judgments that are ``mine``, shape (rows,); others may have come since."""
     start = 0
-    for table in read_judgments(path, _SAID):
+    for table in distinct_judgments(path, _SAID):
         there = mine[start : start + len(table)]
         start += len(table)
         yield table.slice(0, len(there)).filter(pa.array(there))
