@@ -198,7 +198,8 @@ class Rounds:
         for submission in self.ledger.open:
             if submission.judge not in self._number_of:
                 raise RunError(
-                    f"batch {submission.number} of this run is of {submission.judge}, which is no judge of it"
+                    f"batch {submission.number} of this run is of {submission.judge}, which is no judge of it; restore its "
+                    "folder batches from a copy"
                 )
             self._waiting[submission.number] = self._unanswered(submission)
         under_way = [ticket for tickets in self._waiting.values() for ticket in tickets.values()]

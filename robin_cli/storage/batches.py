@@ -34,6 +34,8 @@ _MOST_DRAWS = 2**31
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 ServiceId = Annotated[str, msgspec.Meta(pattern=SERVICE_ID)]
+Text = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,17 +53,17 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         submitted_at: when the service took it, ISO 8601, UTC, by this machine's clock; for people to look at.
     """
 
-    number: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
-    judge: str
-    round: Annotated[int, msgspec.Meta(ge=1)]
-    requests: Annotated[int, msgspec.Meta(ge=1)]
+    number: Count
+    judge: Text
+    round: Count
+    requests: Count
     state: State = "written"
-    url: str = ""
-    folder: Annotated[str, msgspec.Meta(pattern=r"\A[^\0]*\Z")] = ""
+    url: Text = ""
+    folder: Text = ""
     file_id: ServiceId | None = None
     batch_id: ServiceId | None = None
-    answered: int | None = None
-    submitted_at: str = ""
+    answered: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
+    submitted_at: Text = ""
 
     @property
     def is_open(self) -> bool:
@@ -161,7 +163,7 @@ class Ledger:
         try:
             with reading(path) as file:
                 table = read_table(file, str(path), Calls._fields)
-            calls = Calls(*(table[name].to_numpy().astype(np.int64) for name in Calls._fields))
+            calls = Calls(*(table[name].cast(pa.int64()).to_numpy() for name in Calls._fields))
         except (OSError, InputError, KeyError, ValueError, pa.ArrowException) as error:
             raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
         limits = (self._arms, _MOST_DRAWS, 129)
@@ -217,7 +219,7 @@ def read_batches(run: Path) -> dict[int, Submission]:
     for path in sorted(each for each in folder.glob("*.json") if _NUMBER.fullmatch(each.stem)):
         try:
             batch = msgspec.json.decode(read_at_most(path, _LONGEST), type=Submission)
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, msgspec.MsgspecError) as error:  # a ValueError where it is not UTF-8
             raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
         if batch.number != int(path.stem):
             raise StorageError(f"{path}: says that it is batch {batch.number}; restore it from a copy")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +25,7 @@ from robin_cli.model.errors import RepeatedJudgments, RobinError, RunError, Stor
 from robin_cli.prompts.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.table import Settings
+from robin_cli.storage.batches import Ledger, Submission, read_batches, requests_file
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.merge import merge
@@ -531,3 +533,38 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     assert merged.judgments == 4
     assert any("5 judgments left out" in note for note in merged.notes)
     assert (status_of(merged.path)["spent"], facts["spent"]) == (4, 3)
+
+
+def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Path) -> None:
+    run, rng = made(tmp_path / "r"), random.Random(3)
+    (run / "batches").mkdir()
+    ledger = run / "batches" / "00001.json"
+    good = msgspec.structs.asdict(
+        Submission(1, "m", 1, 3, "submitted", "http://127.0.0.1:9/v1", "", "file-1", "batch-1", 2, "2026")
+    )
+    odd = [None, -1, 0, 2**63, 10**400, 1.5, "", "\x00", "a" * 9999, [], {}, True, "\ud800"]
+    sound = json.dumps(good).encode()
+    damaged = [json.dumps({**good, name: value}).encode() for name in good for value in odd]
+    damaged += [rng.randbytes(rng.randrange(99)) for _ in range(50)] + [sound[:at] for at in range(len(sound))]
+    damaged += [sound[:at] + bytes([rng.randrange(256)]) + sound[at + 1 :] for at in range(len(sound))]
+    refused = 0
+    for data in damaged:
+        ledger.write_bytes(data)
+        try:
+            batches = read_batches(run)
+        except StorageError as error:
+            said, refused = str(error), refused + 1
+        else:
+            said = "" if all(requests_file(run, "0" * 16, each).exists() is False for each in batches.values()) else "?"
+        assert not said or re.fullmatch(rf"{re.escape(str(ledger))}: .*; restore it from a copy", said, re.DOTALL)
+    assert refused > len(damaged) / 2
+    for data in (b"\xff", json.dumps({**good, "answered": -1}).encode(), json.dumps({**good, "url": "\x00"}).encode()):
+        ledger.write_bytes(data)
+        for read in (
+            status_of,
+            lambda run: Ledger(run, "0" * 16, 3),
+            lambda run: merge([run], tmp_path / "all", lambda *_: "uniform"),
+        ):
+            with pytest.raises(StorageError, match=r"00001.json: cannot be read .*; restore it from a copy"):
+                read(run)
+        assert "restore it from a copy" in runs_in(tmp_path)[0]["error"]
