@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.abc import MetaPathFinder
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -147,10 +147,17 @@ def _check_arguments(given: Sequence[str]) -> None:
             )
 
 
-def _note(message: Warning | str, category: type[Warning], *place: Any) -> None:
-    """What a reader warns of, as commands say it; other warnings are those of libraries."""
+def _note(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Say what a reader warns of as commands say it; other warnings are those of libraries."""
     if not issubclass(category, RepeatedJudgments):
-        _show_warning(message, category, *place)
+        _show_warning(message, category, filename, lineno, file, line)
         return
     from robin_cli.views.text import plain
 

@@ -531,8 +531,8 @@ def read_judgments(
         check_whole(path, content, count)
     unpacked = packed = 0
     for number in range(after + 1, count + 1):
+        name = segment_path(path, number)
         try:
-            name = segment_path(path, number)
             with reading(name) as segment:
                 table = _read_segment(segment, str(name), columns)
                 _check_rows(table)
@@ -593,10 +593,13 @@ def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str]) -> pa.Ta
 def _check_rows(table: pa.Table) -> None:
     """ValueError where rows cannot be those of a run: texts that are not UTF-8, outcomes and numbers that are none."""
     table.validate(full=True)
+    for field in table.schema:
+        if not field.nullable and table[field.name].null_count:
+            raise ValueError(f"a judgment has no {field.name}")
     for name in _MOST.keys() & set(table.column_names):
-        values, field = table[name], JUDGMENTS.field(name)
+        values = table[name]
         within = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name]))  # which nan is not
-        if not pc.all(within, min_count=0).as_py() or (values.null_count and not field.nullable):
+        if not pc.all(within, min_count=0).as_py():
             raise ValueError(f"a judgment's {name} is negative, or none that there can be")
     if {"status", "rating"} <= set(table.column_names):
         is_ok = pc.equal(table["status"], "ok")

@@ -266,11 +266,9 @@ def test_follows_no_link_to_another_folder_and_reads_no_pool_through_one(tmp_pat
     run = made(tmp_path / "r")
     (run / "judgments").rename(tmp_path / "elsewhere")
     (run / "judgments").symlink_to(tmp_path / "elsewhere")
-    for use in (go_on, read_run):
+    for use in (go_on, read_run, load_pools):
         with pytest.raises(RunError, match="it is a link, and none is followed here; put the folder itself there"):
             use(run)
-    with pytest.raises(RobinError, match="no run with finished judgments"):
-        load_pools(run)
     (facts,) = runs_in(tmp_path)
     assert facts["state"] == "damaged"
     pools = made(tmp_path / "pools")
@@ -542,7 +540,7 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
     good = msgspec.structs.asdict(
         Submission(1, "m", 1, 3, "submitted", "http://127.0.0.1:9/v1", "", "file-1", "batch-1", 2, "2026")
     )
-    odd = [None, -1, 0, 2**63, 10**400, 1.5, "", "\x00", "a" * 9999, [], {}, True, "\ud800"]
+    odd: list[object] = [None, -1, 0, 2**63, 10**400, 1.5, "", "\x00", "a" * 9999, [], {}, True, "\ud800"]
     sound = json.dumps(good).encode()
     damaged = [json.dumps({**good, name: value}).encode() for name in good for value in odd]
     damaged += [rng.randbytes(rng.randrange(99)) for _ in range(50)] + [sound[:at] for at in range(len(sound))]

@@ -38,7 +38,7 @@ def requests(draw: st.DrawFn) -> list[list[Judgment]]:
     made = []
     for number in range(draw(st.integers(1, 30))):
         pair, judge = draw(st.integers(0, 2)), draw(st.sampled_from(judges))
-        together = []
+        together: list[Judgment] = []
         for _ in range(draw(st.integers(1, 4))):
             status, reason = draw(st.sampled_from(OUTCOMES))
             expected = draw(st.none() | st.floats(0, 4)) if status == "ok" else None
