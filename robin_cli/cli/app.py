@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from robin_cli import __version__
 from robin_cli.cli import check, compare, demo, gate, inspect, judge, merge, plan, report, simulate, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
+from robin_cli.files.local import sweep_temporary
 from robin_cli.model.errors import ClusterLost, InputError, RepeatedJudgments, RobinError, StorageError
 from robin_cli.model.plugins import USED
 
@@ -42,6 +43,7 @@ class _Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; a reader that leaves (robin export … | head) ends it quietly."""
+        sweep_temporary()
         try:
             result = super().invoke(ctx)
             finish_output()

@@ -14,7 +14,6 @@ import logging
 import os
 import queue
 import secrets
-import shutil
 import signal
 import socket
 import struct
@@ -25,7 +24,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -33,6 +32,7 @@ from typing import IO, Any, TypeVar
 from robin_cli import __version__
 from robin_cli.cluster.crew import STARTING_S, Cluster, Hand, Hired, Lost, Node
 from robin_cli.cluster.wire import Run, Target
+from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import EndpointError, InputError
 
 LOCAL = "local"
@@ -165,7 +165,8 @@ class OnRay(Cluster):
         self._texts_bytes = texts_bytes
         self._texts: Any = None
         self._secret = secret
-        self._folder = self._workers_folder = ""
+        self._folder = ExitStack()
+        self._workers_folder = ""
         self._is_ours = False
         self._actor: Any = None
         self._raylet = 0  # its process; 0 where that is not known
@@ -194,14 +195,14 @@ class OnRay(Cluster):
                 return
             options: dict[str, Any] = {"address": self._address, "job_config": _job_without_folders()}
             if is_local:
-                self._folder = tempfile.mkdtemp(prefix="robin-ray-", dir=_short_folder())
-                self._workers_folder = str(Path(self._folder, "w"))
-                Path(self._workers_folder).mkdir()
+                folder = self._folder.enter_context(temporary_folder(_short_folder()))
+                (workers := folder / "w").mkdir()
+                self._workers_folder = str(workers)
                 options |= {
                     "include_dashboard": False,
                     "object_store_memory": _STORE_BYTES + 2 * self._texts_bytes,
                     # Ray lets everybody write there, so it is not the private folder itself
-                    "_temp_dir": str(Path(self._folder, "r")),
+                    "_temp_dir": str(folder / "r"),
                 }
             self._is_ours = True
             try:
@@ -283,8 +284,7 @@ class OnRay(Cluster):
         else:
             for hand in self._hands:
                 hand.dismiss()
-        if self._folder:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        await asyncio.to_thread(self._folder.close)
         self._thread.end()
 
 

@@ -19,6 +19,7 @@ from robin_cli.datasets import lines
 from robin_cli.datasets.registry import Plugin, format_of, known, reader_by_content, scheme_reader
 from robin_cli.datasets.rows import BadRow, Reader, Row, Table, Wanted
 from robin_cli.files import remote
+from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -119,9 +120,9 @@ def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
     source = remote.public_name(name)
     own_name = source.removesuffix("?…").rpartition("/")[2]
     reader = format_of(own_name)
-    with _readable(source), tempfile.TemporaryDirectory() as folder:
-        # A plug-in wants a name to open; what has none is not left behind by a process that is killed.
-        path = Path(folder) / "".join(Path(own_name).suffixes)
+    with _readable(source), temporary_folder() as folder:
+        # A plug-in wants a name to open; what has none is gone with a process that is killed, without being swept.
+        path = folder / "".join(Path(own_name).suffixes)
         with path.open("x+b") if isinstance(reader, Plugin) else tempfile.TemporaryFile() as copy:
             notes = remote.download(name, copy, lines.MAX_FILE_BYTES)
             if notes is None:

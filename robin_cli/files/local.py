@@ -11,7 +11,10 @@ import os
 import re
 import secrets
 import select
+import shutil
 import stat
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +22,9 @@ from pathlib import Path
 from typing import IO
 
 from robin_cli.model.errors import InputError, size
+
+if sys.platform != "win32":
+    import fcntl
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 # O_NONBLOCK: to open a pipe must not wait for its other end; of regular files it says nothing.
@@ -28,6 +34,9 @@ NAME_KEPT = 40
 """How much of a file's name its temporary file has."""
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
+
+_FOLDER = "robin-tmp-"
+"""What the names of :func:`temporary_folder` begin with: short, for sockets are made in them."""
 
 MOST_TEXT_BYTES = 2**20
 """The longest rubric, template or settings file."""
@@ -186,6 +195,64 @@ def remove_leftovers(folder: Path, *, of: Callable[[str], bool], older_than_s: f
                 info = entry.stat(follow_symlinks=False)
                 if _is_owner(info) and time.time() - info.st_mtime >= older_than_s:
                     Path(entry.path).unlink()
+
+
+@contextmanager
+def temporary_folder(parent: str | None = None) -> Iterator[Path]:
+    """Make a folder for this user only in ``parent``, or where temporary files go; it and all in it go afterwards.
+
+    A lock on it says that its process lives: :func:`sweep_temporary` removes one that a killed process left.
+    """
+    sweep_temporary()
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=parent))
+        with suppress(FileNotFoundError):
+            lock = _locked(folder, wait=True)
+            if folder.exists():
+                break
+            _unlock(lock)  # it was swept before it was locked
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(lock)
+
+
+def sweep_temporary() -> None:
+    """Remove folders of :func:`temporary_folder` that a killed process of this user left."""
+    for parent in {os.environ.get("TMPDIR") or "/tmp", "/tmp"}:  # noqa: S108  # gettempdir() writes there to see whether it can
+        with suppress(OSError), os.scandir(parent) as entries:
+            for entry in entries:
+                if entry.name.startswith(_FOLDER):
+                    _sweep(entry)
+
+
+def _sweep(entry: os.DirEntry[str]) -> None:
+    with suppress(OSError):
+        if not (entry.is_dir(follow_symlinks=False) and _is_owner(entry.stat(follow_symlinks=False))):
+            return
+        lock = _locked(Path(entry.path), wait=False)
+        if lock is not None:
+            shutil.rmtree(entry.path, ignore_errors=True)
+            _unlock(lock)
+
+
+def _locked(folder: Path, *, wait: bool) -> int | None:
+    """Lock a folder until its descriptor is closed, or the process ends; None where another has it, or there are no locks."""
+    if sys.platform == "win32":
+        return None
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | FLAGS | _NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _unlock(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
 
 
 def others_may_write(folder: Path) -> bool:

@@ -13,12 +13,11 @@ import glob
 import ipaddress
 import re
 import socket
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -163,8 +162,8 @@ async def _private(url: SplitResult) -> list[bool]:
 @contextmanager
 def upload(name: str) -> Iterator[IO[bytes]]:
     """Open a file that is put at an address once it is complete, or not at all. Raises RemoteError, and InputError."""
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / "whole"
+    with temporary_folder() as folder:
+        whole = folder / "whole"
         with whole.open("xb") as file:
             yield file
         with _there(name) as (files, address):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from robin_cli.files import hub
+from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import number_of
 from robin_cli.views.export import Results, write_parquet
@@ -50,8 +49,8 @@ def push(
         InputError: the data set is public, and is not said to be, or the other way round.
         StorageError: the hub refuses it, or cannot be reached.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "results.parquet"
+    with temporary_folder() as folder:
+        path = folder / "results.parquet"
         try:
             write_parquet(results, path)
         except OSError as error:
@@ -62,7 +61,7 @@ def push(
             import datasets
 
             hub.hush()
-            rows = datasets.Dataset.from_parquet(str(path), cache_dir=folder)
+            rows = datasets.Dataset.from_parquet(str(path), cache_dir=str(folder))
             _check_visibility(name, public=public)
             rows.push_to_hub(name, config_name=config, split="train", commit_message=f"robin export --what {config}")
     seen = "public" if public else "private"

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
+from robin_cli.files.local import temporary_folder
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, UNDECIDED
 from robin_cli.model.errors import InputError
 
@@ -51,7 +52,8 @@ def write_workbook(
 
     if len(schema) > _SHEET_COLUMNS:
         raise InputError(f"xlsx: {len(schema):,} columns, and a sheet holds {_SHEET_COLUMNS:,}; write csv or parquet")
-    with xlsxwriter.Workbook(file, {"constant_memory": True, "nan_inf_to_errors": False}) as book:
+    options = {"constant_memory": True, "nan_inf_to_errors": False}
+    with temporary_folder() as folder, xlsxwriter.Workbook(file, {**options, "tmpdir": str(folder)}) as book:
         formats = {
             "plain": book.add_format(),
             "bold": book.add_format({"bold": True}),

@@ -125,7 +125,7 @@ def test_ends_as_it_is_told_to_and_lets_nobody_else_into_a_ray_of_its_own(tmp_pa
         with Robin(command, cwd=tmp_path, env=environment(), stdout=said, stderr=said) as process:
             wait_until(lambda: len(asked.arrivals) == 48, process, WITHIN_S)
             raylet = next(name for _, parent, name in processes() if parent == process.pid and "raylet/raylet" in name)
-            folder = Path(re.findall(r"/\S*?/robin-ray-[^/\s]+", raylet)[0])
+            folder = Path(re.findall(r"/\S*?/robin-tmp-[^/\s]+", raylet)[0])
             mode = stat.S_IMODE(folder.stat().st_mode)
             places = [
                 Path(f"/proc/{pid}/cwd").readlink() for pid, _, name in processes() if name.startswith("ray::Worker")
