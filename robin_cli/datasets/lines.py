@@ -28,6 +28,9 @@ MOST_UNPACKED = 2**29
 MOST_TIMES = 100
 """Text that people and models write is packed to a tenth; what unpacks a hundredfold is made to fill the memory."""
 
+MOST_IDLE = 2**20
+"""How many blank lines, or rows that cannot be used, a file may have, where they are more than MOST_TIMES the others."""
+
 LIMIT_ENV = "ROBIN_MAX_UNPACKED_GB"
 """The environment variable that raises the limits on what is unpacked; not a setting, for a folder's robin.toml to raise."""
 
@@ -65,6 +68,15 @@ def check_unpacked(unpacked: int, packed: int, source: str) -> None:
         raise InputError(
             f"{source}: unpacks to more than {size(unpacked)}, over {MOST_TIMES} times its size, as files "
             f"made to fill the memory do. If you trust it, allow more: {LIMIT_ENV}=4 (GiB) in the environment"
+        )
+
+
+def check_idle(idle: int, others: int, source: str, what: str = "blank lines") -> None:
+    """InputError if a file holds little but ``what``: a megabyte can unpack to a billion of them, and minutes of reading."""
+    if idle > MOST_IDLE and idle > MOST_TIMES * others:
+        raise InputError(
+            f"{source}: {idle:,} {what}, and {others:,} rows with data, as files made to take up time have. "
+            "Write the file without them, or check how it was made."
         )
 
 

@@ -32,7 +32,7 @@ TEXTS = (*ALWAYS, *OPTIONAL_TEXTS)
 _NOTHING = ""
 """The column that rows without further ones have: no column of data is called so."""
 
-_AT_A_TIME = 2**13
+_AT_A_TIME, _CHARACTERS_AT_A_TIME = 2**13, 2**23
 _EXACT = 2**53
 """Up to here each whole number is a floating-point number."""
 
@@ -62,7 +62,7 @@ class PairTable(Sequence[Pair]):
             return pairs
         growing = GrowingTable()
         rest = iter(pairs)
-        while some := list(islice(rest, _AT_A_TIME)):
+        while some := _some(rest):
             growing.extend(some)
         return growing.table()
 
@@ -253,11 +253,6 @@ class GrowingTable:
     def __len__(self) -> int:
         return len(self._pairs)
 
-    @property
-    def nbytes(self) -> int:
-        """What the pairs take, but for their further columns."""
-        return self._pairs.nbytes
-
     def __getitem__(self, at: int) -> Pair:
         batch, row = self._further.at(at)
         columns = {name: value for name, value in batch.slice(row, 1).to_pylist()[0].items() if value is not None}
@@ -285,6 +280,18 @@ class GrowingTable:
     def table(self, without: Collection[str] = ()) -> PairTable:
         """All of them; ``without`` the further columns of these names."""
         return PairTable(self._pairs, lambda: _joined(self._further, {_NOTHING, *without}))
+
+
+def _some(pairs: Iterator[Pair]) -> list[Pair]:
+    """The next pairs, few where their texts are long."""
+    some: list[Pair] = []
+    characters = 0
+    for pair in islice(pairs, _AT_A_TIME):
+        some.append(pair)
+        characters += len(pair.prompt) + len(pair.response) + len(pair.other or "")
+        if characters >= _CHARACTERS_AT_A_TIME:
+            break
+    return some
 
 
 def _column(values: list[Value | None]) -> pa.Array:

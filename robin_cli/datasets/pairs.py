@@ -25,11 +25,11 @@ from robin_cli.datasets.fields import (
     only_among,
     only_in,
 )
-from robin_cli.datasets.lines import MAX_LINE_BYTES
+from robin_cli.datasets.lines import MAX_LINE_BYTES, check_idle
 from robin_cli.datasets.logs.registry import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
 from robin_cli.datasets.plain_rows import Columns, columns_in, columns_of
-from robin_cli.datasets.rows import BadRow, Part, Row, Table, Wanted, no_collector, place
+from robin_cli.datasets.rows import BadRow, Part, Row, Table, Wanted, no_collector, place, weight
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.model.errors import InputError, shown
@@ -146,7 +146,7 @@ _FEWEST, _AT_A_TIME = 16, 512
 """Rows that are looked at together: the first few, and the most."""
 
 _BYTES_AT_A_TIME = 2**23
-"""Of their texts, about, where these are long."""
+"""About how many bytes of rows are looked at together, and one row more: a row may be as long as MAX_LINE_BYTES."""
 
 _Numbered = tuple[int, "Row | BadRow"]
 
@@ -267,14 +267,13 @@ class _Gathering:
                 raise broken
             if not some:
                 break
+            del some  # or these rows would be held while the next ones are read
 
     def _take_some(self, some: Sequence[_Numbered], fields: Fields) -> None:
         """Add rows, together where all are plain, else each by itself."""
-        before, size = len(self._pairs), self._pairs.nbytes
         if not self._take_columns(some, fields):
             self._take_each(some, fields)
-        of_one = (self._pairs.nbytes - size) // max(1, len(self._pairs) - before)
-        self._at_a_time = max(1, min(_AT_A_TIME, 4 * self._at_a_time, _BYTES_AT_A_TIME // max(1, of_one)))
+        self._at_a_time = min(_AT_A_TIME, 4 * self._at_a_time)
 
     def _take_each(self, some: Sequence[_Numbered], fields: Fields) -> None:
         """Add rows, each by itself."""
@@ -357,6 +356,9 @@ class _Gathering:
         if not self._skip_bad_rows:
             raise InputError(said) from None
         self._reasons[bad.reason] += 1
+        others = self._count + self._merged + self._repeated
+        what = f"rows that cannot be used ({bad.reason})"
+        check_idle(self._reasons.total(), others, self._sources[-1].name, what)
         if len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
             self._first_bad.append(said.partition(". ")[0])
 
@@ -451,8 +453,13 @@ class _Gathering:
 def _some(rows: Iterator[_Numbered], most: int) -> tuple[list[_Numbered], Exception | None]:
     """The next rows, and what kept more from being read: what is wrong with these is said first."""
     some: list[_Numbered] = []
+    taken = 0
     try:
-        some.extend(islice(rows, most))
+        for each in islice(rows, most):
+            some.append(each)
+            taken += weight(each[1], _BYTES_AT_A_TIME)
+            if taken >= _BYTES_AT_A_TIME:
+                break
     except Exception as error:  # noqa: BLE001  # raised by the caller
         return some, error
     return some, None

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, object]
 
+_VALUE_BYTES = 64
+
 Unit = Literal["line", "row"]
 
 
@@ -109,6 +111,20 @@ def is_index(step: str) -> bool:
 def leads_into(path: str, name: str) -> bool:
     """Whether a path goes on into the list that is called so, as choices.0.text into choices."""
     return path.startswith(f"{name}.") and is_index(path[len(name) + 1 :].partition(".")[0])
+
+
+def weight(row: object, most: int) -> int:
+    """Return about how many bytes a row takes in memory; past ``most``, anything from there on."""
+    found, values = 0, [row]
+    for value in values:
+        kind = type(value)
+        if kind is str:
+            found += len(value)  # type: ignore[arg-type]
+        elif kind is dict or kind is list:
+            found += _VALUE_BYTES * len(value)  # type: ignore[arg-type]
+            if found < most:  # else the list of a row's many values would take as much again
+                values.extend(value.values() if kind is dict else value)  # type: ignore[attr-defined,arg-type]
+    return found
 
 
 def kind(value: object) -> str:

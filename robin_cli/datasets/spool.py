@@ -23,11 +23,17 @@ IN_MEMORY_BYTES = 2**26
 _ROWS = 2**13
 """That are written together, but for where their columns change."""
 
-_MOST_WAITING = 2
+_BYTES = 2**24
+"""Of rows, that are written together before there are so many."""
+
+_MOST_WAITING = 1
 """Groups of rows that are held while they wait to be written."""
 
-_LET_GO_EVERY = 4_000
-"""Rows read one by one, of which each may have brought the 64 KiB around it into this process's memory."""
+_AROUND_BYTES = 2**16
+"""What a row that is read by itself may bring into this process's memory beside itself."""
+
+_LET_GO_BYTES = 2**26
+"""How much of that may be there at a time."""
 
 _FOR_LONG = Path("/var/tmp")  # noqa: S108  # a file without a name is made in it
 """Where systems keep large temporary files on disk, though the usual place be memory."""
@@ -41,17 +47,17 @@ class Spool:
 
     def __init__(self) -> None:
         self._pending: list[pa.RecordBatch] = []  # of the same columns
-        self._pending_rows = 0
+        self._pending_rows = self._pending_bytes = 0
         self._held: list[pa.RecordBatch | None] = []  # None: in the file, and not opened by now
         self._places: list[tuple[int, int]] = []  # offset and length in the file
         self._starts: list[int] = []
         self._ends = [0]
-        self.nbytes = 0  # of all rows
+        self._nbytes = 0  # of all rows
         self._file: IO[bytes] | None = None
         self._thread: ThreadPoolExecutor | None = None  # that writes, while the next rows are looked at
         self._writing: deque[Future[None]] = deque()
         self._mapped: mmap.mmap | None = None
-        self._looked = 0
+        self._looked = 0  # bytes, about
 
     def __len__(self) -> int:
         return self._ends[-1] + self._pending_rows
@@ -61,9 +67,10 @@ class Spool:
         if self._pending and self._pending[0].schema != batch.schema:
             self._write()
         self._pending.append(batch)
-        self.nbytes += batch.nbytes
+        self._nbytes += batch.nbytes
         self._pending_rows += batch.num_rows
-        if self._pending_rows >= _ROWS:
+        self._pending_bytes += batch.nbytes
+        if self._pending_rows >= _ROWS or self._pending_bytes >= _BYTES:
             self._write()
 
     def at(self, row: int) -> tuple[pa.RecordBatch, int]:
@@ -72,9 +79,10 @@ class Spool:
             raise IndexError(row)
         self._settle()
         number = bisect_right(self._starts, row) - 1
-        self._looked += 1
-        if self._looked >= _LET_GO_EVERY:
-            self._let_go()
+        if self._places:
+            self._looked += _AROUND_BYTES + self._places[number][1] // (self._ends[number + 1] - self._starts[number])
+            if self._looked >= _LET_GO_BYTES:
+                self._let_go()
         return self._batch(number), row - self._starts[number]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -96,8 +104,8 @@ class Spool:
         batches, self._pending = self._pending, []
         self._starts.append(self._ends[-1])
         self._ends.append(self._ends[-1] + self._pending_rows)
-        self._pending_rows = 0
-        if self.nbytes <= IN_MEMORY_BYTES:
+        self._pending_rows = self._pending_bytes = 0
+        if self._nbytes <= IN_MEMORY_BYTES:
             self._held.append(_one(batches))
             return
         if self._file is None:

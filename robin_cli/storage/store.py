@@ -67,6 +67,9 @@ from robin_cli.storage.schema import FIELDS, JUDGMENTS, judgments_table
 from robin_cli.storage.snapshot import Covered, folded, write_snapshot
 
 SEGMENT_ROWS = 10_000
+_GROUP_BYTES = 2**25
+"""Of pairs, that make a row group before there are PAIRS_AT_A_TIME: a page, which is decoded whole, is no longer then."""
+
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
 """Of answers, that make a segment before there are as many rows: they are held in memory until then."""
 
@@ -451,7 +454,8 @@ def _write_batches(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.Reco
         for batch in batches:
             for start in range(0, len(batch), PAIRS_AT_A_TIME):
                 group.append(batch.slice(start, PAIRS_AT_A_TIME))
-                if sum(map(len, group)) >= PAIRS_AT_A_TIME:
+                is_large = sum(each.nbytes for each in group) >= _GROUP_BYTES
+                if is_large or sum(map(len, group)) >= PAIRS_AT_A_TIME:
                     writer.write_table(pa.Table.from_batches(group, schema))
                     group = []
         if group:

@@ -61,7 +61,7 @@ _TO_THE_LETTER = {
 _TEXTS = {"prompt": "prompt", "response": "response"}
 """Columns of the texts, and what they are called among the run's pairs."""
 _BATCH = 20_000
-_GROUP_BYTES = 2**26
+_GROUP_BYTES = 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,8 +401,10 @@ def _without_formulas(table: pa.Table) -> pa.Table:
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
         column = table.column(position)
-        marked = pc.binary_join_element_wise(pa.scalar("'", field.type), column, pa.scalar("", field.type))
-        table = table.set_column(position, field, pc.if_else(_acts(column), marked, column))
+        acts = _acts(column)
+        if pc.any(acts).as_py():  # else a copy of all texts would be made for nothing
+            marked = pc.binary_join_element_wise(pa.scalar("'", field.type), column, pa.scalar("", field.type))
+            table = table.set_column(position, field, pc.if_else(acts, marked, column))
     return table
 
 

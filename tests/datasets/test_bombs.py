@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import resource
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -155,7 +158,7 @@ def test_refuses_rows_that_take_thirty_times_their_length(tmp_path: Path, monkey
         assert "not usable JSON: more than 1,048,576 lists and objects in one row." in said
     wide = b"prompt,response\n" + b"," * (3 * 2**20) + b"\n"
     assert (
-        "a.csv:2: a quote opened in this row is never closed, or the row is longer than 1,048,576 cells."
+        "a.csv:2: a quote opened in this row is never closed, or the row is longer than 1,048,576 cells and lines."
         in complaint(written(tmp_path, "a.csv", wide))
     )
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2**21)
@@ -183,3 +186,73 @@ def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatc
     pq.write_table(pairs.rename_columns(names), run / "pairs.parquet")
     with pytest.raises(StorageError, match=r"pairs.parquet: unpacks to more than"):
         read_run(run).pairs[0]
+
+
+def peak_of(folder: Path, *args: str) -> tuple[str, int]:
+    """What a robin that ends well says, and the most memory that it had, in MiB."""
+    robin = subprocess.Popen([sys.executable, "-m", "robin_cli", *args], cwd=folder, stdout=subprocess.PIPE)
+    assert robin.stdout is not None
+    said = robin.stdout.read().decode()
+    robin.stdout.close()
+    _, status, used = os.wait4(robin.pid, 0)
+    robin.returncode = os.waitstatus_to_exitcode(status)
+    assert robin.returncode == 0
+    return said, used.ru_maxrss // 2**10
+
+
+def test_holds_few_long_rows_at_a_time(tmp_path: Path) -> None:
+    with (tmp_path / "pairs.jsonl").open("w") as file:
+        for n in range(14):
+            file.write(json.dumps({"prompt": f"{n} " * 2**21, "response": f"{n}" * 2**23}) + "\n")
+    assert peak_of(tmp_path, "plan", "pairs.jsonl", "-a", "helpfulness", "-b", "14")[1] < 600
+
+
+def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**26)  # a page of all prompts is 96 MiB
+    pairs = [Pair(f"p{n}", f"{n}" * (12 * 2**20), "r") for n in range(8)]
+    RunStore.create(tmp_path / "r", manifest(budget=8), pairs).close()
+    assert [pair.prompt[:1] for pair in read_run(tmp_path / "r").pairs] == [f"{n}" for n in range(8)]
+
+
+def test_reads_an_array_of_rows_that_are_nearly_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2**22)
+    rows = [{"prompt": f"{n}" * (4 * 10**6), "response": "r"} for n in range(4)]
+    assert len(load_pairs(written(tmp_path, "a.json", json.dumps(rows).encode())).pairs) == 4
+    rows[2]["prompt"] += "x" * 2**18
+    said = complaint(written(tmp_path, "a.json", json.dumps(rows).encode()))
+    assert said.startswith("a.json:row 3: the row is longer than 4 MiB. Shorten the row")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
+def test_refuses_a_file_of_blank_lines(tmp_path: Path, suffix: str) -> None:
+    pack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+    data = b'{"prompt": "p", "response": "r"}' + b"\n" * (2**20 + 99)
+    packed = pack[suffix](data) if suffix in pack else pa.compress(data, codec="zstd", asbytes=True)
+    said = complaint(written(tmp_path, f"pairs.jsonl{suffix}", packed))
+    assert said.startswith(
+        f"pairs.jsonl{suffix}: 1,048,577 blank lines, and 1 rows with data, as files made to take up"
+    )
+    assert said.endswith("Write the file without them, or check how it was made.")
+
+
+def test_refuses_files_of_rows_without_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_IDLE", 1000, raising=False)
+    row = b'{"prompt": "p", "response": "r"}'
+    fillers = {
+        "a.csv": b"prompt,response\n" + b",\n" * 1200,
+        "b.csv": b"prompt,response\n" + b"\n" * 1200,
+        "c.json": b"[" + row + b", null" * 1200 + b"]",
+        "d.jsonl": row + b"\n" + b"[[]]\n" * 1200,
+    }
+    for name, data in fillers.items():
+        said = complaint(written(tmp_path, name, data), skip_bad_rows=True)
+        assert said.startswith(f"{name}: 1,001 rows "), said
+        assert said.endswith("Write the file without them, or check how it was made.")
+    pq.write_table(pa.table({"prompt": pa.nulls(1200, pa.string()), "response": ["r"] * 1200}), tmp_path / "e.parquet")
+    assert complaint(tmp_path / "e.parquet", skip_bad_rows=True).startswith(
+        "e.parquet: 1,001 rows that cannot be used ("
+    )
+    rows = b"".join(b'{"prompt": "p%d", "response": "r"}\n\n' % n for n in range(1200))  # a blank line each is usual
+    assert len(load_pairs(written(tmp_path, "f.jsonl", rows)).pairs) == 1200
+    quoted = b'prompt,response\n"' + b"\n" * (2**21 + 99)
+    assert "or the row is longer than 1,048,576 cells and lines." in complaint(written(tmp_path, "g.csv", quoted))

@@ -63,12 +63,15 @@ def test_reads_members_by_every_method_that_inspect_packs_by(tmp_path: Path) -> 
     assert said.endswith("inspect log convert")
 
 
+@pytest.mark.parametrize("lies", [False, True])
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, 93])
-def test_leaves_out_a_sample_that_unpacks_to_a_giant(tmp_path: Path, method: int) -> None:
+def test_leaves_out_a_sample_that_unpacks_to_a_giant(tmp_path: Path, method: int, *, lies: bool) -> None:
     giant = b'{"id": "' + b"a" * (40 * 2**20) + b'"}'
     data = zipped([("samples/2_epoch_1.json", giant), ONE])
     if method == 93:
         data = with_zstandard(giant)
+    if lies:  # the list of members says that it is small
+        data = data.replace(struct.pack("<L", len(giant)), struct.pack("<L", 9))
     path = written(tmp_path, "x.eval", data)
     assert len(data) < 2**17
     tracemalloc.start()
@@ -78,8 +81,18 @@ def test_leaves_out_a_sample_that_unpacks_to_a_giant(tmp_path: Path, method: int
     finally:
         tracemalloc.stop()
     assert "x.eval:row " in said
-    assert "samples/2_epoch_1.json is longer than 32 MiB. Leave such samples out with --skip-bad-rows." in said
-    assert peak < 80 * 2**20
+    why = "damaged (" if lies else "longer than 32 MiB. Leave such samples out with --skip-bad-rows."
+    assert f"samples/2_epoch_1.json is {why}" in said
+    assert peak < 24 * 2**20
+    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
+
+
+def test_leaves_out_a_sample_whose_attachments_are_a_giant_together(tmp_path: Path) -> None:
+    part = json.dumps(["a" * (20 * 2**20)])
+    parts = [(f"samples/2_epoch_1/attachments/{n}.json", part.encode()) for n in range(2)]
+    big = ("samples/2_epoch_1/sample.json", sample(id=2, input="attachment://1"))
+    path = log(tmp_path, big, *parts, ONE)
+    assert "attachments/1.json with the rest of its sample is longer than 32 MiB. Leave such" in complaint(path)
     assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
 
 

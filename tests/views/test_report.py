@@ -484,8 +484,19 @@ def test_cuts_texts_until_they_fit_and_keeps_what_differs(tmp_path: Path) -> Non
     assert {feedback for *_, feedback in shown} == {"z" * 9 + "…"}
     rng = np.random.default_rng(0)
     pairs = [Pair(f"p{k}", "".join(map(chr, rng.integers(33, 1000, 3000))), "r") for k in range(200)]
-    whole = texts_of(pairs[:2], lambda *_: [])
+    whole = texts_of(2, pairs.__getitem__, lambda *_: [])
     assert (whole.cut, len(whole.blocks)) == (False, 1)
-    cut = texts_of(pairs, lambda *_: [], room=200_000)
+    cut = texts_of(len(pairs), pairs.__getitem__, lambda *_: [], room=200_000)
     assert cut.cut
     assert sum(map(len, cut.blocks)) <= 200_000
+    read: list[int] = []
+
+    def pair(k: int) -> Pair:
+        read.append(k)
+        return Pair(f"p{k}", "x" * 2**20, "r")
+
+    long = texts_of(40, pair, lambda *_: [])
+    assert (long.longest, len(read)) == (
+        20_000,
+        32 + 40,
+    )  # more than 32 MiB are not held, though they would fit, packed

@@ -81,6 +81,7 @@ def _records(stream: BinaryIO, source: str, delimiter: str) -> Iterator[_Record]
     csv.field_size_limit(max(csv.field_size_limit(), lines.MAX_LINE_BYTES))
     text = _Text(stream, source, delimiter)
     reader = csv.reader(text.lines(), delimiter=delimiter, strict=True)
+    blank = filled = 0
     while True:
         text.begin = begin = reader.line_num + 1
         try:
@@ -94,19 +95,23 @@ def _records(stream: BinaryIO, source: str, delimiter: str) -> Iterator[_Record]
             yield begin, text.faults[0]
             text.faults.clear()
         elif any(cells):
+            filled += 1
             yield begin, cells
+        else:
+            blank += 1
+            lines.check_idle(blank, filled, source, "rows of empty cells")
 
 
 class _Text:
     """The lines of a file as text, and how long the row is that they are part of.
 
     What is wrong with a line is put into ``faults``, for the reader knows what row it belongs to. Quotes may spread a row over
-    any number of lines; past MAX_LINE_BYTES, or _MOST_CELLS, it is an InputError.
+    many lines; past MAX_LINE_BYTES, or _MOST_CELLS and lines, it is an InputError.
     """
 
     def __init__(self, stream: BinaryIO, source: str, delimiter: str) -> None:
         self.faults: list[BadRow] = []
-        # Where the row begins; its bytes, and its delimiters behind the first _SHORT of these.
+        # Where the row begins; its bytes, and its delimiters and lines behind the first _SHORT of these.
         self.begin, self.size, self.marks = 1, 0, 0
         self._stream, self._source, self._delimiter = stream, source, delimiter.encode()
 
@@ -128,9 +133,9 @@ class _Text:
                     yield piece.decode("utf-8", "replace")
 
     def _check(self, piece: bytes) -> None:
-        self.marks += piece.count(self._delimiter)
+        self.marks += 1 + piece.count(self._delimiter)
         if self.size > lines.MAX_LINE_BYTES or self.marks > _MOST_CELLS:
-            what = size(lines.MAX_LINE_BYTES) if self.marks <= _MOST_CELLS else f"{_MOST_CELLS:,} cells"
+            what = size(lines.MAX_LINE_BYTES) if self.marks <= _MOST_CELLS else f"{_MOST_CELLS:,} cells and lines"
             raise InputError(
                 f"{self._source}:{self.begin}: {_NOT_CLOSED}, or the row is longer than {what}. {_QUOTES} Else shorten the row."
             )

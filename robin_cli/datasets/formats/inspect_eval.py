@@ -64,6 +64,7 @@ class _Archive:
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
         self._stream, self._source, self._total = stream, source, 0
+        self._room = lines.MAX_LINE_BYTES  # of what a sample, and its parts together, may still unpack to
         self._size = stream.seek(0, io.SEEK_END)
         try:
             with zipfile.ZipFile(_Listed(stream, source)) as archive:
@@ -101,6 +102,7 @@ class _Archive:
 
     def row(self, sample: _Sample, head: object) -> Row | BadRow:
         """A sample with the log's head in it, or what is wrong with it."""
+        self._room = lines.MAX_LINE_BYTES
         try:
             data = self._data(sample.member)
             found = self._parsed(data, sample.member)
@@ -135,6 +137,11 @@ class _Archive:
 
     def _data(self, member: zipfile.ZipInfo) -> bytes:
         called = shown(member.filename)
+        together = "" if self._room == lines.MAX_LINE_BYTES else " with the rest of its sample"
+        step = "Leave such samples out with --skip-bad-rows."
+        too_long = BadRow(f"{called}{together} is longer than {size(lines.MAX_LINE_BYTES)}. {step}", "too long")
+        if member.file_size > self._room:
+            raise too_long
         try:
             data = self._unpacked(member)
         except (*_DAMAGED, *compression.DAMAGED) as error:
@@ -143,25 +150,23 @@ class _Archive:
             raise BadRow(f"{called} is damaged ({shown(error, 80)}). {_AGAIN}", "damaged") from None
         self._total += len(data)
         lines.check_unpacked(self._total, self._size, self._source)
-        if len(data) > lines.MAX_LINE_BYTES:
-            step = "Leave such samples out with --skip-bad-rows."
-            raise BadRow(f"{called} is longer than {size(lines.MAX_LINE_BYTES)}. {step}", "too long")
-        if zlib.crc32(data) != member.CRC:
+        self._room -= len(data)
+        if len(data) > member.file_size or zlib.crc32(data) != member.CRC:
             raise BadRow(f"{called} is damaged (it is not what was written). {_AGAIN}", "damaged")
         return data
 
     def _unpacked(self, member: zipfile.ZipInfo) -> bytes:
-        """A member unpacked, or a little more than MAX_LINE_BYTES of it.
+        """A member unpacked; of one that is longer than the list of members says, a byte more than that.
 
         zipfile itself knows Zstandard, by which newer versions of Inspect pack, from Python 3.14 on.
         """
-        most = lines.MAX_LINE_BYTES + 1
         self._stream.seek(member.header_offset)
         mark, name, extra = _LOCAL.unpack(self._stream.read(_LOCAL.size))
         if mark != b"PK\x03\x04" or member.flag_bits & 1:
             raise ValueError("it is encrypted" if member.flag_bits & 1 else "it does not stand where the list says")
         self._stream.seek(name + extra, io.SEEK_CUR)
-        packed = self._stream.read(min(member.compress_size, most))
+        packed = self._stream.read(min(member.compress_size, lines.MAX_LINE_BYTES))
+        most = member.file_size + 1
         if member.compress_type == _STORED:
             return packed
         if member.compress_type == _DEFLATED:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CHUNK_BYTES = 2**20
+_STEP_BYTES = 2**23
+"""The most that is read on for one value: rows that follow it would be held beside it."""
+
 _HEAD_BYTES = 2**12
 
 _MOST_CONTAINERS = 2**20
@@ -164,8 +167,8 @@ class _Text:
         """The next value."""
         self._mark()
         while True:
-            if (length := len(self._text) - self._at) > 2 * _CHUNK_BYTES:  # one value, then, and a chunk
-                self._check_size(length, called)
+            if (length := len(self._text) - self._at) > 2 * _CHUNK_BYTES:  # one value, then, and a step at most
+                self._check_size(length - _STEP_BYTES, called)
             try:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:
@@ -178,13 +181,17 @@ class _Text:
                 raise InputError(f"{self._source}:{called}: not usable JSON: {what}. Correct the row.") from None
             else:
                 if end < len(self._text) or not self._more():  # a number's next digits may still come
+                    self._check_length(end - self._at, called)
                     self._at = end
                     return value
 
-    def _check_size(self, length: int, called: str) -> None:
+    def _check_length(self, length: int, called: str) -> None:
         if length > lines.MAX_LINE_BYTES:
             raise InputError(f"{self._source}:{called}: {lines.too_long('row')}")
-        if _is_crowded(self._text[self._at :].encode()):
+
+    def _check_size(self, length: int, called: str) -> None:
+        self._check_length(length, called)
+        if self._text.count("[", self._at) + self._text.count("{", self._at) > _MOST_CONTAINERS:
             raise InputError(f"{self._source}:{called}: {_CROWDED} Correct the row.")
 
     def _mark(self) -> str:
@@ -197,8 +204,8 @@ class _Text:
                 return ""
 
     def _more(self) -> bool:
-        """Read on; False at the end of the file. An element that grows is read in ever larger steps."""
-        chunk = self._stream.read(max(_CHUNK_BYTES, len(self._text) - self._at))
+        """Read on; False at the end of the file. An element that grows is read in larger steps."""
+        chunk = self._stream.read(min(max(_CHUNK_BYTES, len(self._text) - self._at), _STEP_BYTES))
         text = self._decoded(chunk)
         if not text:
             return False
@@ -225,10 +232,14 @@ class _Text:
 
 
 def _line_rows(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]]:
+    blank = 0
     for number, line in lines.numbered_lines(stream, source):
         if isinstance(line, BadRow):
             yield number, line
-        elif not line.isspace():
+        elif line.isspace():
+            blank += 1
+            lines.check_idle(blank, number - blank, source)
+        else:
             yield number, _line_row(line)
 
 

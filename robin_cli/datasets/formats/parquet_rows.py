@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+_AHEAD_BYTES = 2**23
+"""Of rows that the next ones are decoded beside: two rows may be 64 MiB."""
+
 
 class _Leaf(NamedTuple):
     """A column, or a field of a struct, which is named with dots; ``depth`` counts the names."""
@@ -63,12 +66,15 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
 
 
 def _ahead(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same, each decoded while the rows of the one before are looked at."""
+    """The same, each decoded while the rows of the one before are looked at, unless these are long."""
     with ThreadPoolExecutor(1) as thread:  # which ends before the file is closed, also where reading is given up
         coming = thread.submit(next, parts, None)
         while (batch := coming.result()) is not None:
-            coming = thread.submit(next, parts, None)
+            if is_short := batch.nbytes <= _AHEAD_BYTES:
+                coming = thread.submit(next, parts, None)
             yield batch
+            if not is_short:
+                coming = thread.submit(next, parts, None)
 
 
 def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -> Iterator[_Leaf]:

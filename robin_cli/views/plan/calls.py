@@ -215,7 +215,8 @@ def _seconds_of(run: RunData) -> float:
 
 def _messages(dataset: Dataset, prompts: PromptSet) -> Iterator[list[Message]]:
     """What is sent, of an even sample of the pairs and all attributes."""
-    for pair in dataset.pairs[:: max(1, len(dataset.pairs) // _SAMPLE)]:
+    for at in range(0, len(dataset.pairs), max(1, len(dataset.pairs) // _SAMPLE)):
+        pair = dataset.pairs[at]  # one at a time: all of the sample may be larger than the memory
         for attribute in prompts.rubrics:
             yield prompts.messages(pair, attribute)
 

@@ -91,7 +91,7 @@ def _by_pair(a: RunData, b: RunData, both: Comparison, scales: Mapping[str, Scal
         "pictures": [drawn for name, mine in each.items() for drawn in _pictures(mine, scales[name], about[name])],
         "columns": _columns(both, shown, scales, several=len(a.space.attributes) > 1),
         "pairs": place.tolist(),
-        "texts": texts_of(a.pairs_at(pairs), _answers_of_both(a, b, pairs.tolist())),
+        "texts": texts_of(len(pairs), a.pairs_at(pairs).__getitem__, _answers_of_both(a, b, pairs.tolist())),
         "bar": Bar(
             "A bar has 0 in its middle and ends where A would be lower or higher by the whole scale: the line is the interval, "
             "the stroke the difference.",
@@ -229,14 +229,16 @@ def _by_prompt(a: RunData, b: RunData, found: Compared, scales: Mapping[str, Sca
     place = {prompt: at for at, prompt in enumerate(prompts)}
     of_each = np.split(found.prompt, [len(a.pair_ids)])
     answering = list(zip(*(_answering(prompt, prompts) for prompt in of_each), strict=True))
-    responses = [
-        "\n\n".join(
+
+    def both(at: int) -> Pair:
+        """A prompt of the page with the responses of both runs to it."""
+        responses = (
             f"{letter}: {run.pairs[pair].response}"
-            for letter, run, mine in zip(_LETTERS, (a, b), each, strict=True)
+            for letter, run, mine in zip(_LETTERS, (a, b), answering[at], strict=True)
             for pair in mine
         )
-        for each in answering
-    ]
+        return Pair("", found.prompts[prompts[at]], "\n\n".join(responses))
+
     number, several = {name: at for at, name in enumerate(scales)}, len(found.differences) > 1
     table = [
         (
@@ -260,10 +262,7 @@ def _by_prompt(a: RunData, b: RunData, found: Compared, scales: Mapping[str, Sca
         ],
         "columns": [Column(name, kind, says, cells(np.array(values))) for name, kind, says, values in table],
         "pairs": [place[row[1]] for row in shown],
-        "texts": texts_of(
-            [Pair("", found.prompts[prompt], text) for prompt, text in zip(prompts, responses, strict=True)],
-            _answers(a, b, answering),
-        ),
+        "texts": texts_of(len(prompts), both, _answers(a, b, answering)),
         "bar": Bar(
             "A bar has 0 in its middle and ends where A would be lower or higher by the whole scale; its stroke is the "
             "difference.",

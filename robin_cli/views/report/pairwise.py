@@ -70,7 +70,8 @@ def page_of(run: RunData, *, working: bool) -> Page:
         columns=columns,
         pairs=list(range(len(shown))),
         texts=texts_of(
-            [pairs[at] for at in place.tolist()],
+            len(shown),
+            lambda row: pairs[place.item(row)],
             lambda row, longest, most: answers.of(int(shown[row]), longest, most),
         ),
         bar=Bar(

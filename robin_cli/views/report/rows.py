@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ _ROOM = 3_700_000
 
 _BLOCK = 64
 """Pairs that are unpacked at a time."""
+
+_MOST_CHARACTERS = 2**25
+"""Of a block before it is packed; cut texts are always less."""
 
 _LONGEST = (None, 20_000, 8000, 4000, 2000, 1000, 700, 500, 350, 250, 180, 120, 60)
 _MOST = (None, 40, 20, 10, 6, 4, 4, 3, 3, 2, 2, 1, 0)
@@ -56,20 +59,33 @@ def packed(value: object) -> str:
     return base64.b64encode(gzip.compress(data, compresslevel=9, mtime=0)).decode("ascii")
 
 
-def texts_of(pairs: Sequence[Pair], answers: Answers, *, room: int = _ROOM) -> Texts:
-    """The texts of ``pairs`` and the ``answers`` to each, cut until they fit into ``room``."""
+def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room: int = _ROOM) -> Texts:
+    """The texts of ``count`` pairs and the ``answers`` to each, cut until they fit into ``room``; ``pair`` reads one."""
     blocks: list[str] = []
     for longest, most in zip(_LONGEST, _MOST, strict=True):
         blocks = []
-        for start in range(0, len(pairs), _BLOCK):
-            part = range(start, min(start + _BLOCK, len(pairs)))
-            texts = [[_cut(text, longest) for text in _of(pairs[k])] for k in part]
+        for start in range(0, count, _BLOCK):
+            part = range(start, min(start + _BLOCK, count))
+            texts = _of_block(map(pair, part), longest)
+            if texts is None:
+                break
             blocks.append(packed([[text, answers(k, longest, most)] for k, text in zip(part, texts, strict=True)]))
             if sum(map(len, blocks)) > room and most != 0:
                 break
         else:
             break
     return Texts(blocks, _BLOCK, longest, most, cut=longest is not None)
+
+
+def _of_block(pairs: Iterable[Pair], longest: int | None) -> list[list[str]] | None:
+    """The texts of some pairs, cut; None where they are so long that no more of them is to be held in memory."""
+    texts, characters = [], 0
+    for pair in pairs:
+        texts.append([_cut(text, longest) for text in _of(pair)])
+        characters += sum(map(len, texts[-1]))
+        if characters > _MOST_CHARACTERS:
+            return None
+    return texts
 
 
 def _of(pair: Pair) -> list[str]:

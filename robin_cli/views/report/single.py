@@ -61,7 +61,9 @@ def page_of(run: RunData, *, working: bool) -> Page:
     columns = _columns(run, scores, shown)
     pairs, place = np.unique(run.space.pair[scores.arm[shown]], return_inverse=True)
     judged = Judged(run, pairs)
-    packed = texts_of(run.pairs_at(pairs), lambda k, longest, most: judged.of(pairs[k], longest, most))
+    packed = texts_of(
+        len(pairs), run.pairs_at(pairs).__getitem__, lambda k, longest, most: judged.of(pairs[k], longest, most)
+    )
     attributes = ", ".join(facts["attributes"])
     return Page(
         title=f"{attributes} of {number_of(facts['pairs'], 'pair')}",
