@@ -34,22 +34,29 @@ _UNREADABLE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, Not
 but for ArrowException itself, and its converters add Python's."""
 
 
-def checked_writer(stream: IO[bytes] | Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """Make a writer of Parquet whose pages have checksums, as all that robin writes."""
+def checked_writer(stream: IO[bytes] | Path, schema: pa.Schema, *, packed: bool = True) -> pq.ParquetWriter:
+    """Make a writer of Parquet whose pages have checksums, as all that robin writes; not ``packed``: with values as they are."""
     import pyarrow.parquet as pq
 
     # Few values at a time: a page is looked at for its size only between them, and texts are long.
-    return pq.ParquetWriter(stream, schema, compression="zstd", write_batch_size=64, write_page_checksum=True)
+    return pq.ParquetWriter(
+        stream,
+        schema,
+        compression="zstd" if packed else "none",
+        use_dictionary=packed,
+        write_batch_size=64,
+        write_page_checksum=True,
+    )
 
 
 @contextmanager
-def written_table(stream: IO[bytes], schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+def written_table(stream: IO[bytes], schema: pa.Schema, *, packed: bool = True) -> Iterator[pq.ParquetWriter]:
     """Write a run's own Parquet file, with a digest of its footer: one bit there gives a column another name.
 
     Args:
         stream: can be read, and moved about in.
     """
-    with checked_writer(stream, schema) as writer:
+    with checked_writer(stream, schema, packed=packed) as writer:
         yield writer
     start, footer = _footer(stream)
     stream.seek(start)

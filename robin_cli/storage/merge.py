@@ -57,7 +57,7 @@ from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued
 from robin_cli.storage.schema import judgments_table
 from robin_cli.storage.shards import Shard, check_apart, check_groups_named_once, check_together, opened
 from robin_cli.storage.snapshot import write_snapshot
-from robin_cli.storage.store import write_table
+from robin_cli.storage.store import write_pair_batches, write_table
 
 _MOST_CALLS = 10**9
 _MOST_ARMS = 10**8
@@ -235,22 +235,26 @@ def _write_pairs(shards: Sequence[Shard], path: Path) -> None:
     ]
     fields = [pa.field(name, pa.large_string()) for name in texts]
     schema = pa.schema([*fields, *(pa.field(name, pa.float64()) for name in sorted(known - set(texts)))])
-    with whole_file(path) as file, written_table(file, schema) as writer:
+
+    def batches() -> Iterator[pa.RecordBatch]:
         for shard in shards:
             rows = 0
             for batch in read_pair_batches(shard.path):
                 rows += len(batch)
-                writer.write_table(_with_all(pa.Table.from_batches([batch]), schema), PAIRS_AT_A_TIME)
+                yield _with_all(batch, schema)
             if rows != len(shard.pair_ids):
                 raise StorageError(f"{shard.path / PAIRS}: changed while it was read; try again")
 
+    write_pair_batches(path, schema, batches)
 
-def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns of ``schema``, of nulls where it has none of a name."""
+
+def _with_all(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns of ``schema``, of nulls where it has none of a name."""
+    names = batch.schema.names
     columns = [
-        table[field.name] if field.name in table.column_names else pa.nulls(len(table), field.type) for field in schema
+        batch.column(field.name) if field.name in names else pa.nulls(len(batch), field.type) for field in schema
     ]
-    return pa.table(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _write_columns(shards: Sequence[Shard], path: Path, notes: list[str]) -> None:

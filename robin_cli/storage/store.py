@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import IO, Any, cast
 
 import pyarrow as pa
 
+from robin_cli.datasets.lines import MOST_TIMES, MOST_UNPACKED
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
@@ -434,8 +435,17 @@ def _rescued_to(place: Path | None, error: StorageError) -> StorageError:
 
 def write_pairs(pairs: PairTable, path: Path) -> None:
     """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be ten million."""
+    write_pair_batches(path, pairs.schema, pairs.batches)
+
+
+def write_pair_batches(path: Path, schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]) -> None:
+    """Write the same of what ``batches`` gives; as it is where it packs so well that readers would take it for a bomb."""
     with whole_file(path) as file:
-        _write_batches(file, pairs.schema, pairs.batches())
+        unpacked = _write_batches(file, schema, batches())
+        if unpacked > MOST_UNPACKED // 2 and unpacked > MOST_TIMES // 2 * file.tell():
+            file.seek(0)
+            file.truncate()
+            _write_batches(file, schema, batches(), packed=False)
 
 
 def write_columns(pairs: PairTable, path: Path) -> None:
@@ -448,10 +458,15 @@ def write_columns(pairs: PairTable, path: Path) -> None:
         _write_batches(file, columns.schema, columns.to_batches())
 
 
-def _write_batches(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    with written_table(file, schema) as writer:
+def _write_batches(
+    file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, packed: bool = True
+) -> int:
+    """Write batches in row groups of a bounded size; return how many bytes they took in memory."""
+    unpacked = 0
+    with written_table(file, schema, packed=packed) as writer:
         group: list[pa.RecordBatch] = []
         for batch in batches:
+            unpacked += batch.nbytes
             for start in range(0, len(batch), PAIRS_AT_A_TIME):
                 group.append(batch.slice(start, PAIRS_AT_A_TIME))
                 is_large = sum(each.nbytes for each in group) >= _GROUP_BYTES
@@ -460,6 +475,7 @@ def _write_batches(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.Reco
                     group = []
         if group:
             writer.write_table(pa.Table.from_batches(group, schema))
+    return unpacked
 
 
 def write_table(table: pa.Table, path: Path) -> None:

@@ -23,6 +23,7 @@ from robin_cli.datasets.pairs import load_pairs
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Pair
+from robin_cli.storage import store
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -188,23 +189,19 @@ def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatc
         read_run(run).pairs[0]
 
 
-def peak_of(folder: Path, *args: str) -> tuple[str, int]:
-    """What a robin that ends well says, and the most memory that it had, in MiB."""
-    robin = subprocess.Popen([sys.executable, "-m", "robin_cli", *args], cwd=folder, stdout=subprocess.PIPE)
-    assert robin.stdout is not None
-    said = robin.stdout.read().decode()
-    robin.stdout.close()
-    _, status, used = os.wait4(robin.pid, 0)
-    robin.returncode = os.waitstatus_to_exitcode(status)
-    assert robin.returncode == 0
-    return said, used.ru_maxrss // 2**10
+def peak_of(folder: Path, *args: str) -> int:
+    """The most memory of a robin that ends well, in MiB; begun by a small process, for its own maximum counts as robin's."""
+    begin = "import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
+    begin += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 2**10)"
+    command = [sys.executable, "-c", begin, sys.executable, "-m", "robin_cli", *args]
+    return int(subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def test_holds_few_long_rows_at_a_time(tmp_path: Path) -> None:
     with (tmp_path / "pairs.jsonl").open("w") as file:
         for n in range(14):
             file.write(json.dumps({"prompt": f"{n} " * 2**21, "response": f"{n}" * 2**23}) + "\n")
-    assert peak_of(tmp_path, "plan", "pairs.jsonl", "-a", "helpfulness", "-b", "14")[1] < 600
+    assert peak_of(tmp_path, "plan", "pairs.jsonl", "-a", "helpfulness", "-b", "14") < 600
 
 
 def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +209,16 @@ def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypat
     pairs = [Pair(f"p{n}", f"{n}" * (12 * 2**20), "r") for n in range(8)]
     RunStore.create(tmp_path / "r", manifest(budget=8), pairs).close()
     assert [pair.prompt[:1] for pair in read_run(tmp_path / "r").pairs] == [f"{n}" for n in range(8)]
+
+
+def test_reads_a_run_of_its_own_however_well_its_texts_are_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (lines, store):
+        monkeypatch.setattr(module, "MOST_UNPACKED", 2**24, raising=False)
+    pairs = [Pair(f"p{n}", "a" * 2**20, "r") for n in range(40)]  # one long prompt, and many responses to it
+    RunStore.create(tmp_path / "r", manifest(budget=40), pairs).close()
+    assert sum(len(pair.prompt) for pair in read_run(tmp_path / "r").pairs) == 40 * 2**20
 
 
 def test_reads_an_array_of_rows_that_are_nearly_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +237,7 @@ def test_refuses_a_file_of_blank_lines(tmp_path: Path, suffix: str) -> None:
     packed = pack[suffix](data) if suffix in pack else pa.compress(data, codec="zstd", asbytes=True)
     said = complaint(written(tmp_path, f"pairs.jsonl{suffix}", packed))
     assert said.startswith(
-        f"pairs.jsonl{suffix}: 1,048,577 blank lines, and 1 rows with data, as files made to take up"
+        f"pairs.jsonl{suffix}: 1,048,577 blank lines beside 1 with data, as in files made to take up time."
     )
     assert said.endswith("Write the file without them, or check how it was made.")
 
