@@ -35,7 +35,7 @@ but for ArrowException itself, and its converters add Python's."""
 
 
 def checked_writer(stream: IO[bytes] | Path, schema: pa.Schema, *, packed: bool = True) -> pq.ParquetWriter:
-    """Make a writer of Parquet whose pages have checksums, as all that robin writes; not ``packed``: with values as they are."""
+    """Make a writer of Parquet whose pages have checksums, as in all that robin writes; ``packed``: compressed."""
     import pyarrow.parquet as pq
 
     # Few values at a time: a page is looked at for its size only between them, and texts are long.
