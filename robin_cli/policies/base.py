@@ -91,6 +91,7 @@ class Policy:
     Traits, which the rest of robin asks for instead of a policy's name:
         evenly: it asks all arms equally often, whatever the ratings are.
         refits: it learns from all arms together, see :meth:`fitted`.
+        fits_long: that takes so long that calls are to go on meanwhile.
         needs_variances: it takes variances that are known beforehand (``setup.variances``) for the true ones.
         takes_prior: variances of an earlier run may be its prior, see :mod:`robin_cli.policies.prior`.
         starves: it may never ask an arm again whose first ratings agreed, so that its error comes down no further.
@@ -182,6 +183,11 @@ class Policy:
     def refits(self) -> bool:
         """Whether :meth:`fitted` is to be asked, now and then."""
         return type(self).fitted is not Policy.fitted
+
+    @property
+    def fits_long(self) -> bool:
+        """Whether :meth:`fitted` takes so long that calls are to go on meanwhile."""
+        return False
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Policy:  # noqa: ARG002
         """The policy after these ratings of all arms; shape (…, K), the leading axes being separate runs."""

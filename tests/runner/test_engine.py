@@ -405,6 +405,10 @@ class Learning(Policy):
     weight: FloatArray
     warm_up: int = 1
 
+    @property
+    def fits_long(self) -> bool:
+        return True
+
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Policy:
         self.threads.append(threading.get_ident())
         self.during()

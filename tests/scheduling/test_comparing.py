@@ -15,8 +15,10 @@ from robin_cli.model.arms import Arms, IntArray
 from robin_cli.model.bradley_terry import fit, wins_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
+from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import chosen, make_policy
+from robin_cli.scheduling import scheduler as scheduler_module
 from robin_cli.scheduling.rounds import first_depth, round_ends
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from tests.scheduling.comparing import (
@@ -268,7 +270,8 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
 
 
 @pytest.mark.parametrize("judges", [1, 2])
-def test_chooses_after_a_fit_by_all_that_happened_meanwhile(judges: int) -> None:
+def test_chooses_after_a_fit_by_all_that_happened_meanwhile(judges: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "_FEW_ARMS", 0)
     matches = comparisons(4, 5, judges)
     rating, rng = by_strength(matches, [0.0, 0.5, 1.0, 3.0], 1), np.random.default_rng(judges)
     scheduler = scheduler_of(matches, policy_for(matches, "tournament"), Arms(len(matches.space)), 400)
@@ -291,3 +294,26 @@ def test_chooses_after_a_fit_by_all_that_happened_meanwhile(judges: int) -> None
             scheduler._build()
             assert list(scheduler._queue.key) == keys
     assert fits > 5
+
+
+def test_fits_by_the_sums_of_one_moment_whatever_is_told_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "_FEW_ARMS", 0)
+    arms = Arms(4)
+    scheduler = HeapScheduler(
+        arms,
+        make_policy("two-priors", Setup(arms=4, budget=100, scale=Scale(0, 4), objective="worst-case")),
+        budget=100,
+    )
+    work: list[Callable[[], object]] = []
+    scheduler.elsewhere = lambda fit, _: work.append(fit)
+    while not work:
+        ticket = scheduler.ask()
+        assert isinstance(ticket, Ticket)
+        scheduler.tell(ticket, (float(ticket.draw % 2 * 4),))
+    (begun,) = work
+    kept = begun()
+    for _ in range(40):
+        ticket = scheduler.ask()
+        assert isinstance(ticket, Ticket)
+        scheduler.tell(ticket, (4.0,))
+    assert list(begun()[1].key) == list(kept[1].key)  # type: ignore[index]

@@ -18,6 +18,7 @@ _DISPERSION = 0.6
 
 _PRIOR_COMPARISONS = 16.0
 _TIE = 1e-9
+_FEW_SYSTEMS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,11 @@ class Tournament(Policy):
     fresh: FloatArray
     again: FloatArray
     warm_up: int = 0
+
+    @property
+    def fits_long(self) -> bool:
+        """Whether there are so many systems that a fit takes more than some hundredths of a second."""
+        return len(self.matches.names) > _FEW_SYSTEMS
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
