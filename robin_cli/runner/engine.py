@@ -22,6 +22,9 @@ from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.scheduling.scheduler import Found, Idle, Scheduler, Ticket
 from robin_cli.storage.group_commit import GroupCommit
 
+_MOST_ASKED = 24 * 2**20
+"""Characters of prompts under way, above which no further call is begun: each takes several times its prompt in memory."""
+
 GRACE_S = 10.0
 """How long calls under way may still take after the run was asked to stop."""
 
@@ -166,6 +169,11 @@ class _Call:
     money: float
     permit: Permit | None
 
+    @property
+    def characters(self) -> int:
+        """Of its prompt."""
+        return sum(len(message["content"]) for message in self.question.messages)
+
 
 class Engine:
     """One session of a run.
@@ -217,6 +225,7 @@ class Engine:
         self._most_unwritten = ceiling // 4
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = 0  # calls whose outcome is not known yet
+        self._asked = 0  # characters of their prompts
         self._open = 0  # calls that were asked and are not on disk
         self._unwritten = 0  # answers on their way to the disk
         self._fit: asyncio.Task[None] | None = None  # of the scheduler's policy, under way
@@ -259,6 +268,7 @@ class Engine:
                 continue
             call = self._next(await self._judges[0].acquire() if self._alone else None)
             if isinstance(call, _Call):
+                self._asked += call.characters
                 task = asyncio.create_task(self._make_calls(call))
                 self._calls.add(task)
                 task.add_done_callback(self._calls.discard)
@@ -271,6 +281,7 @@ class Engine:
         room = self._alone or self._begun < sum(judge.bears for judge in self._judges)
         return (
             self._unwritten > self._most_unwritten
+            or self._asked > _MOST_ASKED
             or (self._in_turn and bool(self._begun or self._unwritten or self._fit))
             or not room
         )
@@ -357,6 +368,7 @@ class Engine:
             if not isinstance(following, _Call):
                 return
             call = following
+            self._asked += call.characters
 
     async def _make(self, call: _Call) -> None:
         """Make the call, and hand on what came of it; what goes wrong beyond a failure ends the run."""
@@ -375,6 +387,7 @@ class Engine:
             self._end(error)
         finally:
             self._begun -= 1
+            self._asked -= call.characters
             self._changed.set()
 
     async def _ask(self, call: _Call, permit: Permit) -> None:
