@@ -28,9 +28,9 @@ from robin_cli.model.errors import InputError
 from robin_cli.runner.at_service import At, AtService
 from robin_cli.runner.in_files import InFiles
 from robin_cli.runner.rounds import Carrier, RoundJudge
-from robin_cli.settings.addresses import JudgeAddress, api_keys, judges_of
+from robin_cli.settings.addresses import JudgeAddress, api_keys, judges_of, places
 from robin_cli.settings.table import IN_PYTHON, Settings
-from robin_cli.settings.trust import AT_ENDPOINTS, NO_KEY
+from robin_cli.settings.trust import AT_ENDPOINTS, NO_KEY, remember
 from robin_cli.storage.batches import Ledger
 
 AUTO_CEILING = 256
@@ -71,7 +71,7 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
     Args:
         function: the judge, where it is one that Python handed over.
     """
-    api_keys(settings)
+    keys = api_keys(settings)
     _check_rounds(settings)
     _check_cluster(settings, function)
     if settings.batch_files is not None and settings.max_cost is not None:
@@ -85,6 +85,9 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
         check_known(settings.judge)
     for judge in judges_of(settings):
         prices_at(judge, settings)
+    remember(
+        places(settings, keys)
+    )  # before there is a run, for one that is killed at once is resumed by its name alone
     if settings.ray is not None:
         check_ray(settings.ray, secret_names(settings))
 

@@ -43,10 +43,9 @@ from robin_cli.scheduling.eligibility import give_another_chance
 from robin_cli.scheduling.rounds import first_depth
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from robin_cli.scheduling.stopping import reached
-from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless, places
+from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
-from robin_cli.settings.trust import remember
 from robin_cli.storage.batches import Ledger
 from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import FILE, REACHED
@@ -435,7 +434,6 @@ async def _session(
         except RobinError:
             await _close(closing, note)
             raise
-    remember(places(settings, keys))  # so that a resume by the run's name alone finds them named
     store.begin(session_settings)
     try:
         with around(session, stop):
