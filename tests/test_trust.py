@@ -198,7 +198,7 @@ def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, e
     refused = robin_afresh("resume", "r", "--budget", "8", cwd=here, **env)
     assert refused.returncode == 2
     assert (
-        "r/manifest.json wants the prompts (no key) sent to judge://sender, and you did not say that" in refused.stderr
+        "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named" in refused.stderr
     )
     told = shlex.split(refused.stderr.split("say so yourself: ")[1])
     assert told == ["--judge", "sender"]
@@ -224,7 +224,7 @@ def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: d
     env["XDG_CONFIG_HOME"] += "-of-another"
     refused = robin("resume", "r", "--budget", "8", cwd=here, **env)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert f"r/manifest.json wants the prompts written into {folder}, and you did not say that" in refused.stderr
+    assert f"r/manifest.json wants the prompts written into {folder}, which you have not named" in refused.stderr
     assert "Nothing was written" in refused.stderr
     assert not folder.exists()
     (found,) = json.loads(robin("status", "r", "--json", cwd=here, **env).stdout)["under_way"]

@@ -75,8 +75,7 @@ def check_idle(idle: int, others: int, source: str, what: str = "blank lines") -
     """InputError if a file holds little but ``what``: a megabyte can unpack to a billion of them, and minutes of reading."""
     if idle > MOST_IDLE and idle > MOST_TIMES * others:
         raise InputError(
-            f"{source}: {idle:,} {what} beside {others:,} with data, as in files made to take up time. "
-            "Write the file without them, or check how it was made."
+            f"{source}: has {idle:,} {what} and {others:,} with data, and was not read further. Write the file without them."
         )
 
 

@@ -167,7 +167,7 @@ def batches(
                     raise lines.file_too_long(source)
                 yield batch
         if leaves and rows_read != file.metadata.num_rows:
-            raise ValueError(f"it says that it has {file.metadata.num_rows:,} rows, and has {rows_read:,}")
+            raise ValueError(f"{rows_read:,} of its {file.metadata.num_rows:,} rows are there")
 
 
 def part_of(batch: pa.RecordBatch, columns: Iterable[str]) -> pa.RecordBatch:

@@ -147,7 +147,7 @@ async def check_redirect(before: str, after: str) -> str | None:
         raise RemoteError(f"it leads from {here.netloc} to another host, {name}", step)
     if any(await _private(there)) and not all(await _private(here)):
         raise RemoteError(f"it leads from {here.netloc} into your own network, to {name}", step)
-    return f"read from another host, to which {here.netloc} leads: {there.hostname}"
+    return f"{here.netloc} redirected to another host. The data were read from {there.hostname}"
 
 
 async def _private(url: SplitResult) -> list[bool]:

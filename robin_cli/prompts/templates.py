@@ -61,7 +61,7 @@ _PLAIN: tuple[type[nodes.Node], ...] = (
 _INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.Mul: ("*", "write the text or the number out"),
     nodes.Pow: ("**", "write the number out"),
-    nodes.Mod: ("%", "put texts together with ~"),
+    nodes.Mod: ("%", "put texts together with ~, or write the number out"),
     nodes.Dict: ("a dictionary", "write a list of pairs: [('a', 'b'), ('c', 'd')]"),
     nodes.Include: ("include", "a template is one file: copy the text into it"),
     nodes.Extends: ("extends", "a template is one file: copy the text into it"),
@@ -121,7 +121,7 @@ class _Meter:
         self._left -= characters
         if self._left < 0:
             raise SecurityError(
-                f"it makes more than {self._most:,} characters of these values; loop over less, or repeat less text"
+                f"the prompt grows beyond {self._most:,} characters; loop over fewer items, or repeat less text"
             )
 
     def charge(self, value: object) -> None:

@@ -209,7 +209,7 @@ def _check_file(source: Path, recorded: str) -> None:
     """RunError where a file that is there is not the one that was read; what is no regular file counts as not there."""
     if not source.is_file():
         return
-    way_on = "(The run keeps its own copy of the pairs: moving that file away lets it go on with that)"
+    way_on = "To go on with the run's own copy of the pairs, move that file away"
     try:
         digest = sha256_of(source, MAX_FILE_BYTES)
     except OSError as error:
@@ -239,6 +239,4 @@ def _prompts_now(manifest: Manifest) -> str:
             ties=not manifest.own_settings["no_ties"],
         ).sha256
     except InputError as error:
-        raise RunError(
-            f"{error}. (The run keeps its own copy of its prompts: moving that file away lets it go on with that)"
-        ) from error
+        raise RunError(f"{error}. To go on with the run's own copy of its prompts, move that file away") from error

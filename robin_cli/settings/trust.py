@@ -199,7 +199,7 @@ def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, 
 
 def _fact(source: Source, doubtful: Sequence[Sending]) -> str:
     file = source.place if source.kind == "folder" else str(Path(source.place) / "manifest.json")
-    return f"{file} wants {', '.join(map(_wanted, doubtful))}, and you did not say that"
+    return f"{file} wants {', '.join(map(_wanted, doubtful))}, which you have not named"
 
 
 def _wanted(sending: Sending) -> str:

@@ -354,9 +354,7 @@ def _write_judgments(shards: Sequence[Shard], space: ArmSpace, folder: Path, not
             raise StorageError(f"{shard.path}: a judgment in it is none ({error}); restore it from a copy") from error
         first = after
         if again := fold.draws.set_aside - before:
-            notes.append(
-                f"{shard.path}: {number_of(again, 'judgment')} left out, for their calls have others before them"
-            )
+            notes.append(f"{shard.path}: {number_of(again, 'judgment')} left out: repeats of others")
         _note_unfinished(shard, fold.arms.spent - spent, notes)
     return fold, segments, rescued
 

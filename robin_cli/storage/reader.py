@@ -330,11 +330,12 @@ def distinct_judgments(path: Path, columns: Collection[str] = tuple(JUDGMENTS.na
 
 def repeated(count: int, place: str) -> str:
     """What is said of ``count`` judgments that were set aside, the first of which is at ``place``."""
-    some = f"{count:,} judgments are set aside" if count > 1 else "1 judgment is set aside"
-    return (
-        f"{some}, for their calls have others before them; the first is in {place}. Files of the run were copied or changed: "
-        "compare them with a copy"
+    some = (
+        f"{count:,} judgments are repeats and do not count"
+        if count > 1
+        else "1 judgment is a repeat and does not count"
     )
+    return f"{some}; the first is in {place}. Files of this run were copied or changed. Compare it with a copy"
 
 
 def _place_of(path: Path, after: int, row: int) -> str:
@@ -555,8 +556,8 @@ def check_whole(path: Path, content: JournalContent | None, segments: int) -> No
     missing = path / JOURNAL if content is None else segment_path(path, content.segment - 1)
     header = lines_of([{"journal": 1, "segment": segments + 1}]).decode().strip()
     raise StorageError(
-        f"{missing}: is missing, and the answers in it; restore it from a copy. To go on without them, if there is no copy, "
-        f"let the first line of {path / JOURNAL} be: {header}"
+        f"{missing} is missing, or has no first line. Restore it from a copy. If there is none, you can go on without its "
+        f"answers: write this as the first line of {path / JOURNAL}: {header}"
     )
 
 
@@ -581,7 +582,7 @@ def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str]) -> pa.Ta
     with readable(name):
         table = parquet.read(columns=known, use_threads=False)
         if len(table) != (rows := parquet.metadata.num_rows):
-            raise ValueError(f"it says that it has {rows:,} rows, and has {len(table):,}")
+            raise ValueError(f"{len(table):,} of its {rows:,} rows are there")
     fields = [JUDGMENTS.field(name) for name in columns]
     values = [
         table[field.name].cast(field.type) if field.name in known else pa.nulls(len(table), field.type)

@@ -147,7 +147,7 @@ def _work_of(
         "rated_by_text": _counted(run.judgments["text_because"]),
         "failed": _reasons(run, "failed"),
         "rescued": tally(run.path, manifest),
-        "set_aside": run.fold.draws.set_aside,
+        "repeated_judgments": run.fold.draws.set_aside,
         "in_flight_at_stop": None if working else _last(manifest).get("in_flight"),
         "under_way": under_way,
         "pairs": len(run.pair_ids),
@@ -342,8 +342,8 @@ def lines_of(facts: dict[str, Any]) -> dict[str, str]:
         "failed calls": counted(facts["failed"]) or "none",
         **_rescued_line(facts),
         **(
-            {"set aside": f"{facts['set_aside']:,}, whose calls have judgments before them"}
-            if facts["set_aside"]
+            {"repeated": f"{number_of(facts['repeated_judgments'], 'judgment')}, not counted"}
+            if facts["repeated_judgments"]
             else {}
         ),
         **_row_lines(facts),

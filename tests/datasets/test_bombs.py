@@ -236,9 +236,7 @@ def test_refuses_a_file_of_blank_lines(tmp_path: Path, suffix: str) -> None:
     data = b'{"prompt": "p", "response": "r"}' + b"\n" * (2**20 + 99)
     packed = pack[suffix](data) if suffix in pack else pa.compress(data, codec="zstd", asbytes=True)
     said = complaint(written(tmp_path, f"pairs.jsonl{suffix}", packed))
-    assert said.startswith(
-        f"pairs.jsonl{suffix}: 1,048,577 blank lines beside 1 with data, as in files made to take up time."
-    )
+    assert said.startswith(f"pairs.jsonl{suffix}: has 1,048,577 blank lines and 1 with data, and was not read further.")
     assert said.endswith("Write the file without them, or check how it was made.")
 
 

@@ -294,7 +294,7 @@ def test_follows_to_another_host_over_https_and_says_so(tmp_path: Path) -> None:
         hub.shutdown()
         files.shutdown()
     assert done.returncode == 0, done.stderr
-    told = f"read from another host, to which localhost:{hub.server_port} leads: 127.0.0.1"
+    told = f"localhost:{hub.server_port} redirected to another host. The data were read from 127.0.0.1"
     assert told in " ".join(done.stderr.split())
     assert refused.returncode == 2
     assert f"it leads to {wire.url}/p.jsonl, which is not encrypted" in " ".join(refused.stderr.split())

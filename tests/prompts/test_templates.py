@@ -13,7 +13,7 @@ from robin_cli.model.records import Pair
 from robin_cli.prompts.rubrics import PromptSet, rubric_of
 
 DOUBLED = "{% set x = response %}" + "{% set x = x ~ x %}" * 40 + "{{ x }}"
-BOUNDED = "makes more than .* characters of these values; loop over less, or repeat less text"
+BOUNDED = "the prompt grows beyond .* characters; loop over fewer items, or repeat less text"
 BOMBS = {
     "{{ ('x' * 10**5) * 10**5 }}": r"line 1: \* is not allowed in a template; write the text or the number out",
     "{{ '%1000000000d' % 1 }}": r"% is not allowed in a template; put texts together with ~",

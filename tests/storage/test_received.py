@@ -203,7 +203,7 @@ def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(tmp_path: Pa
         found = replace(found, prompt={**found.prompt, where: [name] if where == "rubric_files" else name})
     found.write(run)
     if Path(name).is_file():  # as files of /proc are
-        with pytest.raises(RunError, match=f"{re.escape(name)}: .*moving that file away lets it go on with that"):
+        with pytest.raises(RunError, match=f"{re.escape(name)}: .*move that file away"):
             reopen_run(run, Settings())
     else:  # not there
         reopen_run(run, Settings()).close()
@@ -493,14 +493,14 @@ def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, na
         store.append([judgment(3)])
     (run / name).rename(tmp_path / "away")
     for read in READERS:
-        with pytest.raises(StorageError, match=r"(segments are|is) missing.*restore (it from )?a copy"):
+        with pytest.raises(StorageError, match=r"(segments are|is) missing.*[Rr]estore (it from )?a copy"):
             read(run)
     (listed,) = runs_in(tmp_path)
     assert "missing" in listed["error"]
     if name != "judgments/00001.parquet":  # the last ones: the way on without them
         with pytest.raises(StorageError) as found:
             read_run(run)
-        (run / "journal.jsonl").write_text(str(found.value).rpartition("be: ")[2] + "\n")
+        (run / "journal.jsonl").write_text(str(found.value).rpartition("jsonl: ")[2] + "\n")
         assert len(read_run(run).judgments) == (3 if "2" in name else 4)
 
 
@@ -513,9 +513,9 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     (run / "journal.jsonl").write_text(
         f'{{"journal":1,"segment":3}}\n{json.dumps(asdict(judgment(3)))}\n{line}\n{line}\n'
     )
-    with pytest.warns(RepeatedJudgments, match=r"^5 judgments are set aside, .* the first is in .*00002.parquet"):
+    with pytest.warns(RepeatedJudgments, match=r"^5 judgments are repeats .* the first is in .*00002.parquet"):
         found = status_of(run)
-    assert (found["spent"], found["set_aside"]) == (4, 5)
+    assert (found["spent"], found["repeated_judgments"]) == (4, 5)
     with pytest.warns(RepeatedJudgments):
         assert pa.concat_tables(judgments_of(run).parts).slice(0, 3).equals(whole)
     with pytest.warns(RepeatedJudgments):
@@ -523,13 +523,13 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     with pytest.warns(RepeatedJudgments):
         assert runs_in(tmp_path)[0]["spent"] == 4
     done = robin("status", run, cwd=tmp_path)
-    assert "note: 5 judgments are set aside" in done.stderr
-    assert "5, whose calls have judgments before them" in done.stdout
+    assert "note: 5 judgments are repeats and do not count" in done.stderr
+    assert "5 judgments, not counted" in done.stdout
     with pytest.warns(RepeatedJudgments), RunStore.open(run) as store:
         assert store.fold().arms.spent == 4
     merged = merge([run], tmp_path / "all", lambda *_: "uniform")
     assert merged.judgments == 4
-    assert any("5 judgments left out" in note for note in merged.notes)
+    assert any("5 judgments left out: repeats" in note for note in merged.notes)
     assert (status_of(merged.path)["spent"], facts["spent"]) == (4, 3)
 
 
