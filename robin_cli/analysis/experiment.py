@@ -29,6 +29,9 @@ from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
 
+_FEW_CALLS = 200_000
+"""So few are simulated here sooner than another process has its imports."""
+
 
 @dataclass(frozen=True, slots=True)
 class Design:
@@ -183,20 +186,22 @@ def conduct(subjects: Sequence[Subject], design: Design, progress: Callable[[int
     """
     check(subjects, design)
     jobs = [(subject, name, design) for subject in subjects for name in design.schedulers]
-    return jobs_done(jobs, _one, progress)
+    return jobs_done(jobs, _one, progress, calls=len(jobs) * design.runs * max(design.budgets))
 
 
 def jobs_done(
-    jobs: Sequence[_Any], one: Callable[[_Any], list[_Found]], progress: Callable[[int, int], None]
+    jobs: Sequence[_Any], one: Callable[[_Any], list[_Found]], progress: Callable[[int, int], None], *, calls: int
 ) -> list[_Found]:
     """The rows of all jobs, in their order, on all cores.
 
     Args:
         one: does a job; of a module, since other processes import it.
         progress: is told how many of how many parts are done.
+        calls: simulated by all of them together.
     """
     parts: dict[int, list[_Found]] = {}
-    for number, rows in _parts(jobs, one, min(os.cpu_count() or 1, len(jobs))):
+    workers = 1 if calls < _FEW_CALLS else min(os.cpu_count() or 1, len(jobs))
+    for number, rows in _parts(jobs, one, workers):
         parts[number] = rows
         progress(len(parts), len(jobs))
     return [row for number in range(len(jobs)) for row in parts[number]]

@@ -118,7 +118,7 @@ def conduct_votes(
         for name in names:
             make_policy(name, setup)
         jobs += [(subject, name, design) for name in names]
-    return jobs_done(jobs, _one, progress)
+    return jobs_done(jobs, _one, progress, calls=len(jobs) * design.runs * max(design.budgets))
 
 
 def _default(setup: Setup) -> str:
