@@ -27,6 +27,9 @@ LEAST = 2_000_000
 TIMES = 20
 """A prompt may make so many characters, and so many times those of its template and its values: all of them, twenty times."""
 
+MOST = 20_000_000
+"""So many beside three times its values, however long they are."""
+
 _A_VALUE = 16
 """What a value is charged besides its characters: a step of a loop takes time, and an item of a list memory."""
 
@@ -108,7 +111,7 @@ def compiled(source: str) -> tuple[Template, frozenset[str]]:
 def context_of(template: Template, source: str, values: Mapping[str, Any]) -> Context:
     """What the blocks of ``template`` render ``values`` in; they raise a SecurityError if the prompt makes too much."""
     held = len(source) + sum(len(value) for value in values.values() if isinstance(value, str))
-    return template.new_context({**values, _METER: _Meter(LEAST + TIMES * held)})
+    return template.new_context({**values, _METER: _Meter(min(LEAST + TIMES * held, MOST + 3 * held))})
 
 
 class _Meter:
@@ -192,6 +195,8 @@ class _Charging(NodeTransformer):
                 node, f".{method.attr}() with this", f"give it a text of at most {_MOST_CHARACTERS} characters"
             )
         method.node = self.visit(method.node)
+        if method.attr in {"split", "splitlines"}:  # which may make a text of each character
+            method.node = _filtered(method.node, "stepped")
         return _filtered(node, "charged")
 
     def _filter(self, node: nodes.Filter) -> nodes.Node:

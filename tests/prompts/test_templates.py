@@ -31,6 +31,7 @@ BOMBS = {
     "{% set x = response %}" + "{% set x = x|join(x) %}" * 9: BOUNDED,
     "{% filter replace('a', '" + "b" * 9_000 + "') %}" + "a" * 900_000 + "{% endfilter %}": BOUNDED,
     "{{ response|indent(1000000000, true) }}": BOUNDED,
+    "{% set x = '" + "x" * 900_000 + "'.split('x') %}": BOUNDED,
     "{% set y = response|indent(-1000000000, true) %}" + DOUBLED: BOUNDED,
     "{{ response|center(1000000000) }}": "the filter center is not allowed in a template; there are capitalize, ",
     "{{ response|batch(1000000000, 'x')|list }}": "the filter batch is not",
