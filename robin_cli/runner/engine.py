@@ -272,6 +272,7 @@ class Engine:
                 task = asyncio.create_task(self._make_calls(call))
                 self._calls.add(task)
                 task.add_done_callback(self._calls.discard)
+                del call  # its prompt may be long, and this may wait for a while
             elif call is Idle.EXHAUSTED:
                 return
             else:
@@ -361,6 +362,7 @@ class Engine:
         """
         while True:
             await self._make(call)
+            del call  # its prompt may be long
             if not self._alone or self._over or self._stop.requested.is_set() or self._must_wait():
                 return
             permit = self._judges[0].take()
