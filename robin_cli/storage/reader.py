@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 from io import SEEK_END
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, get_args
 from warnings import warn
@@ -491,20 +490,10 @@ def count_empty_responses(path: Path) -> int:
     )
 
 
-def count_answers(path: Path, segments: int | None = None) -> tuple[int, int]:
-    """Units of the budget spent by the run at ``path``, and ratings among them.
-
-    Args:
-        segments: of how many, from the first on, as they stand there, of which two columns are read; None for all, and the
-            journal, each call counted once.
-
-    Raises:
-        StorageError: its files are damaged.
-    """
+def count_answers(path: Path) -> tuple[int, int]:
+    """Return the units of the budget that the run at ``path`` spent, and the ratings among them. StorageError for damage."""
     spent = ratings = 0
-    columns = ["status", "rating"]
-    whole = distinct_judgments(path, columns) if segments is None else read_judgments(path, columns, journal=False)
-    for table in islice(whole, segments):
+    for table in distinct_judgments(path, ["status", "rating"]):
         spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
         ratings += len(table) - table["rating"].null_count
     return spent, ratings

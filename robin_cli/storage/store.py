@@ -65,7 +65,7 @@ from robin_cli.storage.reader import (
 )
 from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, forget, rescue, set_aside
 from robin_cli.storage.schema import FIELDS, JUDGMENTS, judgments_table
-from robin_cli.storage.snapshot import Covered, folded, write_snapshot
+from robin_cli.storage.snapshot import folded, write_snapshot
 
 SEGMENT_ROWS = 10_000
 _GROUP_BYTES = 2**25
@@ -102,7 +102,6 @@ class RunStore:
         last = segment_count(path)
         self._segment = last + 1
         self._sealed_since_state = 0
-        self._covered = Covered(path)
         if pairs is None:
             check_whole(path, content, last)
         rows = [] if content is None else unsealed_rows(path, content, last)
@@ -280,7 +279,7 @@ class RunStore:
 
     def fold(self) -> Fold:
         """The numbers after all judgments that were synced. StorageError where they cannot be read."""
-        return folded(self.path, self.space, self.manifest.run_id, known=self._covered)[0]
+        return folded(self.path, self.space, self.manifest.run_id)[0]
 
     @property
     def has_answers(self) -> bool:
@@ -422,10 +421,9 @@ class RunStore:
 
     def _write_state(self) -> None:
         segments = self._segment - 1
-        known = self._covered
-        fold, covered = folded(self.path, self.space, self.manifest.run_id, journal=False, known=known)
+        fold, covered = folded(self.path, self.space, self.manifest.run_id, journal=False)
         if not segments or covered < segments:
-            write_snapshot(self.path, fold, self.manifest.run_id, segments, known)
+            write_snapshot(self.path, fold, self.manifest.run_id, segments)
         self._sealed_since_state = 0
 
 

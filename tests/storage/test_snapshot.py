@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -17,8 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import Arms, FloatArray
-from robin_cli.model.errors import StorageError
+from robin_cli.model.arms import Arms
 from robin_cli.model.records import Judgment
 from robin_cli.storage import store
 from robin_cli.storage.fold import COUNTED, Fold
@@ -128,49 +126,23 @@ def covered(run: Path) -> int:
     return segments
 
 
-def rewritten(run: Path, **columns: Any) -> None:
-    """Write the snapshot with other columns, and all else as it was."""
+def rewritten(run: Path, covers: dict[str, Any] | None = None, **columns: Any) -> None:
+    """Write the snapshot with other columns, or with other words of what it covers, and all else as it was."""
     table = pq.read_table(run / "state.parquet")
     for name, values in columns.items():
         table = table.set_column(table.schema.names.index(name), name, pa.array(values))
-    pq.write_table(table, run / "state.parquet", compression="zstd")
+    said = orjson.loads(table.schema.metadata[b"robin"]) | (covers or {})
+    pq.write_table(table.replace_schema_metadata({b"robin": orjson.dumps(said)}), run / "state.parquet")
 
 
-def signed_anew(run: Path, **changed: Any) -> None:
-    """Let the snapshot say other things of what it covers, signed as robin signs them."""
-    table = pq.read_table(run / "state.parquet")
-    text = orjson.dumps(orjson.loads(table.schema.metadata[b"robin"][64:]) | changed)
-    signed = hashlib.sha256(text).hexdigest().encode() + text
-    pq.write_table(table.replace_schema_metadata({b"robin": signed}), run / "state.parquet", compression="zstd")
-
-
-def test_passes_over_a_snapshot_that_gives_money_or_calls_back(run: Path) -> None:
-    signed_anew(run)
-    assert covered(run) == 2, "what is signed as it was fits"
-    spent = orjson.loads(pq.read_schema(run / "state.parquet").metadata[b"robin"][64:])["spent"]
-    for name, values in {"cost_usd": [-1000.0], "unpriced_prompt_tokens": [-(2**40)]}.items():
-        signed_anew(run, spent=spent | {name: values})
-        assert covered(run) == 0
-    n = pq.read_table(run / "state.parquet")["n"].to_pylist()
-    nothing = [0.0, 0.0, 0.0]
-    rewritten(run, n=[0, 0, 0], n_failed=n, total=nothing, total_sq=nothing)
-    signed_anew(run, fitted_at=0)
-    assert covered(run) == 0
-
-
-def test_passes_over_the_snapshot_of_another_run_and_of_other_judgments(run: Path, tmp_path: Path) -> None:
+def test_passes_over_the_snapshot_of_another_run_and_of_other_segments(run: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = made(tmp_path / "other" / "r", [[judgment(number)] for number in range(16)])
     shutil.copy(other / "state.parquet", run / "state.parquet")
     assert covered(run) == 0
     assert covered(run) == 2, "it was written anew"
-    for name in ("00001.parquet", "00002.parquet"):  # the same judgments, but one of them is another
-        table = pq.read_table(run / "judgments" / name)
-        changed = table.set_column(2, "rating", pa.array([4, *table["rating"].to_pylist()[1:]], pa.int32()))
-        pq.write_table(changed, run / "judgments" / name, compression="zstd")
-        assert covered(run) == 0
-    (run / "judgments" / "00002.parquet").unlink()
-    (run / "journal.jsonl").write_text('{"journal":1,"segment":2}\n')
+    segment = run / "judgments" / "00002.parquet"
+    pq.write_table(pq.read_table(segment), segment, compression="none")
     assert covered(run) == 0
 
 
@@ -190,69 +162,24 @@ def test_passes_over_a_damaged_snapshot_and_one_of_0_1_0(run: Path) -> None:
     assert covered(run) == 0
 
 
-@pytest.mark.parametrize("said", [{"version": 2}, {"version": "1"}, {"segments": "2"}])
-def test_passes_over_a_snapshot_of_another_version_or_form(run: Path, said: dict[str, Any]) -> None:
-    signed_anew(run, **said)
-    assert covered(run) == 0
-
-
-ODD: dict[str, list[Any]] = {
-    "n": [-1, 12, 5],
-    "total": [float("nan"), 10.0, 10.0],
-    "total_sq": [0.0, 0.0, 0.0],
-    "streak": [1.5, 0.0, 0.0],
-    "n_failed": [1, 0, 0],
-    "next_draw": [2**60, 0, 0],
-    "pair_id": ["p1", "p0", "p2"],
-    "attribute": ["helpfulness", "helpfulness", "tone"],
-    "fitted_n": [1e300, 0.0, 0.0],
-}
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_passes_over_a_snapshot_that_says_what_no_fold_would(run: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n": [-1, 12, 5]},
+        {"total": [float("nan"), 10.0, 10.0]},
+        {"streak": [1.5, 0.0, 0.0]},
+        {"next_draw": [2**60, 0, 0]},
+        {"covers": {"spent": {"cost_usd": [-1e6]}}},
+        {"covers": {"of": {"segments": "2"}}},
+        {"covers": {"missing": [[1], [2], [3]]}},
+    ],
+    ids=str,
+)
+def test_passes_over_a_snapshot_that_says_what_no_fold_would(run: Path, wrong: dict[str, Any]) -> None:
     rewritten(run)
     assert covered(run) == 2, "what is written as it was fits"
-    rewritten(run, **{name: ODD[name]})
+    rewritten(run, **wrong)
     assert covered(run) == 0
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 5), (-4, -1), (-3, 2), (-2, 3)])
-def test_takes_from_a_snapshot_just_the_sums_that_ratings_on_the_scale_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, low: int, high: int
-) -> None:
-    monkeypatch.setattr(store, "SEGMENT_ROWS", 6)
-    of_pair = [[low] * 4, [high] * 4, [low, high, low, high]]  # sums and squares at their ends
-    rows = [
-        replace(judgment(number), rating=of_pair[number % 3][number // 3], draw=number // 3) for number in range(12)
-    ]
-    with RunStore.create(tmp_path / "r", manifest(scale=(low, high)), PAIRS) as opened:
-        for row in rows:
-            opened.append([row])
-        space, run_id = opened.space, opened.manifest.run_id
-    as_it_was = pq.read_table(tmp_path / "r" / "state.parquet")
-    total = np.array([float(sum(each)) for each in of_pair])
-    total_sq = np.array([float(sum(x * x for x in each)) for each in of_pair])
-    assert as_it_was["total"].to_pylist() == total.tolist()
-
-    def is_taken(total: FloatArray, total_sq: FloatArray) -> bool:
-        pq.write_table(as_it_was, tmp_path / "r" / "state.parquet")
-        rewritten(tmp_path / "r", total=total, total_sq=total_sq)
-        return folded(tmp_path / "r", space, run_id)[1] == 2
-
-    assert is_taken(total, total_sq)
-    for pair, rating in enumerate((low, high)):
-        for off in (-0.01, 0.01):
-            # four ratings alike that are a little beside the end: inside it is a sum of expected ratings, beyond it none
-            beside = rating + off
-            one = np.arange(3) == pair
-            changed = np.where(one, 4 * beside, total), np.where(one, 4 * beside**2, total_sq)
-            assert is_taken(*changed) == (low <= beside <= high)
-            # and the sum of squares alone, less than ratings of this sum can have
-            assert not is_taken(total, np.where(one, total_sq - 0.01, total_sq))
-    widest = 4 * max(low**2, high**2)
-    assert is_taken(total, np.array([*total_sq[:2], widest]))
-    assert not is_taken(total, np.array([*total_sq[:2], widest + 0.01]))
 
 
 def test_follows_no_link_to_a_snapshot_and_reads_none_that_unpacks_to_a_giant(run: Path, tmp_path: Path) -> None:
@@ -262,15 +189,6 @@ def test_follows_no_link_to_a_snapshot_and_reads_none_that_unpacks_to_a_giant(ru
     metadata = pq.read_schema(run / "state.parquet").metadata
     giant = pa.DictionaryArray.from_arrays(pa.array([0, 0, 0], pa.int8()), pa.array(["x" * 2**20]))
     pq.write_table(pa.table({"pair_id": giant}).replace_schema_metadata(metadata), run / "state.parquet")
-    assert covered(run) == 0
-
-
-def test_signs_what_the_snapshot_covers(run: Path) -> None:
-    table = pq.read_table(run / "state.parquet")
-    signed = table.schema.metadata[b"robin"]
-    covers = orjson.loads(signed[64:])
-    covers["spent"]["cost_usd"] = [-1e6]
-    pq.write_table(table.replace_schema_metadata({b"robin": signed[:64] + orjson.dumps(covers)}), run / "state.parquet")
     assert covered(run) == 0
 
 
@@ -296,23 +214,3 @@ def test_a_run_under_way_leaves_a_snapshot_now_and_then(tmp_path: Path, monkeypa
     with RunStore.open(tmp_path / "r") as again:
         fold, segments = folded(tmp_path / "r", again.space, again.manifest.run_id)
         assert (segments, fold.judgments) == (6, 15)
-
-
-def test_reads_no_segment_again_for_the_snapshots_of_a_run_under_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "SEGMENT_ROWS", 2)
-    monkeypatch.setattr(store, "STATE_EVERY", 4)
-    opened = RunStore.create(tmp_path / "r", manifest(), PAIRS)
-    for number in range(4):
-        opened.append([judgment(number)])
-    first = tmp_path / "r" / "judgments" / "00001.parquet"
-    whole = first.read_bytes()
-    first.write_bytes(b"changed behind its back")
-    for number in range(4, 12):
-        opened.append([judgment(number)])
-    opened.close()
-    with pytest.raises(StorageError, match="judgments"), RunStore.open(tmp_path / "r") as again:
-        again.fold()  # it is noticed by who opens the run next
-    first.write_bytes(whole)
-    assert covered(tmp_path / "r") == 6
