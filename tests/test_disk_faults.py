@@ -83,18 +83,19 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
     assert not (tmp_path / "r" / "rescued.jsonl").exists()
 
 
-def test_keeps_what_comes_after_its_folder_was_deleted_beside_it(tmp_path: Path) -> None:
+def test_keeps_what_comes_after_its_folder_was_deleted_among_temporary_files(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
     write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as (wire, given):
         words = command(wire.url, "r", 100_000)
-        with Robin(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        with Robin(words, cwd=tmp_path, env=environment(TMPDIR=str(tmp_path / "tmp")), stderr=subprocess.PIPE, text=True) as process:
             wait_until(lambda: len(given) >= 200, process)
             shutil.rmtree(tmp_path / "r")
             _, said = process.communicate(timeout=60)
     assert process.returncode == 1, said
     assert "deleted" in said
-    (rescued,) = tmp_path.glob("robin-*-rescued.jsonl")
-    assert str(rescued.name) in said
+    (rescued,) = (tmp_path / "tmp").glob("robin-*-rescued.jsonl")
+    assert f"{rescued.name}: move it to r/rescued.jsonl" in said
     assert "Traceback" not in said
     assert rescued.read_bytes().count(b"\n") >= 1
     assert rescued.stat().st_mode & 0o077 == 0

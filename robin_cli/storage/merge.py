@@ -36,7 +36,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import task_of
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal
-from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, SEGMENTS, VARIANCES, segment_path
+from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, RESCUED, SEGMENTS, VARIANCES, segment_path
 from robin_cli.storage.locking import RunLock, is_locked
 from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.manifest import REACHED, Manifest, library_versions, new_run_id, now, read_manifest
@@ -370,17 +370,15 @@ def _add(fold: Fold, found: IntArray, judgments: pa.Table, arms: range) -> None:
 
 def _rescued(shard: Shard, notes: list[str]) -> pa.Table:
     """Answers of a shard that its disk would not take and that wait to be taken back: they were paid for."""
-    found = find_rescued(shard.path, shard.manifest.run_id) if shard.manifest.run_id else None
-    if found is None or not found.lines:
+    lines = find_rescued(shard.path)
+    if not lines:
         return judgments_table([])
-    new, rejected = checked(found.lines, read_run(shard.path, KNOWN_BY))
-    places = ", ".join(map(str, found.files))
+    new, rejected = checked(lines, read_run(shard.path, KNOWN_BY))
+    place = shard.path / RESCUED
     if new:
-        notes.append(
-            f"{shard.path}: {len(new):,} rescued answer{'s' * (len(new) != 1)} taken in from {places}, which stay there"
-        )
+        notes.append(f"{shard.path}: {number_of(len(new), 'rescued answer')} taken in from {place}, which stays there")
     if rejected:
-        notes.append(f"{shard.path}: {len(rejected):,} of the rescued answers in {places} left out; {rejected[0][2]}")
+        notes.append(f"{shard.path}: {len(rejected):,} of the rescued answers in {place} left out; {rejected[0][2]}")
     return judgments_table(new)
 
 

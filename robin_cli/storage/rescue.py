@@ -1,8 +1,8 @@
-"""Answers that the run's own disk would not take: kept wherever there is room, and taken back when the run goes on.
+"""Answers that the journal would not take: kept in a file of the run, and taken back when the run goes on.
 
-They lie in the run, in the folder around it, or in the one for temporary files. What is found there is checked before it joins
-the others: each row says which run it is of, and may have been put there by someone else. A row that does not fit is set aside
-in a file of the run, never thrown away.
+If the run's own disk takes no file, they go to the folder for temporary files. The error names the file, and where to move it.
+What is found in the run is checked before it joins the others: each row says which run it is of, and may have been put there
+by someone else. A row that does not fit is set aside in a file of the run, never thrown away.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,22 +38,8 @@ _FAILED_REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _NO_JUDGMENT = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
-@dataclass(slots=True)
-class Rescued:
-    """What was found of a run's rescued answers.
-
-    Attributes:
-        lines: as they stand in ``files``, each with the file and the line number it is from.
-        left: files that are not this user's own, and were not read.
-    """
-
-    files: list[Path] = field(default_factory=list)
-    lines: list[tuple[str, bytes]] = field(default_factory=list)
-    left: list[Path] = field(default_factory=list)
-
-
 def rescue(run: Path, run_id: str, judgments: Sequence[Judgment]) -> Path | None:
-    """Add ``judgments`` to a file of their own: in ``run``, beside it, or in the folder for temporary files.
+    """Add ``judgments`` to a file of their own: in ``run``, or in the folder for temporary files.
 
     Returns:
         The file, readable by its owner only; None if no place took them.
@@ -65,32 +49,26 @@ def rescue(run: Path, run_id: str, judgments: Sequence[Judgment]) -> Path | None
     return next((path for path in _places(run, run_id) if _added(path, data)), None)
 
 
-def find_rescued(run: Path, run_id: str) -> Rescued:
-    """The rescued answers of ``run``, wherever they lie.
+def _places(run: Path, run_id: str) -> tuple[Path, Path]:
+    return run / RESCUED, Path(tempfile.gettempdir()) / f"robin-{run_id}-{RESCUED}"
+
+
+def find_rescued(run: Path) -> list[tuple[str, bytes]]:
+    """Return the lines of the rescued answers of ``run``, each with the file and the line number it is from.
 
     Raises:
-        StorageError: the file in the run is none that can be read.
+        StorageError: the file is none that can be read.
     """
-    found = Rescued()
-    for path in _places(run, run_id):
-        try:
-            with reading(path) as file:
-                if path.parent != run and not is_ours(os.fstat(file.fileno())):
-                    found.left.append(path)
-                    continue
-                if os.fstat(file.fileno()).st_size > at_most(_MOST_BYTES):
-                    raise OSError(errno.EFBIG, "it is longer than rescued answers are", str(path))
-                lines = [(f"{path}:{number}", line.rstrip(b"\n")) for number, line in enumerate(file, start=1)]
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            if path.parent == run:
-                raise StorageError(f"{path}: cannot be read ({error.strerror}); move it out of the run") from error
-            found.left.append(path)
-        else:
-            found.files.append(path)
-            found.lines += lines
-    return found
+    path = run / RESCUED
+    try:
+        with reading(path) as file:
+            if os.fstat(file.fileno()).st_size > at_most(_MOST_BYTES):
+                raise OSError(errno.EFBIG, "it is longer than rescued answers are")
+            return [(f"{path}:{number}", line.rstrip(b"\n")) for number, line in enumerate(file, start=1)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror}); move it out of the run") from error
 
 
 def checked(
@@ -149,16 +127,8 @@ def _set_aside_lines(run: Path) -> set[str]:
 
 def tally(run: Path, manifest: Manifest) -> dict[str, int]:
     """Count the rescued answers of ``run``: taken back by now, set aside, waiting. StorageError if a file is none to read."""
-    waiting = len(find_rescued(run, manifest.run_id).lines)
+    waiting = len(find_rescued(run))
     return {"taken_back": manifest.rescued, "set_aside": len(_set_aside_lines(run)), "waiting": waiting}
-
-
-def _places(run: Path, run_id: str) -> Iterator[Path]:
-    """Where rescued answers are kept, the best place first."""
-    name = f"robin-{run_id}-{RESCUED}"  # not the folder's name: many runs have the same, and it can be moved
-    yield run / RESCUED
-    yield run.parent / name
-    yield Path(tempfile.gettempdir()) / name
 
 
 def _added(path: Path, data: bytes) -> bool:
@@ -250,10 +220,3 @@ class _Check:
         if row.get("scoring") not in {None, "text", "logprobs"}:
             return "its scoring is not known"
         return None
-
-
-def forget(files: Iterable[Path]) -> None:
-    """Remove files whose answers are in the run by now; one that stays does no harm, for each answer joins once."""
-    for path in files:
-        with suppress(OSError):
-            path.unlink()

@@ -42,6 +42,7 @@ from robin_cli.storage.layout import (
     MANIFEST,
     PAIRS,
     REJECTED,
+    RESCUED,
     SEGMENTS,
     STATE,
     VARIANCES,
@@ -63,7 +64,7 @@ from robin_cli.storage.reader import (
     space_of,
     unsealed_rows,
 )
-from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, forget, rescue, set_aside
+from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, rescue, set_aside
 from robin_cli.storage.schema import FIELDS, JUDGMENTS, judgments_table
 from robin_cli.storage.snapshot import folded, write_snapshot
 
@@ -117,13 +118,10 @@ class RunStore:
 
     def _take_in_rescued(self) -> None:
         """Answers that an earlier session could not keep here join the others; twice the same one counts once."""
-        found = find_rescued(self.path, self.manifest.run_id)
-        self.notes += [
-            f"{path}: holds rescued answers, it says, but is not yours alone; left as it is" for path in found.left
-        ]
-        if not found.files:
+        lines = find_rescued(self.path)
+        if not lines:
             return
-        new, rejected = checked(found.lines, read_run(self.path, KNOWN_BY))
+        new, rejected = checked(lines, read_run(self.path, KNOWN_BY))
         self._journal.write(new)
         self._journal.sync()
         self._rows.extend(new)
@@ -134,8 +132,9 @@ class RunStore:
             self.notes.append(f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}")
         if new:
             self.set_manifest(self.manifest.with_data(rescued=self.manifest.rescued + len(new)))
-            self.notes.append(f"{_answers(len(new))} taken back from {', '.join(map(str, found.files))}")
-        forget(found.files)
+            self.notes.append(f"{_answers(len(new))} taken back from {self.path / RESCUED}")
+        with suppress(OSError):  # one that stays does no harm: each answer joins once
+            (self.path / RESCUED).unlink()
 
     @classmethod
     def create(
@@ -322,7 +321,7 @@ class RunStore:
                 self._journal.write(judgments)
             except StorageError as error:
                 place = rescue(self.path, self.manifest.run_id, judgments)
-                raise _rescued_to(place, error) from error
+                raise _rescued_to(self.path, place, error) from error
             self._rows.extend(judgments)
             self._characters += sum(len(judgment.text) for judgment in judgments)
 
@@ -339,7 +338,7 @@ class RunStore:
             self._journal.sync()
         except StorageError as error:
             with self._writing:
-                raise _rescued_to(self._rescue_unsynced(), error) from error
+                raise _rescued_to(self.path, self._rescue_unsynced(), error) from error
         self._synced, self._synced_end = written, end
         if len(self._rows) >= SEGMENT_ROWS or self._characters >= SEGMENT_CHARACTERS:
             try:
@@ -427,8 +426,12 @@ class RunStore:
         self._sealed_since_state = 0
 
 
-def _rescued_to(place: Path | None, error: StorageError) -> StorageError:
-    return error if place is None else StorageError(f"{error}, which takes back what came since and is safe in {place}")
+def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageError:
+    if place is None:
+        return error
+    if place.parent == run:
+        return StorageError(f"{error}, which takes back what came since and is safe in {place}")
+    return StorageError(f"{error}. What came since is safe in {place}: move it to {run / RESCUED} before that")
 
 
 def write_pairs(pairs: PairTable, path: Path) -> None:

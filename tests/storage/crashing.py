@@ -14,8 +14,8 @@ There, what must not be lost is what was synced.
 
 The runs take turns in their shape: one judge, a panel of two, five ratings a request, log probabilities, all of these.
 
-Of the kind "full", the disk takes no file beyond a random size, of the run or of the places around it as well, so that answers
-are rescued to the next place.
+Of the kind "full", the disk takes no file beyond a random size, of the run as well, so that answers are rescued to the folder
+for temporary files, and moved to the run as the error says.
 """
 
 from __future__ import annotations
@@ -298,13 +298,15 @@ def scenario(kind: str, shape: str, at: int, folder: Path, generator: random.Ran
     """One run that dies at step ``at``, and is resumed until it is done."""
     judge = prepared(folder, shape)
     # The journal of a whole run takes some 30,000 bytes, and the most that wait for one write, eight requests' answers, 20,000.
-    full = (generator.randrange(3), generator.randint(21_000, 26_000)) if kind == "full" else None
+    full = (generator.randrange(2), generator.randint(21_000, 26_000)) if kind == "full" else None
     calls = 4 if full else generator.choice(CONCURRENCY)
     first, _, acknowledged = forked(judge, folder, at, KINDS[kind], full=full, power=kind == "power", calls=calls)
     if kind == "power":
         lose_power(folder / "run", acknowledged, generator)
     rescued = sorted(str(path.relative_to(folder).parent) for path in folder.rglob("*rescued.jsonl"))
     made = (folder / "run" / "manifest.json").exists()
+    for path in (folder / "tmp").glob("*rescued.jsonl") if made else ():
+        path.rename(folder / "run" / "rescued.jsonl")
     again = ["resume", "run", "--quiet", "-o", "scores.csv"] if made else judge
     second, _, later = forked(again, folder, full=full, calls=calls)
     table = pq.read_table(folder / "run" / "judgments") if second == 0 else None

@@ -75,29 +75,20 @@ def test_takes_all_judges_answers_back_once(tmp_path: Path) -> None:
     assert opened(tmp_path / "r") == []
 
 
-def test_finds_each_runs_own_answers_among_those_of_runs_of_the_same_name(
+def test_takes_back_answers_that_no_place_in_the_run_took_once_they_are_moved_there(
     tmp_path: Path, own_temporary_folder: Path
 ) -> None:
-    runs = [tmp_path / name / "r" for name in ("here", "there")]
-    numbers = {run: [3 * each + number for each in range(2)] for number, run in enumerate(runs)}
-    for run in runs:
-        run_id = made(run, [])
-        for folder in (run, run.parent):  # no room in either
-            folder.rename(folder.with_name("away"))
-            folder.write_text("")
-            rescue(run, run_id, [judgment(k) for k in numbers[run]])
-            folder.unlink()
-            folder.with_name("away").rename(folder)
-    places = list(own_temporary_folder.iterdir())
-    assert len(places) == 2
-    assert {stat.S_IMODE(place.stat().st_mode) for place in places} == {0o600}
-    moved = tmp_path / "there" / "moved"
-    runs[1].rename(moved)
-    assert "2 rescued answers taken back" in opened(runs[0])[0]
-    assert "2 rescued answers taken back" in opened(moved)[0]
-    assert ids(runs[0]) == [f"r{k}" for k in numbers[runs[0]]]
-    assert ids(moved) == [f"r{k}" for k in numbers[runs[1]]]
-    assert not list(own_temporary_folder.iterdir())
+    run = tmp_path / "r"
+    run_id = made(run, [judgment(0)])
+    (run / "rescued.jsonl").mkdir()  # where no file can be added to
+    place = rescue(run, run_id, [judgment(3)])
+    assert place == own_temporary_folder / f"robin-{run_id}-rescued.jsonl"
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    (run / "rescued.jsonl").rmdir()
+    assert opened(run) == []
+    place.rename(run / "rescued.jsonl")
+    assert "1 rescued answer taken back" in opened(run)[0]
+    assert ids(run) == ["r0", "r3"]
 
 
 FLAWS: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
@@ -190,34 +181,21 @@ def test_takes_back_what_robin_0_1_0_rescued(tmp_path: Path, settings: dict[str,
     assert read_manifest(run).run_id == run_id
 
 
-def test_trusts_no_rescue_file_that_others_may_have_written(tmp_path: Path, own_temporary_folder: Path) -> None:
+def test_adds_to_no_link_and_no_pipe(tmp_path: Path, own_temporary_folder: Path) -> None:
     run = tmp_path / "r"
     run_id = made(run, [judgment(0)])
-    rescue(run, run_id, [judgment(3)])
-    planted = own_temporary_folder / f"robin-{run_id}-rescued.jsonl"
-    (run / "rescued.jsonl").rename(planted)
-    planted.chmod(0o666)
-    (said,) = opened(run)
-    assert f"{planted}: " in said
-    assert "left as it is" in said
-    assert ids(run) == ["r0"]
     secret = tmp_path / "secret"
     secret.write_text("")
-    beside = tmp_path / planted.name
+    elsewhere = own_temporary_folder / f"robin-{run_id}-rescued.jsonl"
     (run / "rescued.jsonl").symlink_to(secret)
-    beside.symlink_to(secret)
-    planted.unlink()
-    planted.symlink_to(secret)
+    elsewhere.symlink_to(secret)
     assert rescue(run, run_id, [judgment(3)]) is None, "every place is taken by a link"
     assert secret.read_text() == ""
-    planted.unlink()
-    os.mkfifo(planted)
+    elsewhere.unlink()
+    os.mkfifo(elsewhere)
     assert rescue(run, run_id, [judgment(3)]) is None, "to open a pipe would wait for its reader"
     with pytest.raises(StorageError, match=r"r/rescued.jsonl: cannot be read .*it is a link.*; move it out of the run"):
         RunStore.open(run)
-    (run / "rescued.jsonl").unlink()
-    notes = opened(run)  # what lies elsewhere keeps nobody from going on
-    assert sorted(note.split(": ")[0] for note in notes) == sorted([str(beside), str(planted)])
 
 
 def test_says_on_the_command_line_what_came_back(tmp_path: Path) -> None:
