@@ -16,7 +16,6 @@ import msgspec
 
 from robin_cli.cluster.wire import Came, Group, Posed, Run, Target, Texts
 from robin_cli.cluster.worker import GROUP
-from robin_cli.judges.judge import Queue
 from robin_cli.model.errors import ClusterLost, EndpointError, InputError
 
 SILENT_S = 30.0
@@ -116,7 +115,6 @@ class _Member:
     under_way: set[int] = field(default_factory=set)
     outbox: list[Posed] = field(default_factory=list)
     heeded: dict[int, int] = field(default_factory=dict)
-    looking: dict[int, asyncio.Future[Queue | None]] = field(default_factory=dict)
     is_listening: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)
     answered: int = 0
@@ -238,16 +236,6 @@ class Crew:
             self._is_flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
 
-    async def look(self, target: int) -> Queue | None:
-        """Have a worker look at the queue at a target; nothing is known of it where that worker goes."""
-        member = next((each for each in self._members if target not in each.looking), None)
-        if member is None:
-            return Queue()
-        seen: asyncio.Future[Queue | None] = asyncio.get_running_loop().create_future()
-        member.looking[target] = seen
-        member.hired.hand.take(_encoded(Group([], member.heeded, [target])))
-        return await seen
-
     async def close(self) -> None:
         """Let all workers go."""
         for task in list(self._tasks):
@@ -354,9 +342,6 @@ class Crew:
 
     def _take_in(self, member: _Member, came: Came) -> None:
         member.heeded = came.refusals
-        for target, queue in came.queues.items():
-            if (seen := member.looking.pop(target, None)) is not None and not seen.done():
-                seen.set_result(None if queue is None else Queue(*queue))
         over = [
             *(each.number for each in came.answered),
             *(number for number, _ in came.failed),
@@ -380,9 +365,6 @@ class Crew:
             return
         self._members.remove(member)
         member.hired.hand.dismiss()
-        for seen in member.looking.values():
-            if not seen.done():
-                seen.set_result(Queue())
         numbers = sorted(member.under_way)
         for number in numbers:
             self._at.pop(number, None)

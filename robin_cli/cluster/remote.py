@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from robin_cli.cluster.wire import Target
 from robin_cli.dispatch.limiter import Limiter
-from robin_cli.judges.judge import Judge, Queue
+from robin_cli.judges.judge import Judge
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Usage
@@ -32,10 +32,6 @@ Send = Callable[[int, AskedOf], Awaitable[Reply | Failure]]
 """Has a worker make one request to a target, by its number, and waits for what comes of it."""
 
 
-Look = Callable[[int], Awaitable[Queue | None]]
-"""Has a worker look at the queue at a target, by its number."""
-
-
 class Elsewhere(Judge):
     """A judge that workers ask.
 
@@ -45,7 +41,6 @@ class Elsewhere(Judge):
     """
 
     send: Send
-    look: Look
 
     def __init__(self, number: int, target: Target, meter: Meter) -> None:
         self._number = number
@@ -61,9 +56,6 @@ class Elsewhere(Judge):
         """Have a worker make one request, once. EndpointError as :meth:`Judge.ask`."""
         assert isinstance(question, AskedOf)  # noqa: S101  # nobody else asks
         return await self.send(self._number, question)
-
-    async def queue(self) -> Queue | None:
-        return await self.look(self._number)
 
     def tokens(self, question: Question) -> int:
         if not question.messages:
@@ -103,7 +95,7 @@ class Targets:
         self.judges.append(judge)
         return judge
 
-    def reach_by(self, send: Send, look: Look) -> None:
+    def reach_by(self, send: Send) -> None:
         """Say how workers are reached."""
         for judge in self.judges:
-            judge.send, judge.look = send, look
+            judge.send = send

@@ -45,12 +45,10 @@ class Group(msgspec.Struct, array_like=True, gc=False):
 
     Attributes:
         heeded: by target, of how many refusals that say how long to wait the worker has told, and this was chosen after.
-        looks: targets whose queue is to be looked at.
     """
 
     questions: list[Posed]
     heeded: dict[int, int]
-    looks: list[int] = []
 
 
 class Answered(NamedTuple):
@@ -78,7 +76,6 @@ class Came(msgspec.Struct, array_like=True, gc=False):
         notes: lines for the user.
         most_samples: ratings that one request brings at most, by target, where that was learnt.
         refusals: by target, how often it said how long to wait.
-        queues: at targets, how many requests the server works on and how many wait; None where it never says.
     """
 
     answered: list[Answered] = []
@@ -89,7 +86,6 @@ class Came(msgspec.Struct, array_like=True, gc=False):
     notes: list[str] = []
     most_samples: dict[int, int] = {}
     refusals: dict[int, int] = {}
-    queues: dict[int, tuple[float | None, float | None] | None] = {}
 
 
 @dataclass(frozen=True, slots=True)

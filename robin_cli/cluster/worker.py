@@ -129,8 +129,6 @@ class Worker:
 
     def _accept(self, encoded: bytes) -> None:
         group = _group(encoded)
-        for target in group.looks:
-            self._begin(self._look(target))
         self._running += len(group.questions)
         for posed in group.questions:
             self._begin(self._make(posed, group.heeded.get(posed.target, 0)))
@@ -139,14 +137,6 @@ class Worker:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _look(self, target: int) -> None:
-        """Look at the queue at the server of a target."""
-        queue = None
-        with suppress(Exception):  # calls go on, whatever there is to a judge of somebody else's
-            queue = await self._judges[target].queue()
-        self._came.queues[target] = None if queue is None else (queue.running, queue.waiting)
-        self._any.set()
 
     async def _make(self, posed: Posed, heeded: int) -> None:
         """Make one request; whatever comes of it is in what is given next."""

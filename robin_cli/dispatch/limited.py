@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 
 _SHOWN_HOLD_S = 30.0
-_LOOK_EVERY_S = 1.0
 
 
 class Dispatched(Judge):
@@ -102,8 +100,6 @@ class Limited(Dispatched):
         self.line = limiter.line
         self._judge = judge
         self._notices = notices
-        self._tells_queue = limiter.adapts
-        self._looking: asyncio.Task[None] | None = None
 
     @property
     def bears(self) -> int:
@@ -127,7 +123,6 @@ class Limited(Dispatched):
     def answered(self, permit: Permit, tokens: int) -> None:
         permit.release()
         self.limiter.succeeded(permit, tokens)
-        self._watch_queue()
 
     def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
         permit.release()
@@ -156,7 +151,6 @@ class Limited(Dispatched):
         return outcome
 
     async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
-        self._watch_queue()
         try:
             self.limiter.charge(permit, self._judge.tokens(question))
             outcome = await self._judge.ask(question)
@@ -169,38 +163,6 @@ class Limited(Dispatched):
         else:
             self.failed(permit, outcome)
         return outcome
-
-    def _watch_queue(self) -> None:
-        if self._tells_queue and self._looking is None:
-            self._looking = asyncio.create_task(self._look())
-
-    async def _look(self) -> None:
-        """Look at the queue at the server now and then, as long as requests are under way; not again where it tells of none."""
-        try:
-            while True:
-                await asyncio.sleep(_LOOK_EVERY_S)
-                if not self.limiter.under_way:
-                    return
-                try:
-                    queue = await self._judge.queue()
-                except Exception:  # noqa: BLE001  # calls go on, whatever there is to a judge of somebody else's
-                    queue = None
-                self._tells_queue = queue is not None
-                if queue is None or queue.waiting is None:
-                    self.limiter.not_queued()
-                else:
-                    self.limiter.queued(queue.running, queue.waiting)
-                if queue is None:
-                    return
-        finally:
-            self._looking = None
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        if (looking := self._looking) is not None:
-            looking.cancel()
-            await asyncio.wait({looking})
-        await super().aclose()
 
     def _tell(self, wait_s: float | None) -> None:
         self._notices.once("too many requests: waiting as it asks, and going on with fewer at a time", key="throttled")

@@ -12,8 +12,7 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from robin_cli.dispatch.adapting import Coincidence, Rate, Slots
-from robin_cli.dispatch.queueing import ShortQueue
+from robin_cli.dispatch.adapting import Rate, Slots
 
 _START = 8
 MAX_HOLD_S = 120.0
@@ -144,8 +143,6 @@ class Limiter:
         self.ceiling = fixed or ceiling  # the most requests that can ever be under way
         self._slots = Slots(start=fixed or _START, ceiling=self.ceiling)
         self._rate = Rate()
-        self._chance = Coincidence()
-        self._queue = ShortQueue()
         self._caps = caps or Caps()
         self._clock = clock
         self.line = Line(self.take, sleep)
@@ -155,9 +152,6 @@ class Limiter:
         self._next_turn = float("-inf")
         self._latency_s = 0.0
         self._proven = 0.0  # requests under way with one that was answered, lately
-        self._under_way_s = 0.0  # the sum of all times that requests were under way, up to the last change
-        self._changed_at = clock()
-        self._full_at = float("-inf")
         self.under_way = 0
 
     @property
@@ -168,10 +162,9 @@ class Limiter:
     @property
     def limit(self) -> int:
         """Requests that may be under way now."""
-        slots = self._slots.limit if self._queue.cap is None else min(self._slots.limit, self._queue.cap)
         if self._rate.limit is None:
-            return slots
-        return max(1, min(slots, math.ceil(_SPARE * self._rate.limit * self._latency_s) + 1))
+            return self._slots.limit
+        return max(1, min(self._slots.limit, math.ceil(_SPARE * self._rate.limit * self._latency_s) + 1))
 
     def watch(self, look_again: Callable[[], None]) -> None:
         """Call ``look_again`` whenever there may be a permit that was not there before."""
@@ -191,10 +184,7 @@ class Limiter:
         if (delay_s := max(self._held_until, turn) - now) > 0:
             return delay_s
         self._next_turn = turn + cost_s
-        self._change_under_way(1)
-        if self.under_way >= self._slots.limit:
-            self._full_at = now
-        self._rate.started(now)
+        self.under_way += 1
         return Permit(self, now, self.under_way, cost_s)
 
     def charge(self, permit: Permit, tokens: int) -> None:
@@ -204,7 +194,7 @@ class Limiter:
 
     def release(self, permit: Permit) -> None:
         """Take a permit back, said before :meth:`succeeded` or :meth:`refused`."""
-        self._change_under_way(-1)
+        self.under_way -= 1
         if permit.tokens is None:
             self._next_turn -= permit.cost_s
         self.look_again()
@@ -218,7 +208,7 @@ class Limiter:
 
     def succeeded(self, permit: Permit, tokens: int | None = None) -> None:
         """The request was answered, at the price of ``tokens`` if that is known: there may be room for more."""
-        now = self._change_under_way(0)
+        now = self._clock()
         latency_s = now - permit.started_at
         self._latency_s += (latency_s - self._latency_s) * (0.1 if self._latency_s else 1.0)
         if tokens is not None:
@@ -226,10 +216,8 @@ class Limiter:
         if self.adapts:
             # Both when it started and now: in between there may be some that are about to be refused.
             self._proven = max(0.99 * self._proven, float(min(permit.under_way, self.under_way + 1)))
-            self._chance.saw(now, refused=False)
             self._rate.succeeded(now)
-            full = self._full_at >= permit.started_at
-            self._slots.succeeded(now, full=full, latency_s=latency_s, under_way_s=self._under_way_s)
+            self._slots.succeeded(now, started_s=permit.started_at, under_way=permit.under_way)
             self.look_again()
 
     def refused(self, permit: Permit, *, retry_after_s: float | None) -> None:
@@ -238,50 +226,26 @@ class Limiter:
         hold_s = self.hold(retry_after_s or 0.0)
         if not self.adapts or not self._proven:  # before the first answer there is nothing to compare with
             return
-        by_chance = not hold_s  # one that says how long to wait knows what it bears
-        if by_chance and self._chance.saw(now, refused=True):
-            self._rate = Rate()
-            self._slots.restore()
-            self._next_turn = now
-            self.look_again()
-        if by_chance and self._chance.deaf:
-            return
         self._rate.noticed()
-        # Refused with far fewer under way than a moment ago, or than there are slots: their number is not the reason.
+        if self._rate.by_chance and not hold_s:  # one that says how long to wait knows what it bears
+            if self._rate.limit is not None:
+                self._rate.limit = None
+                self._slots.restore(now)
+            return
+        # Refused with fewer under way than others were answered with, or than there are slots: their number is not the reason.
         too_fast = self._rate.limit is not None and self.under_way + 1 < self._slots.limit
-        if not (too_fast or self.under_way < 0.7 * self._proven):
+        if not too_fast and self.under_way >= self._proven:
             self._slots.refused(now, under_way=self.under_way, hold_s=hold_s)
         elif permit.started_at > self._last_cut:  # what came of requests from before a cut says nothing about it
             self._last_cut = now
-            self._slots.restore()
             self._rate.refused(now, hold_s=hold_s)
             self._next_turn = max(self._next_turn, now)
-
-    def queued(self, running: float | None, waiting: float) -> None:
-        """The server says how many requests it works on, if it says that, and how many wait there: few are enough."""
-        if self.adapts:
-            worked_on = max(0.0, self.under_way - waiting) if running is None else running
-            self._queue.saw(worked_on, waiting, under_way=self.under_way, limit=self._slots.limit)
-            self.look_again()
-
-    def not_queued(self) -> None:
-        """The server says nothing of a queue any more."""
-        self._queue = ShortQueue()
-        self.look_again()
 
     def hold(self, seconds: float) -> float:
         """Let nothing start for so long, at most MAX_HOLD_S; what it came to."""
         hold_s = min(seconds, MAX_HOLD_S)
         self._held_until = max(self._held_until, self._clock() + hold_s)
         return hold_s
-
-    def _change_under_way(self, by: int) -> float:
-        """Count a request in or out; the time."""
-        now = self._clock()
-        self._under_way_s += self.under_way * (now - self._changed_at)
-        self._changed_at = now
-        self.under_way += by
-        return now
 
     def look_again(self) -> None:
         """Tell who watches, if there is room."""

@@ -10,14 +10,6 @@ from typing import Any
 from robin_cli.model.exchange import Failure, Question, Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """Requests at a server, ours and others': on which it works, and which wait; None where that is not told just now."""
-
-    running: float | None = None
-    waiting: float | None = None
-
-
 class Judge(ABC):
     """Something to ask. A new one needs :meth:`ask` alone; limits, retries and failover are wrapped around it by dispatch."""
 
@@ -41,10 +33,6 @@ class Judge(ABC):
     def most_cost(self, question: Question) -> float:  # noqa: ARG002  # for those who have a price
         """What asking costs at most, in US dollars; 0 where no price is known."""
         return 0.0
-
-    async def queue(self) -> Queue | None:
-        """Look how long the queue at the server is; None where it does not say, and need not be asked again."""
-        return None
 
     async def aclose(self) -> None:
         """Close connections."""

@@ -14,7 +14,7 @@ import orjson
 
 from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.http_log import HttpLog
-from robin_cli.judges.judge import Judge, Notices, Queue
+from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.replies import (
@@ -27,8 +27,7 @@ from robin_cli.judges.replies import (
     read_completion,
     too_long,
 )
-from robin_cli.judges.server_metrics import MOST_BYTES, metrics_url, read_queue
-from robin_cli.judges.transport import Endpoint, Page, Response, Transport, Unreachable
+from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question, Reply
 from robin_cli.model.records import NO_ROOM
@@ -40,9 +39,6 @@ _FEW_LOGPROBS = 5
 
 _TIER = "service_tier"
 _NORMAL = "default"
-
-_LONGEST_LOOK_S = 5.0
-"""At the queue; a server that is so slow to say it says nothing of use."""
 
 _AT_ONCE_BYTES = 16 * 1024
 """Longer replies are read one after another, each in a turn of the event loop of its own: reading them takes its time."""
@@ -70,8 +66,6 @@ class OpenAIJudge(Judge):
         self._reading = asyncio.Lock()
         log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
         self._transport = Transport(endpoint, self._redactor, log)
-        self._metrics: Page | None = None
-        self._tells_queue = False
 
     @property
     def most_samples(self) -> int:
@@ -133,26 +127,8 @@ class OpenAIJudge(Judge):
         """Names of what is sent along with the messages, after all that was learnt."""
         return set(self.body(Question([], seed=0))) - {"messages", "model"}
 
-    async def queue(self) -> Queue | None:
-        """What the server's page for Prometheus says of its queue, see :mod:`robin_cli.judges.server_metrics`."""
-        if self._metrics is None:
-            url = metrics_url(self._endpoint.base_url)
-            self._metrics = Page(url, timeout_s=_LONGEST_LOOK_S, most=MOST_BYTES)
-        try:
-            page = await self._metrics.read()
-            found = None if page is None else read_queue(page, self._endpoint.model)
-        except Unreachable as error:
-            # A server that is down tells nothing of whether it has the page, nor does a busy one that had it.
-            return None if error.sent and not self._tells_queue else Queue()
-        except ValueError:
-            return None
-        self._tells_queue = found is not None
-        return found
-
     async def aclose(self) -> None:
         await self._transport.aclose()
-        if self._metrics is not None:
-            await self._metrics.aclose()
 
     def _sheds(self, failure: Failure, body: Mapping[str, Any]) -> bool:
         """Whether a busy endpoint means its tier alone: Google's flex is the first to go, with a 503."""

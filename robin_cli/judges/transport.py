@@ -323,41 +323,6 @@ class Transport:
             )
 
 
-class Page:
-    """A page of an endpoint's server, looked at without the key, by a connection of its own: calls wait for none of it."""
-
-    def __init__(self, url: str, *, timeout_s: float, most: int) -> None:
-        self._url, self._timeout_s, self._most = httpx2.URL(url), timeout_s, most
-        self._http = _Client(
-            timeout=httpx2.Timeout(timeout_s),
-            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=0),
-            follow_redirects=False,
-        )
-
-    async def read(self) -> bytes | None:
-        """The page; None for any other answer than 200 and a text that is not too long.
-
-        Raises:
-            Unreachable: there is no connection, or not in time.
-        """
-        headers = {"Accept": "text/plain", "Accept-Encoding": "identity", "Connection": "close"}
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                request = httpx2.Request("GET", self._url, headers=headers)
-                response = await self._http.send(request, stream=True)
-                async with aclosing(response.aiter_raw()) as pieces:
-                    if response.status_code != 200 or "content-encoding" in response.headers:
-                        return None
-                    content = await beginning(pieces, self._most + 1)
-        except Exception as error:  # as of calls: whatever the layers below raise, there is no answer
-            raise Unreachable(_why(error), timed_out=True, sent=not _never_connected(error)) from error
-        return bytes(content) if len(content) <= self._most else None
-
-    async def aclose(self) -> None:
-        """Close the connection."""
-        await self._http.aclose()
-
-
 class _Unwritable(Exception):
     """The disk would not take what came: no fault of the connection, whatever errors look like there."""
 

@@ -114,7 +114,7 @@ class Groups(Engine):
             lost=self._lose,
             notify=notify,
         )
-        on.targets.reach_by(self._send, self._crew.look)
+        on.targets.reach_by(self._send)
         self._reckons = [
             money.limit is not None or any(limiter.counts_tokens for limiter in on.targets.number_of)
         ] * len(self._judges)

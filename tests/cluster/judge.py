@@ -28,8 +28,6 @@ class Asked:
         held_after: requests after so many wait for their answers, as long as this is not None.
         answer: the status, and further headers, of the answer to a request by its number, from 1 on.
         error: what it says where it refuses.
-        metrics: what it says to Prometheus; nothing, and it has no such page.
-        looks: how often that was read.
     """
 
     url: str = ""
@@ -41,8 +39,6 @@ class Asked:
     held_after: int | None = None
     answer: Callable[[int], tuple[int, dict[str, str]]] = lambda _: (200, {})
     error: str = "no"
-    metrics: str = ""
-    looks: int = 0
     open: int = 0
     most_open: int = 0
 
@@ -100,12 +96,8 @@ async def _serve(asked: Asked, ready: threading.Event, over: threading.Event) ->
         finally:
             asked.open -= 1
 
-    async def metrics(_: web.Request) -> web.Response:
-        asked.looks += 1
-        return web.Response(text=asked.metrics, status=200 if asked.metrics else 404)
-
     app = web.Application(client_max_size=2**26)
-    app.add_routes([web.post("/v1/chat/completions", answer), web.get("/metrics", metrics)])
+    app.add_routes([web.post("/v1/chat/completions", answer)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -17,7 +17,6 @@ from robin_cli.cluster import crew as crews
 from robin_cli.cluster.crew import shared_out
 from robin_cli.cluster.wire import Came, Group, Posed, Run, Target, Texts
 from robin_cli.cluster.worker import Worker
-from robin_cli.dispatch import limited
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.records import Pair, Scale
@@ -310,22 +309,6 @@ def test_asks_again_what_failed_and_spends_the_budget_to_the_call(plan: Plan, tm
         run = judged(asked.url, tmp_path / "run", 150)
     assert sorted(run.judgments()["request_id"]) == sorted(asked.sent)
     assert len(run.judgments()) == 150
-
-
-@pytest.mark.parametrize("says", [True, False])
-def test_has_workers_look_at_the_queue_at_a_server_that_tells_of_it(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: bool
-) -> None:
-    monkeypatch.setattr(limited, "_LOOK_EVERY_S", 0.02)
-    with judge() as asked:
-        asked.takes_s = 0.05
-        asked.metrics = (
-            'vllm:num_requests_running{model_name="judge"} 2\nvllm:num_requests_waiting{model_name="judge"} 9\n'
-        )
-        if not says:
-            asked.metrics = ""
-        judged(asked.url, tmp_path / "run", 150, concurrency="auto")
-    assert asked.looks > 3 if says else asked.looks == 1
 
 
 def test_learns_what_an_endpoint_does_not_take(plan: Plan, tmp_path: Path) -> None:

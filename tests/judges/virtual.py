@@ -68,7 +68,8 @@ class Server:
     ``slots``: at most so many at a time, more are refused; ``workers``: more wait. ``slowed``: each that is worked on slows
     all by this part of ``latency_s``. ``bucket``: (size, refilled a second); ``window``: (requests, seconds), used up and
     given anew. ``retry_after``: None, seconds, or "exact". ``swings``: how latencies differ, see ``SWINGS``. ``cold_s``: for
-    about so long all takes four times as long. ``at_random``: this part of all requests is refused.
+    about so long all takes four times as long. ``at_random``: this part of all requests is refused. ``met``: how many
+    requests were there with each that was taken.
     """
 
     latency_s: float = 0.2
@@ -83,6 +84,7 @@ class Server:
     retry_after: float | str | None = None
     answered: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
+    met: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._random = random.Random(1)
@@ -91,12 +93,6 @@ class Server:
         self._window = -1
         self._in_window = 0
         self._queue = asyncio.Semaphore(self.workers or 10**9)
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Requests that are worked on, and that wait."""
-        worked_on = min(self._busy, self.workers or self._busy)
-        return worked_on, self._busy - worked_on
 
     def work_with(self, workers: int) -> None:
         """From now on so many are worked on at a time; those who wait go on waiting where they are."""
@@ -113,6 +109,7 @@ class Server:
             await asyncio.sleep(0.002)
             return False, wait_s if self.retry_after == "exact" else self.retry_after  # type: ignore[return-value]
         self._busy += 1
+        self.met.append(self._busy)
         async with self._queue:
             await self._work(SWINGS[self.swings](self._random) * self.latency_s)
         self._busy -= 1
@@ -161,41 +158,6 @@ async def load(server: Server, limiter: Limiter, seconds: float) -> None:
     for caller in callers:
         caller.cancel()
     await asyncio.gather(*callers, return_exceptions=True)
-
-
-async def look_on(
-    server: Server,
-    limiter: Limiter,
-    seen: list[tuple[int, int]],
-    says: Callable[[int, int], tuple[float | None, float]],
-) -> None:
-    """Each second see what ``server`` works on and what waits; the limiter is told what it ``says`` of that."""
-    while True:
-        await asyncio.sleep(1.0)
-        seen.append(server.counts)
-        limiter.queued(*says(*server.counts))
-
-
-async def watch(server: Server, limiter: Limiter, answers: int) -> list[tuple[float, int]]:
-    """Ask ``server`` until so many answers came; of every request its time and how many were under way with it."""
-    loop = asyncio.get_running_loop()
-    starts: list[tuple[float, int]] = []
-    done = asyncio.Event()
-
-    async def call() -> None:
-        while True:
-            permit = await limiter.acquire()
-            starts.append((loop.time(), limiter.under_way))
-            await _request(server, limiter, permit)
-            if len(server.answered) >= answers:
-                done.set()
-
-    callers = [asyncio.create_task(call()) for _ in range(limiter.ceiling)]
-    await done.wait()
-    for caller in callers:
-        caller.cancel()
-    await asyncio.gather(*callers, return_exceptions=True)
-    return starts
 
 
 async def _call_for_ever(server: Server, limiter: Limiter) -> None:
