@@ -99,7 +99,7 @@ def main() -> None:
     corpus = (ROOT / "tests" / "hostile" / "pairs.jsonl").read_bytes()
     for number, line in enumerate([corpus, *corpus.splitlines()]):
         (seeds / str(number)).write_bytes((b"\0" if name == "loaders" else b"") + line)
-    for log in sorted((ROOT / "tests" / "datasets" / "logs").glob("*/*.eval")) if name == "loaders" else ():
+    for log in sorted((ROOT / "tests" / "plugins" / "logs" / "written").glob("*/*.eval")) if name == "loaders" else ():
         (seeds / log.name).write_bytes(bytes([SUFFIXES.index("eval")]) + log.read_bytes())
     atheris.Setup([*sys.argv, str(seeds)], targets[name])
     atheris.Fuzz()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from robin_cli.policies.registry import POLICIES
 
 PACKAGE = Path(__file__).parent.parent / "robin_cli"
 FILES = sorted(PACKAGE.rglob("*.py"))
+PLUGINS = PACKAGE.parent / "plugins"
 POLICY_CLASSES = {"Uniform", "Robin", "RobinHood", "Dirichlet", "TwoPriors", "Warm", "ByScale"}
 
 # What each part may import of ours, besides itself. Anything may import the model and files.
@@ -167,6 +169,25 @@ def test_imports_point_down_only(file: Path) -> None:
     allowed = ALLOWED[part(file)] | {part(file), "model", "files"}
     ours = {name.split(".")[1] for name in imports(file) if name.startswith("robin_cli.")}
     assert ours <= allowed
+
+
+@pytest.mark.parametrize("plugin", sorted(each.name for each in PLUGINS.iterdir() if each.is_dir()))
+def test_finds_its_plug_ins_by_entry_points_alone(plugin: str) -> None:
+    assert not [file for file in FILES if plugin in {name.split(".")[0] for name in imports(file)}]
+    entries = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    assert any(target.startswith(f"{plugin}.") for group in entries.values() for target in group.values())
+    page = (PACKAGE.parent / "docs" / "plug-ins.md").read_text(encoding="utf-8")
+    may = {*re.findall(r"^\| `(robin_cli[\w.]*)`", page, flags=re.MULTILINE), plugin}
+    used = {
+        name for file in (PLUGINS / plugin).rglob("*.py") for name in imported_names(file) if name.startswith("robin_")
+    }
+    assert not {name for name in used if not any(f"{name}.".startswith(f"{each}.") for each in may)}
+
+
+def imported_names(file: Path) -> set[str]:
+    froms = [node for node in nodes(file) if isinstance(node, ast.ImportFrom)]
+    plain = {alias.name for node in nodes(file) if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {f"{node.module}.{alias.name}" for node in froms for alias in node.names}
 
 
 @pytest.mark.parametrize("library", ONLY)

@@ -157,7 +157,7 @@ def desk(tmp_path: Path, judges_url: str, batches_url: str, votes_url: str) -> t
     folder.mkdir()
     shutil.copy(DEMO / "pairs.jsonl", folder)
     shutil.copytree(ROOT / "configs", folder / "configs")
-    logs = ROOT / "tests" / "datasets" / "logs"
+    logs = ROOT / "tests" / "plugins" / "logs" / "written"
     for kind, place in {"inspect": "logs", "lm-eval": "results", "alpaca_eval": "alpaca"}.items():
         shutil.copytree(logs / kind, folder / place)
     for model in ("wren-small", "wren-large"):

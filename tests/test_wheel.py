@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
     assert (site / "robin_cli" / "_shipped" / "configs" / "demo" / "pairs.jsonl").is_file()
     assert not (site / "tests").exists()
+    (wheel,) = distributions(path=[str(site)])
+    added = {(each.group, each.name): each.module for each in wheel.entry_points if each.group != "console_scripts"}
+    assert {("robin.datasets", ".eval"), ("robin.logs", "helm")} <= added.keys()
+    assert all((site / f"{module.replace('.', '/')}.py").is_file() for module in added.values())
 
     shown = installed("demo", "--run", "d/first")
     assert shown.returncode == 0, shown.stderr

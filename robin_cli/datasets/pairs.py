@@ -26,7 +26,7 @@ from robin_cli.datasets.fields import (
     only_in,
 )
 from robin_cli.datasets.lines import MAX_LINE_BYTES, check_idle
-from robin_cli.datasets.logs.registry import as_pairs
+from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
 from robin_cli.datasets.plain_rows import Columns, columns_in, columns_of
 from robin_cli.datasets.rows import BadRow, Part, Row, Table, Wanted, no_collector, place, weight
@@ -232,7 +232,7 @@ class _Gathering:
                     names = list(names_in(row))
                     unseen = [field for field in unseen if not is_in(row, field)]
 
-            rows = iter(table.rows if as_it_is else as_pairs(table.rows, source.path))
+            rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
             self._take_rows(rows, fields, seen if unseen else None)
         if taken == self._count + self._merged and self._count != self._limit:
             if not self._first_said:

@@ -1,7 +1,8 @@
 """What DATA may name: robin's own formats, a file each in formats/, and those that installed packages add.
 
 A package adds one by an entry point of the group ``robin.datasets``, called by the end of a file's name, with the dot
-(``.db``), or the scheme of an address (``notion``): a function from the path or the address to its rows, dicts or Pairs.
+(``.db``), or the scheme of an address (``notion``): a function from the path or the address to its rows, dicts or Pairs; or,
+for files, a :class:`~robin_cli.datasets.rows.Format`, as robin's own are, which also reads what comes without a name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 GROUP = "robin.datasets"
+EXTRAS = {".eval": "logs"}
+"""Ends of names that extras of robin's read, which may not be there."""
+
 _HEAD_BYTES = 2**16
 _BUFFER_BYTES = 2**20
 
@@ -33,9 +37,25 @@ _Found = TypeVar("_Found")
 class Plugin(plugins.Plugin):
     """What installed packages say they read under one name."""
 
-    def table(self, address: str, source: str) -> Table:
-        """The rows that the package has for a path or an address. InputError, naming it, for whatever goes wrong."""
-        return Table(None, "row", self._rows(address, source))
+    def table(self, address: str, source: str, stream: BinaryIO | None, wanted: Wanted) -> Table:
+        """The rows that the package has for a path or an address, or in a ``stream``, which is at its beginning.
+
+        InputError, naming the package, for whatever goes wrong; OSError as the stream raises it.
+        """
+        with self.loaded(source, "read", OSError) as found:
+            if stream is None or not isinstance(found, Format):
+                return Table(None, "row", self._rows(address, source))
+            table = found.read(stream, source, wanted)
+            return table._replace(rows=self._guarded(table.rows, source))
+
+    def begins(self, source: str) -> tuple[bytes, ...]:
+        """How the bytes begin that the package reads where they come without a name."""
+        with self.loaded(source, "read") as found:
+            return found.begins if isinstance(found, Format) else ()
+
+    def _guarded(self, rows: Iterator[tuple[int, Row | BadRow]], source: str) -> Iterator[tuple[int, Row | BadRow]]:
+        with self.loaded(source, "read", OSError):
+            yield from rows
 
     def _rows(self, address: str, source: str) -> Iterator[tuple[int, Row | BadRow]]:
         with self.loaded(source, "read") as read:
@@ -51,7 +71,7 @@ def _plain_row(row: object) -> Row | BadRow:
         own: Row = {"pair_id": row.pair_id, "prompt": row.prompt, "response": row.response, **row.human}
         more = {"reference": row.reference, "group": row.group}
         return {**row.columns, **own, **{name: value for name, value in more.items() if value is not None}}
-    if isinstance(row, dict):
+    if isinstance(row, (dict, BadRow)):
         return row
     return BadRow(f"the row is {kind(row)}, not a dict or a Pair", "not an object")
 
@@ -77,7 +97,7 @@ def scheme_reader(scheme: str) -> Scheme | Plugin:
     )
 
 
-def reader_by_content(stream: BinaryIO, source: str) -> Reader:
+def reader_by_content(stream: BinaryIO, source: str) -> Reader | Plugin:
     """What reads a stream, by what it begins with; back to its beginning. InputError where it is compressed twice."""
     head = stream.read(_HEAD_BYTES)
     packed = _packed(head)
@@ -89,8 +109,22 @@ def reader_by_content(stream: BinaryIO, source: str) -> Reader:
     stream.seek(0)
     text = head.removeprefix(lines.BOM).lstrip()
     begins = {begin: each.read for each in _own()[0].values() for begin in each.begins}
-    reader = begins[max((begin for begin in begins if text.startswith(begin)), key=len)]
-    return _unpacking(reader, packed) if packed else reader
+    begin = max((begin for begin in begins if text.startswith(begin)), key=len)
+    if packed:
+        return _unpacking(begins[begin], packed)
+    if not begin and b"\0" in head:  # no text, so that it is worth asking packages
+        for each in _plugins().values():
+            if each.name.startswith(".") and any(map(head.startswith, each.begins(source))):
+                return each
+    return begins[begin]
+
+
+def unread(name: str) -> str:
+    """Say why nothing reads a file of this name, and the next step."""
+    for end, extra in EXTRAS.items():
+        if name.lower().endswith(end):
+            return f"what reads {end} files is not installed. Install it: {plugins.install(extra)}"
+    return f"the format is not known by this name. Rename or convert the file: robin reads {known()}."
 
 
 def known() -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 import orjson
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.registry import Plugin, format_of, known, reader_by_content, scheme_reader
+from robin_cli.datasets.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
 from robin_cli.datasets.rows import BadRow, Reader, Row, Table, Wanted
 from robin_cli.files import remote
 from robin_cli.files.local import temporary_folder
@@ -110,7 +110,7 @@ def _source(stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Want
         raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
     stream.seek(0)
     if isinstance(reader, Plugin):
-        return Source(source, reader.table(str(path), source), lambda: sha256)
+        return Source(source, reader.table(str(path), source, stream, wanted), lambda: sha256)
     return Source(source, reader(stream, source, wanted), lambda: sha256)
 
 
@@ -137,7 +137,7 @@ def _at(address: str, wanted: Wanted) -> Source:
     reader = scheme_reader(remote.scheme_of(address))
     if isinstance(reader, Plugin):
         source = remote.public_name(address)
-        table = reader.table(address, source)
+        table = reader.table(address, source, None, wanted)
     else:
         source, table = address, reader(address, wanted)
     digest, told_by = hashlib.sha256(), table.told_by
@@ -168,9 +168,7 @@ def _reader(path: Path, source: str) -> Reader | Plugin:
         raise InputError(f"{source}: not a regular file, and it is read twice. Save the data to a file first.")
     reader = format_of(path.name)
     if reader is None:
-        raise InputError(
-            f"{source}: the format is not known by this name. Rename or convert the file: robin reads {known()}."
-        )
+        raise InputError(f"{source}: {unread(path.name)}")
     return reader
 
 

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
+OWN = "robin-judge"
+"""The package that robin itself is; some of what it brings is found like what strangers bring."""
+
 USED: set[str] = set()
-"""Names of those that were loaded, or begun to be: from then on, what is imported may be theirs."""
+"""Names of those of strangers that were loaded, or begun to be: from then on, what is imported may be theirs."""
 
 
 class Plugin(NamedTuple):
@@ -31,19 +34,28 @@ class Plugin(NamedTuple):
         return packages[0]
 
     @contextmanager
-    def loaded(self, place: str, verb: str = "add") -> Iterator[Any]:
-        """What the package adds; what goes wrong while it is used is an InputError that names ``place`` and the package."""
+    def loaded(self, place: str, verb: str = "add", passing: type[Exception] = RobinError) -> Iterator[Any]:
+        """What the package adds; what goes wrong while it is used is an InputError that names ``place`` and the package.
+
+        Errors of robin's own go through as they are, and those that are ``passing``.
+        """
         package = self.package(place, verb)
-        USED.add(self.name)
+        if package != OWN:
+            USED.add(self.name)
         try:
             yield self.entries[0].load()
-        except RobinError:
+        except (RobinError, passing):
             raise
         except (Exception, SystemExit) as error:  # a stranger's code may raise anything
             raise InputError(
                 f"{place}: the package {package}, which {verb}s {self.name}, failed: {type(error).__name__}: "
                 f"{shown(error, 200)}. Update it, or uninstall it: pip uninstall {package}"
             ) from error
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra of robin's, and what comes with robin itself anew."""
+    return f"pip install '{OWN}[{extra}]'"
 
 
 @cache

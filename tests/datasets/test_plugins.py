@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from robin_cli.datasets.pairs import load_pairs
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from tests.conftest import robin_afresh
-from tests.datasets.writing import written
+from tests.datasets.writing import as_lines, written
 from tests.judges.wire import completion, serving
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "robin-dataset-sqlite"
@@ -32,7 +33,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     site = tmp_path / "site"
     monkeypatch.syspath_prepend(site)
 
-    def put(package: str, code: str, *names: str, function: str = "rows") -> None:
+    def put(package: str, code: str, *names: str, function: str = "rows", group: str = "robin.datasets") -> None:
         module = package.replace("-", "_")
         monkeypatch.delitem(sys.modules, module, raising=False)
         info = site / f"{module}-1.dist-info"
@@ -40,7 +41,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (site / f"{module}.py").write_text(code, encoding="utf-8")
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n", encoding="utf-8")
         points = "".join(f"{name} = {module}:{function}\n" for name in names)
-        (info / "entry_points.txt").write_text(f"[robin.datasets]\n{points}", encoding="utf-8")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{points}", encoding="utf-8")
         plugins.cache_clear()
 
     yield put
@@ -93,10 +94,55 @@ def rows(address):
     assert data.files[1][1] != data.files[2][1]
     assert load_pairs("notes://shelf/one").sha256 == data.files[1][1]
     assert "or hf://, notes://, notes2://." in said_of("mongo://x/y")
-    assert ".parquet, .notes.json." in said_of(written(tmp_path, "x.odd", b"x"))
+    assert ".parquet, .eval, .notes.json." in said_of(written(tmp_path, "x.odd", b"x"))
 
     memory.pipe("/far.notes.json", b"x")
     assert load_pairs("memory://far.notes.json").pairs[1].prompt == "p"
+
+
+def test_reads_a_format_of_a_package_also_where_it_comes_without_a_name(tmp_path: Path, install: Install) -> None:
+    code = """
+from robin_cli.datasets.rows import Format, Table
+def read(stream, source, wanted):
+    assert stream.read(3) == b"\\0RS"
+    texts = stream.read().decode().split()
+    return Table(None, "row", ((k, {"prompt": "p", "response": text}) for k, text in enumerate(texts, 1)))
+rows = Format(read, (b"\\0RS",))
+"""
+    install("robin-shelf", code, ".shelf")
+    data = b"\0RS a b"
+    for source in (written(tmp_path, "x.shelf", data), BytesIO(data)):
+        assert [pair.response for pair in load_pairs(source).pairs] == ["a", "b"]
+    said = said_of(written(tmp_path, "y.shelf", b"no"))
+    assert "y.shelf: the package robin-shelf, which reads .shelf, failed: AssertionError" in said
+
+
+BOOK = """
+from robin_cli.datasets.logs import Log
+from robin_cli.datasets.rows import BadRow
+def read(sample):
+    if not sample["said"]:
+        raise BadRow("nothing was said", "no response")
+    yield {"prompt": sample["asked"], "response": sample["said"], "system": sample["book"]["model"]}
+rows = Log(lambda row: {"asked", "said"} <= row.keys(), lambda place: read, "entries", "book", frozenset({"model"}))
+"""
+
+
+def test_makes_pairs_of_a_log_that_an_installed_package_knows(tmp_path: Path, install: Install) -> None:
+    install("robin-book", BOOK, "book", group="robin.logs")
+    samples: list[dict[str, object]] = [{"asked": "q", "said": "a"}, {"asked": "q", "said": ""}, {"other": 1}]
+    whole = {"version": 2, "book": {"model": "m"}, "entries": samples}
+    data = load_pairs(written(tmp_path, "book.json", json.dumps(whole).encode()), skip_bad_rows=True)
+    assert [(pair.prompt, pair.response, pair.columns["system"]) for pair in data.pairs] == [("q", "a", "m")]
+    lines = [{**each, "book": {"model": "m"}} for each in samples]
+    said = said_of(written(tmp_path, "book.jsonl", as_lines(lines[1:])))
+    assert "book.jsonl:1: nothing was said" in said
+    assert "is no sample, as the rows before it are." in said_of(written(tmp_path, "b.jsonl", as_lines(lines[::2])))
+    install("robin-torn", "rows = 7", "a-log", group="robin.logs")
+    said = said_of(tmp_path / "book.jsonl")
+    assert "book.jsonl: the package robin-torn, which reads a-log, failed: AttributeError" in said
+    own = load_pairs(written(tmp_path, "own.jsonl", as_lines([{"prompt": "p", "response": "r"}])))
+    assert len(own.pairs) == 1  # where no log is looked for
 
 
 @pytest.mark.parametrize(

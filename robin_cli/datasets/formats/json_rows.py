@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, BinaryIO
 import orjson
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.logs.registry import ARRAYS
+from robin_cli.datasets.logs import Log, arrays
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, kind, not_utf8
 from robin_cli.model.errors import InputError, shown, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _CHUNK_BYTES = 2**20
 _STEP_BYTES = 2**23
@@ -79,9 +79,9 @@ def _samples(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]
     """The samples of a log, each with the member that says what holds for all; None for any other object, and for none."""
     stream.seek(0)
     stream.seek(len(lines.BOM) if stream.read(len(lines.BOM)) == lines.BOM else 0)
-    text = _Text(stream, source)
+    text, logs = _Text(stream, source), arrays(source)
     try:
-        head = text.into_samples()
+        head = text.into_samples(logs)
     except InputError:  # what is wrong with it is found again, by what reads any object
         return None
     if head is None:
@@ -121,7 +121,7 @@ class _Text:
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         self._text, self._at, self._total = "", 0, here
 
-    def into_samples(self) -> Row | None:
+    def into_samples(self, logs: Mapping[str, Log]) -> Row | None:
         """Go into the array of samples of a log; the member that holds for all of them, or None where the object is no log.
 
         InputError for what is no JSON, or too long.
@@ -134,13 +134,13 @@ class _Text:
             if self._mark() != ":":
                 raise self._wrong("Expecting ':' delimiter", self._at)
             self._at += 1
-            log = ARRAYS.get(name)
+            log = logs.get(name)
             head = heads.get(log.head) if log else None
             if log and isinstance(head, dict) and head.keys() >= log.told and self._mark() == "[":
                 self._at += 1
                 return {log.head: head}
             value = self._value(f'member "{shown(name)}"')
-            if name in {each.head for each in ARRAYS.values()}:
+            if name in {each.head for each in logs.values()}:
                 heads[name] = value
             if self._mark() != ",":
                 break

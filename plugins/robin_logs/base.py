@@ -1,10 +1,9 @@
-"""What a tool's log is to robin, and what the modules of all tools share."""
+"""What the modules of all tools share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from robin_cli.datasets.chats import prompt_of, turns_of
 from robin_cli.datasets.rows import BadRow, Row, kind
@@ -14,23 +13,6 @@ OR_SKIP = ", or leave such samples out with --skip-bad-rows."
 
 _LONGEST = 200
 """Longer texts are no values to group or compare by."""
-
-Reading = Callable[[Row], Iterable[Row]]
-"""The rows of one sample, as robin knows them; BadRow for a sample that cannot be judged."""
-
-
-class Log(NamedTuple):
-    """A tool's log: whether a row is one of its samples, and what reads them, of a file that lies in a place ("" for none).
-
-    Where a log is one JSON object, its samples stand in the array called ``array``, behind the member ``head``, an object that
-    says what holds for all of them, ``told`` at least, and is put into each.
-    """
-
-    is_sample: Callable[[Row], bool]
-    reading: Callable[[str], Reading]
-    array: str = ""
-    head: str = ""
-    told: frozenset[str] = frozenset()
 
 
 def as_text(prompt: object, called: str) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from robin_cli.datasets import lines
 from robin_cli.datasets.formats.json_rows import NotJSON, parse
-from robin_cli.datasets.logs.inspect_ai import HEAD
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted
 from robin_cli.files import compression
 from robin_cli.model.errors import InputError, shown, size
+from robin_logs.inspect_ai import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -193,4 +193,4 @@ class _Listed:
         return data
 
 
-FORMATS = {".eval": Format(read_eval, (b"PK\x03\x04",), packable=False)}
+FORMAT = Format(read_eval, (b"PK\x03\x04",), packable=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from robin_cli.datasets.logs.base import OR_SKIP, Log, Reading, as_object, as_text, folder_of, joined, name_of
+from robin_cli.datasets.logs import Log, Reading
 from robin_cli.datasets.rows import BadRow, Row
 from robin_cli.model.errors import shown
+from robin_logs.base import OR_SKIP, as_object, as_text, folder_of, joined, name_of
 
 _HEAD = "adapter_spec"
 _TOLD = frozenset({"method", "model"})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from robin_cli.datasets.logs.base import OR_SKIP, Log, as_object, as_text, joined, name_of, scalars
+from robin_cli.datasets.logs import Log
 from robin_cli.datasets.rows import BadRow, Row
 from robin_cli.model.errors import shown
+from robin_logs.base import OR_SKIP, as_object, as_text, joined, name_of, scalars
 
 HEAD = "eval"
 _ATTACHMENT = "attachment://"

@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.formats import inspect_eval
 from robin_cli.datasets.pairs import load_pairs
+from robin_logs import eval_files
 from tests.datasets.test_any_data import refuses_or_reads
-from tests.datasets.test_logs import INSPECT, LOGS, only, rows_of
 from tests.datasets.writing import complaint, written
+from tests.plugins.logs.test_logs import INSPECT, LOGS, only, rows_of
 
 HEAD = {"eval": {"task": "t", "model": "m", "eval_id": "e"}}
 GENUINE = min(INSPECT.glob("*.eval")).read_bytes()
@@ -133,7 +133,7 @@ def test_refuses_a_list_of_members_without_end(tmp_path: Path, monkeypatch: pyte
     members = [(f"samples/{n}_epoch_1.json", sample(id=n)) for n in range(3000)]
     path = log(tmp_path, *members)
     assert len(load_pairs(path).pairs) == 3000
-    monkeypatch.setattr(inspect_eval, "_MOST_DIRECTORY", 2**17)
+    monkeypatch.setattr(eval_files, "_MOST_DIRECTORY", 2**17)
     assert complaint(path).startswith("x.eval: lists its members in more than 128 KiB, which no log needs.")
 
 

@@ -1,26 +1,28 @@
-"""Logs of Inspect, lm-evaluation-harness, AlpacaEval and HELM, out of files that those tools wrote (logs/README.md)."""
+"""Logs of Inspect, lm-evaluation-harness, AlpacaEval and HELM, out of files that those tools wrote (written/README.md)."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import shutil
+from importlib import metadata
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from robin_cli.datasets.logs.registry import as_pairs
+from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.datasets.rows import Row, Wanted
 from robin_cli.datasets.sources import opened
 from robin_cli.model.errors import InputError
+from robin_cli.model.plugins import plugins
 from tests.conftest import robin
 from tests.datasets.writing import as_array, as_lines, complaint, written
 from tests.judges.wire import completion, serving
 
-LOGS = Path(__file__).parent / "logs"
+LOGS = Path(__file__).parent / "written"
 INSPECT, UNUSUAL = LOGS / "inspect", LOGS / "inspect-unusual"
 HAIKU = "Soft rain on the roof\nthe gutter hums an old tune\ntea is getting cold"
 ANSWERS = {
@@ -38,7 +40,7 @@ TALK = "System: Answer in one line.\n\nUser: Hi\n\nAssistant: Hello! What would 
 def rows_of(path: str | Path) -> list[Row]:
     """The rows that robin makes of a log; BadRows are raised."""
     with opened(str(path), Wanted(())) as source:
-        found = [row for _, row in as_pairs(source.table.rows, source.path)]
+        found = [row for _, row in as_pairs(source.table.rows, source)]
     for row in found:
         if not isinstance(row, dict):
             raise row
@@ -339,6 +341,20 @@ def test_takes_no_other_object_for_a_log(tmp_path: Path, value: Any) -> None:
     for indent in (None, 2):
         path = written(tmp_path, "x.json", json.dumps(value, indent=indent).encode())
         assert complaint(path).startswith("x.json: holds an object, not an array of rows.")
+
+
+def test_says_what_to_install_where_the_readers_of_logs_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins.cache_clear()
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
+    try:
+        assert complaint(min(INSPECT.glob("*.eval"))).endswith(
+            ".eval: what reads .eval files is not installed. Install it: pip install 'robin-judge[logs]'"
+        )
+        assert complaint(LOGS / "helm" / "wren-small" / "scenario_state.json").startswith(
+            "scenario_state.json: holds an object, not an array of rows."
+        )
+    finally:
+        plugins.cache_clear()
 
 
 def test_renders_and_judges_samples_of_a_log(tmp_path: Path) -> None:

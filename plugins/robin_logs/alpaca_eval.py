@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from robin_cli.datasets.checking import pair_id_of
-from robin_cli.datasets.logs.base import OR_SKIP, Log, joined, name_of
+from robin_cli.datasets.logs import Log
 from robin_cli.datasets.rows import BadRow, Row
+from robin_logs.base import OR_SKIP, joined, name_of
 
 _PAIRS = (("output", "generator"), ("output_1", "generator_1"), ("output_2", "generator_2"))
 _TAKEN = {"instruction", "input", *(name for pair in _PAIRS for name in pair)}

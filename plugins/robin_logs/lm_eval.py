@@ -10,12 +10,13 @@ from pathlib import Path
 import orjson
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.logs.base import OR_SKIP, Log, Reading, as_text, folder_of, joined, name_of, scalars
+from robin_cli.datasets.logs import Log, Reading
 from robin_cli.datasets.rows import BadRow, Row
 from robin_cli.files.compression import split_suffix
 from robin_cli.files.local import read_at_most
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.errors import shown
+from robin_logs.base import OR_SKIP, as_text, folder_of, joined, name_of, scalars
 
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 _SAMPLE = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps"}

@@ -1,0 +1,83 @@
+"""Logs of evaluation tools as rows: a log is known by what its samples hold, not by its file's name.
+
+A package adds a tool by an entry point of the group ``robin.logs``: a :class:`Log`. It is loaded for rows that are not their
+user's own, and for files that are one JSON object. robin's own are in ``plugins/robin_logs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from robin_cli.datasets.rows import BadRow, Row
+from robin_cli.model.plugins import plugins
+
+if TYPE_CHECKING:
+    from robin_cli.datasets.sources import Source
+
+GROUP = "robin.logs"
+
+_ORDINARY = {"prompt", "response"}
+"""A row that has one of these is its user's own, whatever else it holds."""
+
+Rows = Iterator[tuple[int, Row | BadRow]]
+
+Reading = Callable[[Row], Iterable[Row]]
+"""The rows of one sample, as robin knows them; BadRow for a sample that cannot be judged."""
+
+
+class Log(NamedTuple):
+    """A tool's log: whether a row is one of its samples, and what reads them, of a file that lies in a place ("" for none).
+
+    Where a log is one JSON object, its samples stand in the array called ``array``, behind the member ``head``, an object that
+    says what holds for all of them, ``told`` at least, and is put into each.
+    """
+
+    is_sample: Callable[[Row], bool]
+    reading: Callable[[str], Reading]
+    array: str = ""
+    head: str = ""
+    told: frozenset[str] = frozenset()
+
+
+def arrays(source: str) -> Mapping[str, Log]:
+    """Return the logs that are one JSON object, by the member that holds the samples. InputError for a broken package."""
+    found = {}
+    for plugin in plugins(GROUP).values():
+        with plugin.loaded(source, "read") as log:
+            found[log.array] = log
+    return {array: log for array, log in found.items() if array}
+
+
+def as_pairs(rows: Rows, source: Source) -> Rows:
+    """Return ``rows`` of a source, those of a log as its tool's package reads them, any others as they are."""
+    for number, row in rows:
+        if isinstance(row, BadRow):
+            yield number, row
+            continue
+        rest = chain([(number, row)], rows)
+        yield from rest if row.keys() & _ORDINARY else _of_a_log(row, rest, source)
+        return
+
+
+def _of_a_log(first: Row, rows: Rows, source: Source) -> Rows:
+    """As :func:`as_pairs`, of rows whose ``first`` says which log they are of."""
+    for plugin in plugins(GROUP).values():
+        with plugin.loaded(source.name, "read") as log:
+            if not log.is_sample(first):
+                continue
+            reading = log.reading(source.path)
+        for number, row in rows:
+            if isinstance(row, BadRow):
+                yield number, row
+                continue
+            with plugin.loaded(source.name, "read"):
+                try:
+                    if not log.is_sample(row):
+                        raise BadRow("is no sample, as the rows before it are. Correct it", "no sample")
+                    yield from ((number, found) for found in reading(row))
+                except BadRow as bad:
+                    yield number, bad
+        return
+    yield from rows

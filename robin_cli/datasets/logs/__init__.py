@@ -1,1 +1,0 @@
-"""Logs of evaluation tools as rows: a module each."""

@@ -1,0 +1,1 @@
+"""Tests of the plug-ins that robin's wheel brings."""

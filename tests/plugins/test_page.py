@@ -1,0 +1,61 @@
+"""What docs/plug-ins.md shows, installed as a package of those entry points."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from robin_cli.datasets.pairs import load_pairs
+from robin_cli.judges.judge import Options
+from robin_cli.judges.registry import judge_named
+from robin_cli.model.plugins import plugins
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import make_policy
+from tests.conftest import ROOT
+from tests.datasets.writing import as_lines, written
+from tests.test_docs import blocks
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package of the page, where Python finds it."""
+    code = [block for block in blocks(ROOT / "docs" / "plug-ins.md", "python") if "robin.judge(" not in block]
+    points = blocks(ROOT / "docs" / "plug-ins.md", "text")[0]
+    info = tmp_path / "site" / "my_package-1.dist-info"
+    info.mkdir(parents=True)
+    (tmp_path / "site" / "my_package.py").write_text("\n".join(code), encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1\n", encoding="utf-8")
+    points = re.sub(r'project.entry-points."([\w.]+)"', r"\1", points).replace('"', "")
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    plugins.cache_clear()
+    importlib.invalidate_caches()
+    yield
+    plugins.cache_clear()
+    sys.modules.pop("my_package", None)
+
+
+def test_the_scheduler_and_the_judge_of_the_page_are_known() -> None:
+    assert make_policy("greedy", Setup(3, 100, Scale(0, 4))).warm_up == 3
+    assert judge_named("length", Options("length")) is not None
+
+
+def test_the_loader_of_the_page_reads(tmp_path: Path) -> None:
+    (pair,) = load_pairs(written(tmp_path, "a.notes", b"Hi => Hello!")).pairs
+    assert (pair.prompt, pair.response) == ("Hi", "Hello!")
+
+
+def test_the_log_of_the_page_is_known_by_its_samples(tmp_path: Path) -> None:
+    entries, head = [{"asked": "q", "said": "a"}, {"asked": "q2", "said": ""}], {"model": "m"}
+    whole = written(tmp_path, "d.json", json.dumps({"head": head, "entries": entries}).encode())
+    lines = written(tmp_path, "d.jsonl", as_lines([{**each, "head": head} for each in entries]))
+    for path in (whole, lines):
+        (pair,) = load_pairs(path, skip_bad_rows=True).pairs
+        assert (pair.prompt, pair.response, pair.columns["system"]) == ("q", "a", "m")
