@@ -300,6 +300,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 def test_troubleshooting_quotes_messages_that_robin_says() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "robin_cli").rglob("*.py"))
+    sources += "".join(path.read_text(encoding="utf-8") for path in (ROOT / "plugins").rglob("*.py"))
     joined = re.sub(r'"\s*f?"', "", sources)  # literals over several lines
     joined = re.sub(r"\{(self\._)?noun\}", "rating", joined)
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8").split("## From the numbers")[0]

@@ -33,7 +33,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert not (site / "tests").exists()
     (wheel,) = distributions(path=[str(site)])
     added = {(each.group, each.name): each.module for each in wheel.entry_points if each.group != "console_scripts"}
-    assert {("robin.datasets", ".eval"), ("robin.logs", "helm")} <= added.keys()
+    assert {("robin.carriers", "ray"), ("robin.datasets", ".eval"), ("robin.logs", "helm")} <= added.keys()
     assert all((site / f"{module.replace('.', '/')}.py").is_file() for module in added.values())
 
     shown = installed("demo", "--run", "d/first")

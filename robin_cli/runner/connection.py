@@ -8,9 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from robin_cli.cluster.on_ray import check_ray
-from robin_cli.cluster.remote import Targets
-from robin_cli.cluster.wire import Target
 from robin_cli.dispatch.failover import Failover
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Caps, Limiter
@@ -26,6 +23,7 @@ from robin_cli.judges.registry import check_known, judge_named, judge_of
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import InputError
 from robin_cli.runner.at_service import At, AtService
+from robin_cli.runner.elsewhere import Reach, Target, carrier_of_ray
 from robin_cli.runner.in_files import InFiles
 from robin_cli.runner.rounds import Carrier, RoundJudge
 from robin_cli.settings.addresses import JudgeAddress, api_keys, judges_of, places
@@ -89,7 +87,8 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
         places(settings, keys)
     )  # before there is a run, for one that is killed at once is resumed by its name alone
     if settings.ray is not None:
-        check_ray(settings.ray, secret_names(settings))
+        with carrier_of_ray().loaded("--ray") as carrier:
+            carrier.check(settings.ray, secret_names(settings))
 
 
 def secret_names(settings: Settings) -> list[str]:
@@ -151,25 +150,25 @@ def endpoints_of(
     keys: Mapping[str, str],
     notify: Callable[[str], None],
     function: Function | None = None,
-    targets: Targets | None = None,
+    reach: Reach | None = None,
 ) -> tuple[list[Dispatched], list[Price | None]]:
     """Each judge that ``settings`` name behind one door, in that order, and the price of each at its first address.
 
     Args:
         keys: by the variable that holds it; goes to the addresses of the judges that name it.
         function: the judge, where it is one that Python handed over.
-        targets: takes down what workers are to ask; None where it is asked here.
+        reach: takes down what workers are to ask; None where it is asked here.
     """
     judges, fixed = judges_of(settings), settings.workers
-    ceiling = AUTO_CEILING if targets is None else AUTO_CEILING_OF_WORKERS
+    ceiling = AUTO_CEILING if reach is None else AUTO_CEILING_OF_WORKERS
     addresses = sum(len(judge.base_urls) for judge in judges)
     wanted = min(fixed or ceiling, budget)
-    most = wanted if targets is not None else max(1, most_connections(wanted * addresses, notify) // addresses)
+    most = wanted if reach is not None else max(1, most_connections(wanted * addresses, notify) // addresses)
     calls = (None if fixed is None else min(fixed, most), min(ceiling, most))
     asked = [
-        _endpoints(settings, judge, keys[judge.api_key_env], calls, notify, targets)
+        _endpoints(settings, judge, keys[judge.api_key_env], calls, notify, reach)
         if settings.at_endpoints
-        else _elsewhere(settings, judge, calls, notify, function, targets)
+        else _elsewhere(settings, judge, calls, notify, function, reach)
         for judge in judges
     ]
     return asked, [prices_at(judge, settings)[0] for judge in judges]
@@ -223,13 +222,13 @@ def _endpoints(
     key: str,
     calls: tuple[int | None, int],
     notify: Callable[[str], None],
-    targets: Targets | None,
+    reach: Reach | None,
 ) -> Dispatched:
     several = len(judge.base_urls) > 1
     reached = []
     for base_url, price in zip(judge.base_urls, prices_at(judge, settings), strict=True):
         endpoint = replace(
-            endpoint_at(base_url, judge.name, key if targets is None else "none", settings),
+            endpoint_at(base_url, judge.name, key if reach is None else "none", settings),
             bounded=settings.money_limit is not None,
             logprobs=settings.scoring == "logprobs",
             at_a_time=calls[0] or calls[1],
@@ -237,17 +236,14 @@ def _endpoints(
         # Where there are others, a call that fails goes to them rather than waiting here.
         max_retries = min(1, settings.max_retries) if several else settings.max_retries
         no_room_s = _NO_ROOM_HERE_S if several else NO_ROOM_S
-        notices = Notices(base_url, notify)
-        if targets is None:
+        notices, limiter = Notices(base_url, notify), _limiter(settings, calls)
+        if reach is None:
             meter = Meter(price, tier=settings.tier, falls_back=settings.tier_fallback)
             asked: Judge = OpenAIJudge(endpoint, meter=meter, notify=notify)
         else:
             target = Target(AT_ENDPOINTS, endpoint, price, settings.tier, settings.tier_fallback)
-            asked = targets.add(target, key)
-        retrying = _retrying(asked, settings, calls, max_retries, notices, no_room_s)
-        if targets is not None:
-            targets.number_of[retrying.limiter] = len(targets.judges) - 1
-        reached.append((base_url, retrying))
+            asked = reach(target, key, limiter)
+        reached.append((base_url, _retrying(asked, limiter, notices, settings, max_retries, no_room_s)))
     if not several:
         return reached[0][1]
     return Failover(reached, clock=time.monotonic, notify=notify)
@@ -259,31 +255,33 @@ def _elsewhere(
     calls: tuple[int | None, int],
     notify: Callable[[str], None],
     function: Function | None,
-    targets: Targets | None,
+    reach: Reach | None,
 ) -> Dispatched:
     """A judge at no address: a package's, or a function of the caller's."""
     options = Options(judge.name, at_a_time=calls[0] or calls[1], **_stated(settings))
     (price,) = prices_at(judge, settings)
-    notices = Notices(judge.name, notify)
-    if targets is not None:
-        asked = targets.add(Target(settings.judge, options, price), "none")
-        retrying = _retrying(asked, settings, calls, settings.max_retries, notices)
-        targets.number_of[retrying.limiter] = len(targets.judges) - 1
-        return retrying
-    found = judge_of(function, options) if function is not None else judge_named(settings.judge, options)
-    return _retrying(Checked(found, options, Meter(price)), settings, calls, settings.max_retries, notices)
+    notices, limiter = Notices(judge.name, notify), _limiter(settings, calls)
+    if reach is not None:
+        asked = reach(Target(settings.judge, options, price), "none", limiter)
+    else:
+        found = judge_of(function, options) if function is not None else judge_named(settings.judge, options)
+        asked = Checked(found, options, Meter(price))
+    return _retrying(asked, limiter, notices, settings, settings.max_retries)
+
+
+def _limiter(settings: Settings, calls: tuple[int | None, int]) -> Limiter:
+    workers, ceiling = calls
+    return Limiter(workers, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
 
 
 def _retrying(
     judge: Judge,
-    settings: Settings,
-    calls: tuple[int | None, int],
-    max_retries: int,
+    limiter: Limiter,
     notices: Notices,
+    settings: Settings,
+    max_retries: int,
     no_room_s: float = NO_ROOM_S,
 ) -> Retrying:
-    workers, ceiling = calls
-    limiter = Limiter(workers, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
     # A call that timed out may be made again, however long that took.
     patience_s = max(PATIENCE_S, 2 * settings.longest_request_s)
     return Retrying(

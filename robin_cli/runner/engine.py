@@ -160,7 +160,7 @@ class Desk(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
     """One call about to be made, what is reserved for it, and the permit, where it has one by now."""
 
     ticket: Ticket
@@ -267,7 +267,7 @@ class Engine:
                 await self._change()
                 continue
             call = self._next(await self._judges[0].acquire() if self._alone else None)
-            if isinstance(call, _Call):
+            if isinstance(call, Call):
                 self._asked += call.characters
                 task = asyncio.create_task(self._make_calls(call))
                 self._calls.add(task)
@@ -301,15 +301,15 @@ class Engine:
 
         self._fit = asyncio.create_task(fit())
 
-    def _next(self, permit: Permit | None) -> _Call | Idle:
+    def _next(self, permit: Permit | None) -> Call | Idle:
         """Choose a call, to be made with ``permit``, or give that back; what goes wrong ends the run."""
-        call: _Call | Idle = Idle.WAIT
+        call: Call | Idle = Idle.WAIT
         try:
             call = self._choose(permit)
         except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
             self._end(error)
         finally:
-            if isinstance(call, _Call):
+            if isinstance(call, Call):
                 self._begun += 1
             elif permit is not None:
                 permit.release()
@@ -319,7 +319,7 @@ class Engine:
         self._changed.clear()
         await self._changed.wait()
 
-    def _choose(self, permit: Permit | None) -> _Call | Idle:
+    def _choose(self, permit: Permit | None) -> Call | Idle:
         most = 1 if self._samples == 1 else min(self._samples, max(judge.most_samples for judge in self._judges))
         ticket = self._scheduler.ask(most)
         if isinstance(ticket, Idle):
@@ -346,7 +346,7 @@ class Engine:
                 f"cost up to ${money:.4f}"
             )
         self._money.reserve(money, number)
-        return _Call(ticket, number, question, money, permit)
+        return Call(ticket, number, question, money, permit)
 
     def _shortened(self, ticket: Ticket, judge: Dispatched) -> Ticket:
         return self._scheduler.shorten(ticket, judge.most_samples)
@@ -354,7 +354,7 @@ class Engine:
     def _question(self, ticket: Ticket) -> Question:
         return self._desk.question(ticket)
 
-    async def _make_calls(self, call: _Call) -> None:
+    async def _make_calls(self, call: Call) -> None:
         """Make ``call``, and then others, as long as one may be begun at once.
 
         Left to :meth:`_begin_calls`, they would wait until all answers that came together were looked at, and then go out
@@ -367,12 +367,12 @@ class Engine:
                 return
             permit = self._judges[0].take()
             following = self._next(permit) if isinstance(permit, Permit) else Idle.WAIT
-            if not isinstance(following, _Call):
+            if not isinstance(following, Call):
                 return
             call = following
             self._asked += call.characters
 
-    async def _make(self, call: _Call) -> None:
+    async def _make(self, call: Call) -> None:
         """Make the call, and hand on what came of it; what goes wrong beyond a failure ends the run."""
         try:
             permit = call.permit or await self._judges[call.judge].acquire()
@@ -392,12 +392,12 @@ class Engine:
             self._asked -= call.characters
             self._changed.set()
 
-    async def _ask(self, call: _Call, permit: Permit) -> None:
+    async def _ask(self, call: Call, permit: Permit) -> None:
         self.stats.calls += 1
         self._open += 1
         await self._follow(call, self._judges[call.judge].ask(call.question, permit))
 
-    async def _follow(self, call: _Call, coming: Awaitable[Reply | Failure]) -> None:
+    async def _follow(self, call: Call, coming: Awaitable[Reply | Failure]) -> None:
         """Wait for what comes of an open call, and have it kept."""
         try:
             outcome = await self._outcome(call, coming)
@@ -423,7 +423,7 @@ class Engine:
             self._end(error)  # it is robin's, and may be every reply's; this one is paid for
             return self._desk.unread(ticket, outcome)
 
-    async def _outcome(self, call: _Call, coming: Awaitable[Reply | Failure]) -> Reply | Failure | None:
+    async def _outcome(self, call: Call, coming: Awaitable[Reply | Failure]) -> Reply | Failure | None:
         """What came of the call; None where it says nothing of its arm."""
         health = self._health[call.judge]
         health.begins()
@@ -448,7 +448,7 @@ class Engine:
                 await asyncio.wait_for(self._stop.requested.wait(), health.pause_s())
         return None
 
-    def _keep(self, call: _Call, judgments: Sequence[Judgment], error: BaseException | None) -> None:
+    def _keep(self, call: Call, judgments: Sequence[Judgment], error: BaseException | None) -> None:
         """The answer is on disk, or could not be written. Append before tell: memory must not know more than the disk."""
         self._unwritten -= 1
         self._open -= 1
@@ -464,7 +464,7 @@ class Engine:
         finally:
             self._changed.set()
 
-    def _settle(self, call: _Call, outcome: Outcome, cost: float = 0.0) -> None:
+    def _settle(self, call: Call, outcome: Outcome, cost: float = 0.0) -> None:
         self._scheduler.tell(call.ticket, outcome)
         self._money.settle(call.money, None if isinstance(outcome, Unanswered) else cost, call.judge)
 

@@ -16,7 +16,6 @@ from robin_cli.analysis.decisions import Decided, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import Best, DuelVerdicts
 from robin_cli.analysis.worst_error import Aim, Target
-from robin_cli.cluster.wire import Texts
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
@@ -31,12 +30,11 @@ from robin_cli.policies.base import DEFAULT_MARGIN, Policy
 from robin_cli.prompts.questions import Questions
 from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
+from robin_cli.runner.elsewhere import Workers, carrier_of_ray
 from robin_cli.runner.engine import Engine, Stats, Stop, end_all
-from robin_cli.runner.groups import Groups, OnCluster
 from robin_cli.runner.health import STALL_S, Fuse
 from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.runner.money import begun, costs_of, money_of
-from robin_cli.runner.on_cluster import on_cluster_of
 from robin_cli.runner.opening import cautions, policy_of
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
 from robin_cli.scheduling.eligibility import give_another_chance
@@ -129,7 +127,7 @@ class Session:
     def __init__(
         self,
         store: RunStore,
-        judges: Sequence[Dispatched] | InRounds | OnCluster,
+        judges: Sequence[Dispatched] | InRounds | Workers,
         stop: Stop,
         settings: Settings,
         *,
@@ -238,8 +236,7 @@ class Session:
                 notify=notify,
             )
             return
-        on_cluster = judges if isinstance(judges, OnCluster) else None
-        asked = judges.judges if isinstance(judges, OnCluster) else judges
+        asked = judges.judges if isinstance(judges, Workers) else judges
         self._closing = asked
         by_name = dict(zip(named if len(named) > 1 else [""], asked, strict=True))
         how: dict[str, Any] = {
@@ -247,10 +244,8 @@ class Session:
             "at_endpoints": settings.at_endpoints,
             "stall_s": max(STALL_S, 2 * settings.longest_request_s),
         }
-        if on_cluster is None:
-            self._engine = Engine(self, by_name, self.scheduler, self.money, stop, **how)
-        else:
-            self._engine = Groups(self, by_name, self.scheduler, self.money, stop, on_cluster, notify=notify, **how)
+        begun_by = judges.engine if isinstance(judges, Workers) else Engine
+        self._engine = begun_by(self, by_name, self.scheduler, self.money, stop, **how)
 
     @property
     def stats(self) -> Stats:
@@ -313,15 +308,6 @@ class Session:
     def question(self, ticket: Ticket) -> Question:
         """What to ask of the ticket's arm."""
         return self._questions.question(self._store.pairs[self.space.pair.item(ticket.arm)], *ticket)
-
-    def place(self, arm: int) -> tuple[int, int]:
-        """The position of an arm's pair, and which of its pair's arms it is."""
-        return self.space.pair.item(arm), self.space.within_pair(arm)
-
-    def texts(self, pair: int) -> Texts:
-        """The texts of a pair, by its position."""
-        found = self._store.pairs[pair]
-        return found.pair_id, found.prompt, found.response, found.reference, found.other
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """The judgments in a reply, or the one that records a failure."""
@@ -455,14 +441,15 @@ def _asked(
     note: Callable[[str], None],
     function: Function | None,
     rounds: int,
-) -> tuple[Sequence[Dispatched] | InRounds | OnCluster, Sequence[Closing], Sequence[Price | None]]:
+) -> tuple[Sequence[Dispatched] | InRounds | Workers, Sequence[Closing], Sequence[Price | None]]:
     """Who is asked, and how; what of it is to be closed; and what each judge costs."""
     if settings.in_rounds:
         by_rounds, carrier, prices = rounds_of(settings, store.manifest.run_id, keys, note)
         return InRounds(by_rounds, carrier, ledger, rounds), [carrier, *(each.judge for each in by_rounds)], prices
     if settings.ray is not None:
-        on_cluster, prices = on_cluster_of(settings, store, keys, note)
-        return on_cluster, on_cluster.judges, prices
+        with carrier_of_ray().loaded("--ray", passing=OSError) as carrier:
+            workers, prices = carrier.workers(settings, store, keys, note)
+        return workers, workers.judges, prices
     judges, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
     return judges, judges, prices
 

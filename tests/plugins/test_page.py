@@ -7,18 +7,22 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import robin_cli
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.judges.judge import Options
 from robin_cli.judges.registry import judge_named
+from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from tests.conftest import ROOT
+from tests.conftest import DEMO, REPLAY_MODEL, ROOT
 from tests.datasets.writing import as_lines, written
 from tests.test_docs import blocks
 
@@ -27,7 +31,7 @@ from tests.test_docs import blocks
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The package of the page, where Python finds it."""
     code = [block for block in blocks(ROOT / "docs" / "plug-ins.md", "python") if "robin.judge(" not in block]
-    points = blocks(ROOT / "docs" / "plug-ins.md", "text")[0]
+    points = "".join(blocks(ROOT / "docs" / "plug-ins.md", "text"))
     info = tmp_path / "site" / "my_package-1.dist-info"
     info.mkdir(parents=True)
     (tmp_path / "site" / "my_package.py").write_text("\n".join(code), encoding="utf-8")
@@ -59,3 +63,37 @@ def test_the_log_of_the_page_is_known_by_its_samples(tmp_path: Path) -> None:
     for path in (whole, lines):
         (pair,) = load_pairs(path, skip_bad_rows=True).pairs
         assert (pair.prompt, pair.response, pair.columns["system"]) == ("q", "a", "m")
+
+
+def test_the_carrier_of_the_page_has_the_calls_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replay_url: str
+) -> None:
+    settings: dict[str, Any] = {
+        "attribute": "helpfulness",
+        "base_url": replay_url,
+        "model": REPLAY_MODEL,
+        "quiet": True,
+        "ray": "local",
+    }
+    found = metadata.entry_points(group="robin.carriers")
+    with pytest.raises(InputError, match="--ray: my-package and robin-judge both add ray"):
+        robin_cli.judge(DEMO / "pairs.jsonl", budget=70, run=str(tmp_path / "run"), **settings)
+    strangers = [each for each in found if each.dist is not None and each.dist.name == "my-package"]
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: strangers if group == "robin.carriers" else ())
+    plugins.cache_clear()
+    run = robin_cli.judge(DEMO / "pairs.jsonl", budget=70, run=str(tmp_path / "run"), **settings)
+    assert len(run.judgments()) == 70
+
+
+def test_says_what_to_install_where_nothing_makes_calls_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
+    plugins.cache_clear()
+    with pytest.raises(InputError, match=r"not installed here; pip install 'robin-judge\[ray\]' brings it"):
+        robin_cli.judge(
+            DEMO / "pairs.jsonl",
+            budget=70,
+            attribute="helpfulness",
+            base_url="http://127.0.0.1:9/v1",
+            model="m",
+            ray="local",
+        )

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.cluster.conftest import processes
 from tests.conftest import GRAMMAR, ROOT, environment, free_port, lines_of, missing, robin, wait_until, write_pairs
+from tests.plugins.ray.conftest import processes
 from tests.starting import Robin
 from tests.test_docs import blocks, write_program
 

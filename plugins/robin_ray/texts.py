@@ -18,7 +18,7 @@ from robin_cli.storage.reader import read_pairs
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from robin_cli.cluster.wire import Run
+    from robin_ray.wire import Run
 
 MOST_AT_ONCE = 256 * 2**20
 """Bytes of texts that are handed to every machine whole."""

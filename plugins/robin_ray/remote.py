@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from robin_cli.cluster.wire import Target
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.judges.judge import Judge
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Usage
+from robin_cli.runner.elsewhere import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,9 @@ class Targets:
     judges: list[Elsewhere] = field(default_factory=list)
     number_of: dict[Limiter, int] = field(default_factory=dict)
 
-    def add(self, target: Target, key: str) -> Elsewhere:
-        """A judge that has workers ask ``target``."""
+    def add(self, target: Target, key: str, limiter: Limiter) -> Elsewhere:
+        """A judge that has workers ask ``target``, by permits of ``limiter``."""
+        self.number_of[limiter] = len(self.targets)
         meter = Meter(target.price, tier=target.tier, falls_back=target.falls_back)
         judge = Elsewhere(len(self.targets), target, meter)
         self.targets.append(target)

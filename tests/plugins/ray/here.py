@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from robin_cli.cluster.crew import Cluster, Hand, Hired, Lost, Node
-from robin_cli.cluster.wire import Run, Target
-from robin_cli.cluster.worker import Worker
+from robin_cli.runner.elsewhere import Target
+from robin_ray.crew import Cluster, Hand, Hired, Lost, Node
+from robin_ray.wire import Run
+from robin_ray.worker import Worker
 
 
 @dataclass

@@ -15,9 +15,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.cluster.conftest import WITHIN_S, Nodes, judging_on, processes
-from tests.cluster.judge import Asked, judge
 from tests.conftest import environment, plant, robin, wait_until, write_pairs
+from tests.plugins.ray.conftest import WITHIN_S, Nodes, judging_on, processes
+from tests.plugins.ray.judge import Asked, judge
 from tests.starting import Robin
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]

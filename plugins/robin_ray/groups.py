@@ -13,11 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
-from robin_cli.cluster.crew import Cluster, Crew
-from robin_cli.cluster.remote import AskedOf, Targets, Told
-from robin_cli.cluster.wire import Came, Posed, Run, Texts
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.dispatch.limiter import Permit
 from robin_cli.model import errors
@@ -25,23 +21,17 @@ from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Unanswered, outcome_of
 from robin_cli.model.records import Judgment, Usage
-from robin_cli.runner.engine import GRACE_S, Desk, Engine, Stop, _Call, end_all
+from robin_cli.runner.elsewhere import Workers
+from robin_cli.runner.engine import GRACE_S, Call, Desk, Engine, Stop, end_all
 from robin_cli.runner.health import STALL_S
 from robin_cli.scheduling.budget import MoneyBudget
 from robin_cli.scheduling.scheduler import Idle, Scheduler, Ticket
+from robin_ray.crew import Cluster, Crew
+from robin_ray.remote import AskedOf, Targets, Told
+from robin_ray.wire import Came, Posed, Run, Texts
 
 _UNSENT = Failure("unsent", "", adapted=True)
 """A request that was not made, for the endpoint had just said to wait: it is made again once it may be."""
-
-
-class GroupDesk(Desk, Protocol):
-    """The run that :class:`Groups` works for."""
-
-    def place(self, arm: int) -> tuple[int, int]:
-        """The position of an arm's pair, and which of its pair's arms it is."""
-
-    def texts(self, pair: int) -> Texts:
-        """The texts of a pair, by its position."""
 
 
 class Gone(Exception):
@@ -53,20 +43,45 @@ class _Sent:
     """A request under way: the first of a call, or one that somebody waits for (``coming``)."""
 
     target: int
-    call: _Call | None = None
+    call: Call | None = None
     permit: Permit | None = None
     started: float = 0.0
     coming: asyncio.Future[Reply | Failure] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OnCluster:
-    """How a session has its calls made by workers: who is asked, where the workers are, and what they have to know."""
+@dataclass(frozen=True)
+class OnCluster(Workers):
+    """How a session has its calls made by workers: who is asked, where the workers are, and what they have to know.
+
+    Attributes:
+        place: of an arm: the position of its pair, and which of its pair's arms it is.
+        texts: of a pair, by its position.
+        notify: is told what a user should know, a line each.
+    """
 
     judges: Sequence[Dispatched]
     targets: Targets
     cluster: Cluster
     run: Run
+    place: Callable[[int], tuple[int, int]]
+    texts: Callable[[int], Texts]
+    notify: Callable[[str], None]
+
+    def engine(
+        self,
+        desk: Desk,
+        judges: Mapping[str, Dispatched],
+        scheduler: Scheduler,
+        money: MoneyBudget,
+        stop: Stop,
+        *,
+        samples: int,
+        at_endpoints: bool,
+        stall_s: float,
+    ) -> Groups:
+        """Make the loop whose calls are made by these workers."""
+        asked = (desk, judges, scheduler, money, stop, self)
+        return Groups(*asked, samples=samples, at_endpoints=at_endpoints, stall_s=stall_s)
 
 
 class Groups(Engine):
@@ -74,14 +89,13 @@ class Groups(Engine):
 
     def __init__(
         self,
-        desk: GroupDesk,
+        desk: Desk,
         judges: Mapping[str, Dispatched],
         scheduler: Scheduler,
         money: MoneyBudget,
         stop: Stop,
         on: OnCluster,
         *,
-        notify: Callable[[str], None],
         samples: int = 1,
         at_endpoints: bool = True,
         stall_s: float = STALL_S,
@@ -98,21 +112,21 @@ class Groups(Engine):
             stall_s=stall_s,
             clock=clock,
         )
-        self._place = desk.place
+        self._place = on.place
         self._clock = clock
         self._targets = on.targets
-        self._notify = notify
+        self._notify = on.notify
         self._noted: set[str] = set()
         self._crew = Crew(
             on.cluster,
             on.run,
             on.targets.targets,
             on.targets.keys,
-            texts=desk.texts,
+            texts=on.texts,
             bears=lambda: sum(judge.bears for judge in self._judges),
             came=self._take_in,
             lost=self._lose,
-            notify=notify,
+            notify=on.notify,
         )
         on.targets.reach_by(self._send)
         self._reckons = [
@@ -120,9 +134,7 @@ class Groups(Engine):
         ] * len(self._judges)
         self._sent: dict[int, _Sent] = {}
         self._number = 0
-        self._chosen: list[deque[_Call]] = [
-            deque() for _ in self._judges
-        ]  # calls that wait for a permit of their judge
+        self._chosen: list[deque[Call]] = [deque() for _ in self._judges]  # calls that wait for a permit of their judge
         self._has_chosen = [asyncio.Event() for _ in self._judges]
         self._lost_calls = 0
 
@@ -184,7 +196,7 @@ class Groups(Engine):
         """Choose calls as long as they may be begun; None where the scheduler has more."""
         while True:
             call = self._next(permit)
-            if not isinstance(call, _Call):
+            if not isinstance(call, Call):
                 return call
             if permit is None:
                 self._chosen[call.judge].append(call)
@@ -224,7 +236,7 @@ class Groups(Engine):
         asked = self._desk.question(ticket)
         return AskedOf(asked.messages, samples, asked.seed, asked.structure, arm=arm, draw=draw)
 
-    def _pose(self, call: _Call, permit: Permit) -> None:
+    def _pose(self, call: Call, permit: Permit) -> None:
         """Have a worker make the first request of ``call``."""
         target = self._targets.number_of[permit.limiter]
         permit.limiter.charge(permit, self._targets.judges[target].tokens(call.question))
@@ -278,7 +290,7 @@ class Groups(Engine):
         self._changed.set()
 
     def _keep_answers(self, came: Came) -> None:
-        kept: list[tuple[_Call, list[Judgment]]] = []
+        kept: list[tuple[Call, list[Judgment]]] = []
         written: list[Judgment] = []
         for number, judgments, tokens in came.answered:
             sent = self._sent.pop(number, None)
@@ -302,7 +314,7 @@ class Groups(Engine):
 
     def _keep_all(
         self,
-        kept: Sequence[tuple[_Call, list[Judgment]]],
+        kept: Sequence[tuple[Call, list[Judgment]]],
         written: Sequence[Judgment],
         error: BaseException | None,
     ) -> None:
@@ -340,7 +352,7 @@ class Groups(Engine):
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
 
-    async def _see_through(self, call: _Call, following: Awaitable[None]) -> None:
+    async def _see_through(self, call: Call, following: Awaitable[None]) -> None:
         """See a call to its end that was not answered at once; what goes wrong beyond a failure ends the run."""
         try:
             await following
@@ -386,12 +398,12 @@ class Groups(Engine):
         self._forget(sent.call)
         self._settle(sent.call, Unanswered.WITHDRAWN)
 
-    def _forget(self, call: _Call) -> None:
+    def _forget(self, call: Call) -> None:
         self._health[call.judge].ends()
         self._begun -= 1
         self._open -= 1
 
-    def _settle_lost(self, call: _Call) -> None:
+    def _settle_lost(self, call: Call) -> None:
         self._lost_calls += 1
         self._scheduler.tell(call.ticket, Unanswered.WITHDRAWN)
         self._money.lose(call.money, call.judge)

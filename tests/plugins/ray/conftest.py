@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.judge import Asked
 from tests.conftest import ROOT, environment
+from tests.plugins.ray.judge import Asked
 
 WITHIN_S = 60
 """Ray takes a second or two for what is waited for here."""
@@ -28,7 +28,7 @@ WITHIN_S = 60
 
 @dataclass
 class Nodes:
-    """Ray's cluster; commands as :mod:`tests.cluster.nodes` has them.
+    """Ray's cluster; commands as :mod:`tests.plugins.ray.nodes` has them.
 
     Attributes:
         env: what a process needs that goes there.
@@ -100,7 +100,7 @@ def ray_nodes() -> Iterator[Nodes]:
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
     }
     with subprocess.Popen(
-        [sys.executable, str(ROOT / "tests" / "cluster" / "nodes.py")],
+        [sys.executable, str(ROOT / "tests" / "plugins" / "ray" / "nodes.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -13,20 +13,21 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.cluster import crew as crews
-from robin_cli.cluster.crew import shared_out
-from robin_cli.cluster.wire import Came, Group, Posed, Run, Target, Texts
-from robin_cli.cluster.worker import Worker
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.records import Pair, Scale
 from robin_cli.prompts.rubrics import load_prompts
-from robin_cli.runner import groups, on_cluster
-from robin_cli.runner.session import Session
-from tests.cluster.here import Plan
-from tests.cluster.judge import Asked, judge
+from robin_cli.runner.elsewhere import Target
+from robin_cli.storage.store import RunStore
+from robin_ray import crew as crews
+from robin_ray import groups, on_cluster
+from robin_ray.crew import shared_out
+from robin_ray.wire import Came, Group, Posed, Run, Texts
+from robin_ray.worker import Worker
 from tests.conftest import robin
 from tests.judges.wire import completion, error, serving
+from tests.plugins.ray.here import Plan
+from tests.plugins.ray.judge import Asked, judge
 
 PAIRS = [Pair(f"p{k}", f"Name {k} colours.", f"Blue, and {k} more.") for k in range(12)]
 
@@ -185,14 +186,14 @@ def test_ends_and_asks_nothing_twice_where_a_text_cannot_be_read(
     monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
     monkeypatch.setattr(groups, "GRACE_S", 0.5)
     plan.shares_storage = False
-    texts, left = Session.texts, iter(range(30))
+    texts, left = on_cluster._texts, iter(range(30))
 
-    def failing_once(session: Session, pair: int) -> Texts:
+    def failing_once(store: RunStore, pair: int) -> Texts:
         if next(left, 0) == 29:
             raise StorageError("pairs.parquet: cannot be read")
-        return texts(session, pair)
+        return texts(store, pair)
 
-    monkeypatch.setattr(Session, "texts", failing_once)
+    monkeypatch.setattr(on_cluster, "_texts", failing_once)
     with judge() as asked, pytest.raises(StorageError, match=r"pairs\.parquet: cannot be read"):
         judged(asked.url, tmp_path / "run", 400, seed=1)
     asked_for = [str(body) for body in asked.bodies]

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import orjson
 
-from robin_cli.cluster.on_ray import OnRay
-from robin_cli.cluster.remote import Targets
-from robin_cli.cluster.texts import MOST_AT_ONCE, bytes_of_texts, identity_of, table_of
-from robin_cli.cluster.wire import Run
 from robin_cli.judges.metering import Price
+from robin_cli.model.space import ArmSpace
 from robin_cli.runner.connection import endpoints_of, secret_names
-from robin_cli.runner.groups import OnCluster
 from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.settings.table import Settings
 from robin_cli.storage.store import RunStore
+from robin_ray.groups import OnCluster
+from robin_ray.on_ray import OnRay, check
+from robin_ray.remote import Targets
+from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, identity_of, table_of
+from robin_ray.wire import Run, Texts
+
+__all__ = ["check", "workers"]
+"""What robin asks of this module, a :class:`~robin_cli.runner.elsewhere.Carries`."""
 
 
-def on_cluster_of(
+def workers(
     settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
 ) -> tuple[OnCluster, list[Price | None]]:
     """Each judge that ``settings`` name, to be asked by workers about the run of ``store``, and its price."""
     targets = Targets()
-    judges, prices = endpoints_of(settings, store.manifest.budget, keys, notify, targets=targets)
+    judges, prices = endpoints_of(settings, store.manifest.budget, keys, notify, reach=targets.add)
     manifest, space, path = store.manifest, store.space, store.path.resolve()
     texts_bytes = bytes_of_texts(path)
     is_small = texts_bytes <= MOST_AT_ONCE
@@ -45,4 +50,16 @@ def on_cluster_of(
         texts_bytes=texts_bytes if is_small else 0,
         secret=secret_names(settings),
     )
-    return OnCluster(judges, targets, cluster, run), prices
+    return (
+        OnCluster(judges, targets, cluster, run, partial(_place, space), partial(_texts, store), notify),
+        prices,
+    )
+
+
+def _place(space: ArmSpace, arm: int) -> tuple[int, int]:
+    return space.pair.item(arm), space.within_pair(arm)
+
+
+def _texts(store: RunStore, pair: int) -> Texts:
+    found = store.pairs[pair]
+    return found.pair_id, found.prompt, found.response, found.reference, found.other

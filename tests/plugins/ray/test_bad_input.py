@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import judging_on, ray_nodes
-from tests.cluster.judge import judge
 from tests.conftest import ROOT, environment, robin, write_pairs
+from tests.plugins.ray.conftest import judging_on, ray_nodes
+from tests.plugins.ray.judge import judge
 
 ASKING = ("-a", "helpfulness", "--budget", "20", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
 

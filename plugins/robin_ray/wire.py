@@ -7,9 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from robin_cli.judges.judge import Options
-from robin_cli.judges.metering import Price
-from robin_cli.judges.transport import Endpoint
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import Judgment, Scale
 
@@ -86,23 +83,6 @@ class Came(msgspec.Struct, array_like=True, gc=False):
     notes: list[str] = []
     most_samples: dict[int, int] = {}
     refusals: dict[int, int] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One address of one judge, and what a request to it says; the key comes by itself.
-
-    Attributes:
-        judge: openai, or the judge of a package.
-        options: an :class:`Endpoint` without its key, where it is at an address.
-        price: of what it answers, where one is known.
-    """
-
-    judge: str
-    options: Options | Endpoint
-    price: Price | None
-    tier: str | None = None
-    falls_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from typing import Any
 import msgspec
 import orjson
 
-from robin_cli.cluster.texts import PairTexts, texts_at
-from robin_cli.cluster.wire import Answered, Came, Group, Posed, Run, Target, Unusable
 from robin_cli.files.descriptors import most_connections
 from robin_cli.judges.functions import Checked
 from robin_cli.judges.judge import Judge
@@ -29,6 +27,9 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.parsing.judgments import AnswerReader
 from robin_cli.prompts.questions import Questions
 from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.runner.elsewhere import Target
+from robin_ray.texts import PairTexts, texts_at
+from robin_ray.wire import Answered, Came, Group, Posed, Run, Unusable
 
 GROUP = 64
 """What came is given back once there is so much."""

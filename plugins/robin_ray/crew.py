@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from robin_cli.cluster.wire import Came, Group, Posed, Run, Target, Texts
-from robin_cli.cluster.worker import GROUP
 from robin_cli.model.errors import ClusterLost, EndpointError, InputError
+from robin_cli.runner.elsewhere import Target
+from robin_ray.wire import Came, Group, Posed, Run, Texts
+from robin_ray.worker import GROUP
 
 SILENT_S = 30.0
 """A worker that says nothing for so long is given up: it says something every few seconds."""
@@ -58,7 +59,7 @@ class Node:
 
 
 class Hand(ABC):
-    """A worker as it is spoken to, see :class:`~robin_cli.cluster.worker.Worker`."""
+    """A worker as it is spoken to, see :class:`~robin_ray.worker.Worker`."""
 
     @abstractmethod
     async def exchange(self, group: bytes) -> bytes:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.cluster.conftest import Nodes, judging_on, processes
-from tests.cluster.judge import judge
 from tests.conftest import DEMO, judging, plant, robin, write_pairs
+from tests.plugins.ray.conftest import Nodes, judging_on, processes
+from tests.plugins.ray.judge import judge
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
 

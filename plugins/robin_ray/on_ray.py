@@ -1,4 +1,4 @@
-"""Workers as Ray's actors. The only file that knows Ray.
+"""Workers as Ray's actors. The only file that imports Ray.
 
 Keys go to an actor as arguments of a call, once it is there: such arguments go from process to process. What an actor is made
 of would be kept by the cluster, variables of its environment are shown by it, and large arguments lie in the files of its
@@ -30,13 +30,14 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from robin_cli import __version__
-from robin_cli.cluster.crew import STARTING_S, Cluster, Hand, Hired, Lost, Node
-from robin_cli.cluster.wire import Run, Target
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import EndpointError, InputError
+from robin_cli.model.plugins import install
+from robin_cli.runner.elsewhere import Target
+from robin_ray.crew import STARTING_S, Cluster, Hand, Hired, Lost, Node
+from robin_ray.wire import Run
 
 LOCAL = "local"
-INSTALL = "pip install 'robin-judge[ray]'"
 ANSWERS_WITHIN_S = 10.0
 """How long an address may take to answer like one of Ray's."""
 
@@ -74,7 +75,7 @@ except Exception as error:
 Result = TypeVar("Result")
 
 
-def check_ray(address: str, secret: Sequence[str]) -> None:
+def check(address: str, secret: Sequence[str]) -> None:
     """InputError unless Ray is installed; EndpointError unless its cluster at ``address`` has this process take part.
 
     Args:
@@ -83,7 +84,7 @@ def check_ray(address: str, secret: Sequence[str]) -> None:
     found = importlib.util.find_spec("ray")
     if found is None or found.origin is None:  # a folder of that name is no package
         raise InputError(
-            f"--ray: Ray is not installed here; {INSTALL} brings it, and every machine of the cluster needs it"
+            f"--ray: Ray is not installed here; {install('ray')} brings it, and every machine of the cluster needs it"
         )
     if address == LOCAL:
         return
@@ -251,7 +252,7 @@ class OnRay(Cluster):
         import ray
         from ray import exceptions
 
-        from robin_cli.cluster.worker import Worker
+        from robin_ray.worker import Worker
 
         if self._actor is None:
             self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Worker)
@@ -322,11 +323,11 @@ class _Actor(Hand):
 def _robin_here() -> tuple[str | None, str]:
     """The version of robin where this runs, or None and why there is none; it runs where there may be none."""
     try:
-        import robin_cli
-        import robin_cli.cluster.worker
+        import robin_ray.worker  # noqa: F401  # which imports all that a worker needs
+        from robin_cli import __version__ as found
     except Exception as error:  # noqa: BLE001  # whatever it is, it is told
         return None, f"{type(error).__name__}: {error}"
-    return robin_cli.__version__, ""
+    return found, ""
 
 
 def _job_without_folders() -> Any:

@@ -1,0 +1,103 @@
+"""Calls that are made elsewhere, by workers that an installed package looks after.
+
+A package adds this by an entry point of the group ``robin.carriers``: a module, or another object, that is a :class:`Carries`.
+``--ray`` asks for the one that is called ``ray``; robin's own is in ``plugins/robin_ray``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from robin_cli.model.errors import InputError
+from robin_cli.model.plugins import Plugin, install, plugins
+
+if TYPE_CHECKING:
+    from robin_cli.dispatch.limited import Dispatched
+    from robin_cli.dispatch.limiter import Limiter
+    from robin_cli.judges.judge import Judge, Options
+    from robin_cli.judges.metering import Price
+    from robin_cli.judges.transport import Endpoint
+    from robin_cli.runner.engine import Desk, Engine, Stop
+    from robin_cli.scheduling.budget import MoneyBudget
+    from robin_cli.scheduling.scheduler import Scheduler
+    from robin_cli.settings.table import Settings
+    from robin_cli.storage.store import RunStore
+
+GROUP = "robin.carriers"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One address of one judge, and what a request to it says; the key comes by itself.
+
+    Attributes:
+        judge: openai, or the judge of a package.
+        options: an :class:`Endpoint` without its key, where it is at an address.
+        price: of what it answers, where one is known.
+    """
+
+    judge: str
+    options: Options | Endpoint
+    price: Price | None
+    tier: str | None = None
+    falls_back: bool = False
+
+
+Reach = Callable[[Target, str, "Limiter"], "Judge"]
+"""Takes down what workers are to ask, its key, and whose permits are for it; a judge that has workers ask it."""
+
+
+class Workers(ABC):
+    """Workers that make the calls of one session, and ``judges``: those who are asked by them, in the order of the settings."""
+
+    judges: Sequence[Dispatched]
+
+    @abstractmethod
+    def engine(
+        self,
+        desk: Desk,
+        judges: Mapping[str, Dispatched],
+        scheduler: Scheduler,
+        money: MoneyBudget,
+        stop: Stop,
+        *,
+        samples: int,
+        at_endpoints: bool,
+        stall_s: float,
+    ) -> Engine:
+        """Make the loop of the session, as :class:`~robin_cli.runner.engine.Engine` is made."""
+
+
+class Carries(Protocol):
+    """What a package gives that has calls made elsewhere."""
+
+    def check(self, address: str, secret: Sequence[str]) -> None:
+        """Look, before anything is read or paid for, whether workers can be had at ``address``.
+
+        Args:
+            secret: names of variables whose values are nobody's business there.
+
+        Raises:
+            InputError, EndpointError: they cannot.
+        """
+
+    def workers(
+        self, settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
+    ) -> tuple[Workers, list[Price | None]]:
+        """Return the workers for a session of the run of ``store``, and the price of each judge that ``settings`` name.
+
+        Args:
+            keys: by the variable that holds it.
+            notify: is told, a line each, what a user should know.
+        """
+
+
+def carrier_of_ray() -> Plugin:
+    """Find the package that makes calls by Ray, a :class:`Carries` once it is loaded. InputError where there is none."""
+    found = plugins(GROUP).get("ray")
+    if found is None:
+        raise InputError(f"--ray: what has calls made on a cluster is not installed here; {install('ray')} brings it")
+    return found
