@@ -242,10 +242,10 @@ class OnRay(Cluster):
             found, why = await look.options(scheduling_strategy=_at(node)).remote()
         except (exceptions.RayError, RuntimeError) as error:
             raise Lost(f"no worker of Ray's began there ({_one_line(error)})") from error
-        if found is None:
-            return f"robin cannot be imported there ({why}); install robin-judge {__version__} on it, for Ray's Python"
-        if found != __version__:
+        if found not in {None, __version__}:
             return f"has robin {found}, and this is {__version__}; install the same on both"
+        if why:
+            return f"robin cannot be imported there ({why}); install robin-judge {__version__} on it, for Ray's Python"
         return ""
 
     async def hire(self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]) -> Hired:
@@ -321,12 +321,13 @@ class _Actor(Hand):
 
 
 def _robin_here() -> tuple[str | None, str]:
-    """The version of robin where this runs, or None and why there is none; it runs where there may be none."""
+    """The version of robin where this runs, None where there is none, and why it cannot be used; "" where it can."""
+    found = None
     try:
-        import robin_ray.worker  # noqa: F401  # which imports all that a worker needs
-        from robin_cli import __version__ as found
+        found = importlib.import_module("robin_cli").__version__
+        importlib.import_module("robin_ray.worker")  # with all that a worker needs
     except Exception as error:  # noqa: BLE001  # whatever it is, it is told
-        return None, f"{type(error).__name__}: {error}"
+        return found, f"{type(error).__name__}: {error}"
     return found, ""
 
 

@@ -91,10 +91,8 @@ def test_refuses_what_does_not_go_with_workers_elsewhere(data: Path, more: tuple
 def other_robin(folder: Path, source: str) -> dict[str, str]:
     """The environment of a machine on which robin is something else."""
     package = folder / "robin_cli"
-    (package / "cluster").mkdir(parents=True)
+    package.mkdir(parents=True)
     (package / "__init__.py").write_text(source)
-    (package / "cluster" / "__init__.py").touch()
-    (package / "cluster" / "worker.py").touch()
     return {"PYTHONPATH": str(folder)}
 
 
