@@ -88,7 +88,8 @@ def test_keeps_what_comes_after_its_folder_was_deleted_among_temporary_files(tmp
     write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as (wire, given):
         words = command(wire.url, "r", 100_000)
-        with Robin(words, cwd=tmp_path, env=environment(TMPDIR=str(tmp_path / "tmp")), stderr=subprocess.PIPE, text=True) as process:
+        env = environment(TMPDIR=str(tmp_path / "tmp"))
+        with Robin(words, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as process:
             wait_until(lambda: len(given) >= 200, process)
             shutil.rmtree(tmp_path / "r")
             _, said = process.communicate(timeout=60)
