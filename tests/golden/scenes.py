@@ -203,7 +203,9 @@ def _answer(batches: Path, url: str) -> None:
 
 def _without_times(judgments: str) -> str:
     """Judgments as CSV, without what no two runs have in common: times, and which of two judges answered first."""
-    rows = sorted(csv.DictReader(io.StringIO(judgments)), key=lambda row: (row["judge"], row["pair_id"], int(row["draw"])))
+    rows = sorted(
+        csv.DictReader(io.StringIO(judgments)), key=lambda row: (row["judge"], row["pair_id"], int(row["draw"]))
+    )
     out = io.StringIO()
     names = [name for name in rows[0] if name not in {"latency_s", "request_id", "received_at"}]
     writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")

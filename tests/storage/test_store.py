@@ -285,7 +285,7 @@ def test_names_the_last_segment_where_it_is_missing(tmp_path: Path, monkeypatch:
     store._journal.close()  # as a crash does: the third segment is still the journal's
     store._lock.release()
     (tmp_path / "r" / "judgments" / "00002.parquet").unlink()
-    with pytest.raises(StorageError, match=r"00002.parquet: is missing, .*restore it from a copy"):
+    with pytest.raises(StorageError, match=r"00002.parquet is missing.* Restore it from a copy"):
         RunStore.open(tmp_path / "r")
 
 
