@@ -17,7 +17,7 @@ import numpy as np
 
 from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
@@ -36,9 +36,9 @@ TO_DECIDE = {"apt": "score>=2", "lucb": "best"}
 COMPARING = "paired"
 
 
-def warmed_up(count: int, rng: np.random.Generator) -> Arms:
+def warmed_up(count: int, rng: np.random.Generator) -> WritableArms:
     """Arms with 25 ratings each, of very different variances."""
-    arms = Arms(count)
+    arms = WritableArms(count)
     top = rng.binomial(25, rng.random(count) ** 3).astype(np.float64)
     arms.counts[:] = 25
     arms.totals[:] = 4 * top
@@ -62,7 +62,7 @@ def systems_for(count: int) -> Systems:
     return systems_of(space, system, list("abcd"), prompt, [str(number) for number in range(count // 4)], None)
 
 
-def verdicts_of(task: Task, arms: Arms) -> RunVerdicts:
+def verdicts_of(task: Task, arms: WritableArms) -> RunVerdicts:
     """The decisions after the ratings of ``arms``, which are all at the ends of the scale."""
     counts = LevelCounts(task.space)
     ((_, _, by_level),) = counts.by_scale()

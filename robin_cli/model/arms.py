@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +15,15 @@ from robin_cli.model.records import RETIRE_AFTER
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_INTS = ("n", "pending", "n_unparsed", "n_failed", "streak", "next_draw")
+_FLOATS = ("total", "total_sq")
+
 
 class Arms:
-    """Sums over the ratings of K arms, and what is under way for each.
+    """Sums over the ratings of K arms, and what is under way for each; to be read.
 
-    The columns are ``array.array``: a scheduler reads and writes single entries several times a call, which numpy does
-    ten times slower; whole columns are handed out as numpy views of the same memory.
+    Only a scheduler, and the fold of what is on disk, have the `WritableArms` whose memory this shows: every column here is
+    read-only, so that nothing else can change a number that calls are chosen by.
 
     Ratings enter as exact sums (``total`` of x, ``total_sq`` of x²), not as a running mean: for integer ratings the sums
     are the same in every order, so an interrupted run resumes with bit-for-bit the state that it would have had.
@@ -34,22 +39,103 @@ class Arms:
         next_draw    number of the arm's next call; int
     """
 
-    __slots__ = ("n", "n_failed", "n_unparsed", "next_draw", "pending", "streak", "total", "total_sq")
+    __slots__ = (*_INTS, *_FLOATS)
 
-    def __init__(self, count: int) -> None:
-        zeros_int = array("q", bytes(8 * count))
-        zeros_float = array("d", bytes(8 * count))
-        self.n = zeros_int
-        self.pending = zeros_int[:]
-        self.n_unparsed = zeros_int[:]
-        self.n_failed = zeros_int[:]
-        self.streak = zeros_int[:]
-        self.next_draw = zeros_int[:]
-        self.total = zeros_float
-        self.total_sq = zeros_float[:]
+    n: Sequence[int]
+    pending: Sequence[int]
+    total: Sequence[float]
+    total_sq: Sequence[float]
+    n_unparsed: Sequence[int]
+    n_failed: Sequence[int]
+    streak: Sequence[int]
+    next_draw: Sequence[int]
+
+    def __init__(self, writable: WritableArms) -> None:
+        for name in Arms.__slots__:
+            setattr(self, name, memoryview(getattr(writable, name)).toreadonly())
 
     def __len__(self) -> int:
         return len(self.n)
+
+    def retired(self, arm: int) -> bool:
+        """Whether ``arm`` is asked no more, because its last judgments all came without a rating."""
+        return self.streak[arm] >= RETIRE_AFTER
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return the column ``name`` as numpy shows it, shape (K,), in the same memory: read-only as the column is."""
+        return np.frombuffer(getattr(self, name), dtype=np.float64 if name in _FLOATS else np.int64)
+
+    @property
+    def counts(self) -> IntArray:
+        """Ratings received, shape (K,)."""
+        return self.column("n")
+
+    @property
+    def under_way(self) -> IntArray:
+        """Calls reserved and not yet told, shape (K,)."""
+        return self.column("pending")
+
+    @property
+    def totals(self) -> FloatArray:
+        """Sum of the ratings, shape (K,)."""
+        return self.column("total")
+
+    @property
+    def totals_sq(self) -> FloatArray:
+        """Sum of the squared ratings, shape (K,)."""
+        return self.column("total_sq")
+
+    @property
+    def unparsed(self) -> IntArray:
+        """Paid answers without a rating, shape (K,)."""
+        return self.column("n_unparsed")
+
+    @property
+    def failed(self) -> IntArray:
+        """Calls that brought no answer, shape (K,)."""
+        return self.column("n_failed")
+
+    @property
+    def streaks(self) -> IntArray:
+        """Judgments without a rating since the last rating, shape (K,)."""
+        return self.column("streak")
+
+    @property
+    def retired_mask(self) -> NDArray[np.bool_]:
+        """Which arms are asked no more, shape (K,)."""
+        return self.streaks >= RETIRE_AFTER
+
+    @property
+    def spent(self) -> int:
+        """Units of the budget that these judgments cost: ratings, and answers without one."""
+        return int(self.counts.sum() + self.unparsed.sum())
+
+
+class WritableArms(Arms):
+    """The arms for who counts: a scheduler, or the fold of what is on disk.
+
+    The columns are ``array.array``: a scheduler reads and writes single entries several times a call, which numpy does
+    ten times slower.
+    """
+
+    __slots__ = ()
+
+    n: array[int]
+    pending: array[int]
+    total: array[float]
+    total_sq: array[float]
+    n_unparsed: array[int]
+    n_failed: array[int]
+    streak: array[int]
+    next_draw: array[int]
+
+    def __init__(self, count: int) -> None:
+        for name in Arms.__slots__:
+            setattr(self, name, array("d" if name in _FLOATS else "q", bytes(8 * count)))
+
+    def read_only(self) -> Arms:
+        """Return the same arms, in the same memory, for those who only look."""
+        return Arms(self)
 
     def add(self, arm: int, outcome: Outcome) -> int:
         """Count what came of calls of ``arm``; the units of the budget that it cost, one an answer."""
@@ -80,45 +166,6 @@ class Arms:
         """Count one call of ``arm`` that brought no answer; a permanent failure retires the arm."""
         self.n_failed[arm] += 1
         self.streak[arm] += RETIRE_AFTER if permanent else 1
-
-    def retired(self, arm: int) -> bool:
-        """Whether ``arm`` is asked no more, because its last judgments all came without a rating."""
-        return self.streak[arm] >= RETIRE_AFTER
-
-    @property
-    def counts(self) -> IntArray:
-        """Ratings received, shape (K,)."""
-        return np.frombuffer(self.n, dtype=np.int64)
-
-    @property
-    def totals(self) -> FloatArray:
-        """Sum of the ratings, shape (K,)."""
-        return np.frombuffer(self.total, dtype=np.float64)
-
-    @property
-    def totals_sq(self) -> FloatArray:
-        """Sum of the squared ratings, shape (K,)."""
-        return np.frombuffer(self.total_sq, dtype=np.float64)
-
-    @property
-    def unparsed(self) -> IntArray:
-        """Paid answers without a rating, shape (K,)."""
-        return np.frombuffer(self.n_unparsed, dtype=np.int64)
-
-    @property
-    def failed(self) -> IntArray:
-        """Calls that brought no answer, shape (K,)."""
-        return np.frombuffer(self.n_failed, dtype=np.int64)
-
-    @property
-    def retired_mask(self) -> NDArray[np.bool_]:
-        """Which arms are asked no more, shape (K,)."""
-        return np.frombuffer(self.streak, dtype=np.int64) >= RETIRE_AFTER
-
-    @property
-    def spent(self) -> int:
-        """Units of the budget that these judgments cost: ratings, and answers without one."""
-        return int(self.counts.sum() + self.unparsed.sum())
 
 
 def mean(n: IntArray, total: FloatArray) -> FloatArray:

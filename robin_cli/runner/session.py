@@ -146,7 +146,7 @@ class Session:
         self._questions = Questions(prompts, self.space, seed=manifest.seed, answer_format=manifest.answer_format)
         self.arms = fold.arms
         self._reasons = fold.reasons  # why an arm's last answer held no rating, which tells of those retired
-        give_another_chance(self.arms, self.space.judge)
+        give_another_chance(fold.writable, self.space.judge)
         self._before = fold.spending()
         in_rounds = judges if isinstance(judges, InRounds) else None
         spent_usd = spent_before(fold, prices).cost_usd or 0.0
@@ -179,7 +179,7 @@ class Session:
         may_end_early = stop_rule is not None or verdicts is not None
         first = 1 if policy.evenly and may_end_early else policy.warm_up  # which goes out at once
         self.scheduler = HeapScheduler(
-            self.arms,
+            fold.writable,
             policy,
             budget=None if by_money else manifest.budget,
             judge=self.space.judge,

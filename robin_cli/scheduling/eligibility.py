@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.arms import Arms, IntArray, WritableArms
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.space import Coordinates
 from robin_cli.scheduling.budget import CallBudget
@@ -56,7 +56,7 @@ def most_pending_in_a_deciding_round(n: int, streak: int, warm_up: int, share: i
 
 def most_pending_of_all(arms: Arms, warm_up: int, share: int, of_one: MostPending = most_pending) -> IntArray:
     """The same of all arms, shape (K,): reckoned once for each pair of ``n`` and ``streak`` that there is."""
-    streak = np.minimum(np.frombuffer(arms.streak, dtype=np.int64), RETIRE_AFTER)
+    streak = np.minimum(arms.streaks, RETIRE_AFTER)
     kinds, kind_of = np.unique(arms.counts * (RETIRE_AFTER + 1) + streak, return_inverse=True)
     each = (divmod(kind, RETIRE_AFTER + 1) for kind in kinds.tolist())
     return np.array([of_one(n, streak, warm_up, share) for n, streak in each], dtype=np.int64)[kind_of]
@@ -136,11 +136,11 @@ class WarmUp:
 
 def _made(arms: Arms) -> IntArray:
     """Calls of each arm that brought a rating or are under way."""
-    return arms.counts + np.frombuffer(arms.pending, dtype=np.int64)
+    return arms.counts + arms.under_way
 
 
-def give_another_chance(arms: Arms, judge: Coordinates) -> None:
+def give_another_chance(arms: WritableArms, judge: Coordinates) -> None:
     """Ask again what was given up for a judge none of whose answers ever held a rating: the judge was at fault."""
-    streak = np.frombuffer(arms.streak, dtype=np.int64)
+    streak = arms.streaks
     rated = np.bincount(judge, weights=arms.counts) > 0
     streak[~rated[judge] & (arms.unparsed >= RETIRE_AFTER)] = 0

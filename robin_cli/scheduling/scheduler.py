@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.refits import next_refit
@@ -163,7 +163,7 @@ class HeapScheduler:
 
     def __init__(
         self,
-        arms: Arms,
+        arms: WritableArms,
         policy: Policy,
         *,
         budget: int | None = None,
@@ -176,7 +176,8 @@ class HeapScheduler:
         first_fit: int | None = None,
         together: int = 1,
     ) -> None:
-        self.arms = arms
+        self._arms = arms
+        self.arms = arms.read_only()
         self.budget = CallBudget(budget, arms.spent)
         self.elsewhere: Elsewhere = _here
         # Arms that got another place since a fit was begun; None: all, or there is none.
@@ -187,14 +188,14 @@ class HeapScheduler:
         self._turn = policy.turn
         self._contests = None if policy.contests is None else _Contests.of(policy.contests, len(arms))
         self._siblings = together
-        self._columns = (arms.counts, np.frombuffer(arms.pending, dtype=np.int64), arms.totals, arms.totals_sq)
+        self._columns = (self.arms.counts, self.arms.under_way, self.arms.totals, self.arms.totals_sq)
         self._verdicts = verdicts
         self._looks_at: float = NEVER if verdicts is None else next_look(0, len(arms))
         self._has_news = False  # whether there are answers that the decisions were not looked at with
         if verdicts is not None and self.budget.spent >= self._looks_at:
-            verdicts.look(arms)
+            verdicts.look(self.arms)
             self._looks_at = next_look(self.budget.spent, len(arms))
-        self._warm_up = WarmUp(arms, max(policy.warm_up, round_depth or 0), self.budget)
+        self._warm_up = WarmUp(self.arms, max(policy.warm_up, round_depth or 0), self.budget)
         self._in_rounds = round_depth is not None
         in_a_round = most_pending_in_a_round if verdicts is None else most_pending_in_a_deciding_round
         self._most_pending = in_a_round if self._in_rounds else most_pending
@@ -225,7 +226,7 @@ class HeapScheduler:
             A ticket for 1 to ``at_most`` calls; ``Idle.WAIT`` if every arm must wait for calls under way; ``Idle.EXHAUSTED`` if
             the run is over.
         """
-        arms, budget = self.arms, self.budget
+        arms, budget = self._arms, self.budget
         if self._in_rounds and not budget.reserved:
             self._begin_round()
         arm = self._next() if budget.available and not self._is_enough() else None
@@ -253,7 +254,7 @@ class HeapScheduler:
     def tell(self, ticket: Ticket, outcome: Outcome) -> None:
         """What came of the calls of ``ticket``: the arms, the budget and what is asked next follow from it."""
         arm, draw, calls = ticket
-        arms = self.arms
+        arms = self._arms
         rated, pending, streak = arms.n[arm], arms.pending[arm], arms.streak[arm]
         if not 0 < calls <= pending:
             raise ValueError(f"arm {arm} has {pending} calls under way, not {calls}")
@@ -289,9 +290,9 @@ class HeapScheduler:
         Raises:
             ValueError: they are more than the budget has.
         """
-        arms = self.arms
+        arms = self._arms
         if next_draws is not None:
-            columns = np.frombuffer(arms.next_draw, dtype=np.int64)
+            columns = arms.column("next_draw")
             np.maximum(columns, next_draws, out=columns)
         if not tickets:
             return
@@ -352,22 +353,22 @@ class HeapScheduler:
         """
         if self._windows is None or not self._to_share_out:
             return True
-        share, arms = self._to_share_out[0], self.arms
+        share, arms = self._to_share_out[0], self._arms
         if arms.n[arm] + arms.pending[arm] + arms.n_unparsed[arm] < share:
             return True
-        made = arms.counts + np.frombuffer(arms.pending, dtype=np.int64) + arms.unparsed
+        made = arms.counts + arms.under_way + arms.unparsed
         if not (made >= share)[~arms.retired_mask].all():
             return False
         self._to_share_out.pop(0)
         return self._has_its_turn(arm)
 
     def _owed_to(self, arm: int) -> int:
-        arms = self.arms
+        arms = self._arms
         return self._warm_up.owed_to(arms.n[arm] + arms.pending[arm], arms.streak[arm])
 
     def _overtakes(self, arm: int) -> bool:
         assert self._fairness is not None  # noqa: S101  # there are several judges
-        return self._fairness.overtakes(arm, self._queue.key[arm], self.arms.n[arm] + self.arms.pending[arm])
+        return self._fairness.overtakes(arm, self._queue.key[arm], self._arms.n[arm] + self._arms.pending[arm])
 
     def _instead_of_failed(self, arm: int) -> int:
         """An arm to ask where ``arm`` would overtake one that failed, and nothing under way could tell more of it."""
@@ -380,7 +381,7 @@ class HeapScheduler:
         return arm if first is None else first
 
     def _at_once(self, arm: int) -> int:
-        arms, warm_up = self.arms, self._warm_up
+        arms, warm_up = self._arms, self._warm_up
         return most_at_once(arms.n[arm], arms.pending[arm], arms.streak[arm], warm_up.calls, warm_up.whole_share)
 
     def _defer(self, arm: int) -> None:
@@ -407,7 +408,7 @@ class HeapScheduler:
         """Decide by all ratings so far, and have the arms that became settled, or opened again, where they belong."""
         assert self._verdicts is not None  # noqa: S101  # there is news of them
         self._has_news = False
-        self._looks_at = next_look(self.budget.spent, len(self.arms))
+        self._looks_at = next_look(self.budget.spent, len(self._arms))
         for each in self._one_of_each_contest(self._verdicts.look(self.arms)).tolist():
             self._place(each)
 
@@ -428,7 +429,7 @@ class HeapScheduler:
                 self._place_at(other, key)
             return
         for each in self._beside(arm):
-            n, pending = float(self.arms.n[each]), float(self.arms.pending[each])
+            n, pending = float(self._arms.n[each]), float(self._arms.pending[each])
             self._place_at(each, self._key_if_free(each, n, pending))
 
     def _place_at(self, arm: int, key: float) -> None:
@@ -441,17 +442,17 @@ class HeapScheduler:
         if self._fairness is None:
             return
         self._fairness.waiting.pop(arm, None)
-        waits = is_deferred or (not is_free and self.arms.pending[arm])
-        if waits and not self.arms.retired(arm) and not self._is_settled(arm, self.arms.n[arm]):
+        waits = is_deferred or (not is_free and self._arms.pending[arm])
+        if waits and not self._arms.retired(arm) and not self._is_settled(arm, self._arms.n[arm]):
             self._fairness.waiting[arm] = key
 
     def _key_of(self, arm: int) -> float:
-        n, pending = self.arms.n[arm], self.arms.pending[arm]
+        n, pending = self._arms.n[arm], self._arms.pending[arm]
         return self._key_if_free(arm, float(n), float(pending)) if self._is_free(arm) else NEVER
 
     def _is_free(self, arm: int) -> bool:
         """Whether ``arm`` may be asked now."""
-        arms, warm_up = self.arms, self._warm_up
+        arms, warm_up = self._arms, self._warm_up
         n = arms.n[arm]
         most = self._most_pending(n, arms.streak[arm], warm_up.calls, warm_up.share)
         return arms.pending[arm] < most and not self._is_settled(arm, n) and not self._is_ahead(arm)
@@ -465,7 +466,7 @@ class HeapScheduler:
         """Whether ``arm`` has more calls than one beside it, which is to catch up first; or one that never will."""
         if self._siblings == 1:
             return False
-        arms = self.arms
+        arms = self._arms
         made = arms.n[arm] + arms.pending[arm]
         return any(made > arms.n[other] + arms.pending[other] or arms.retired(other) for other in self._beside(arm))
 
@@ -473,7 +474,7 @@ class HeapScheduler:
         """Whether ``arm`` has no call, and one beside it has: what was asked of that says nothing without it."""
         if self._siblings == 1:
             return False
-        arms = self.arms
+        arms = self._arms
         made = [arms.n[other] + arms.pending[other] for other in self._beside(arm)]
         return not made[arm % self._siblings] and any(made)
 
@@ -485,7 +486,7 @@ class HeapScheduler:
             return self._contest_keys(arm)[arm]
         if self._completes(arm):
             return FIRST
-        arms = self.arms
+        arms = self._arms
         key = adaptive_key(self._policy, n, pending, arms.total[arm], arms.total_sq[arm], arm)
         if self._costs is not None:
             key /= self._costs.divisors.item(arm)
@@ -497,7 +498,7 @@ class HeapScheduler:
         """The keys of arms in their warm-up."""
         if self._windows is not None:
             of_arm, windows, share = self._windows
-            columns = self.arms.unparsed, of_arm
+            columns = self._arms.unparsed, of_arm
             unread, window = (
                 cast("Number", each.item(arm) if isinstance(arm, int) else each[arm].astype(np.float64))
                 for each in columns
@@ -539,9 +540,9 @@ class HeapScheduler:
         """Begin to fit the policy by all answers so far."""
         self._refit_at, self._moved = NEVER, set()
         if self._costs is not None:
-            self._costs.learn(self.arms.counts)
+            self._costs.learn(self._arms.counts)
         columns, deferred = self._copied(), list(self._deferred)
-        is_long = self._policy.fits_long or len(self.arms) > _FEW_ARMS
+        is_long = self._policy.fits_long or len(self._arms) > _FEW_ARMS
         fit = self.elsewhere if is_long else _here
         fit(lambda: self._fitted(columns, deferred), self._take)
 
@@ -598,13 +599,13 @@ class HeapScheduler:
         again = set(arms)
         if self._fairness is not None:
             self._fairness.waiting.clear()
-            again |= {*np.flatnonzero(np.frombuffer(self.arms.pending, dtype=np.int64) > 0).tolist(), *self._deferred}
+            again |= {*np.flatnonzero(self._arms.under_way > 0).tolist(), *self._deferred}
         for arm in self._one_of_each_contest(np.array(sorted(again), dtype=np.int64)).tolist():
             self._place(arm)
 
     def _queue_by(self, policy: Policy, columns: _Columns, deferred: list[int]) -> LazyHeap:
         """All keys at once: the same numbers as :meth:`_key_of`, fifty times faster for a million arms."""
-        arms, warm_up = self.arms, self._warm_up
+        arms, warm_up = self._arms, self._warm_up
         n, pending, *_ = columns
         keys = np.empty(len(arms))
         if self._contests is None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import NORMAL_TIERS, PERMANENT_FAILURES, RETIRE_AFTER, Scale
 from robin_cli.model.refits import last_refit
@@ -101,6 +101,7 @@ class Fold:
     Attributes:
         judgments: how many were added.
         arms: after them.
+        writable: the same, for the scheduler that goes on from here.
         draws: which calls had a judgment among those that were read for it; it shares the arms' ``next_draw``.
         reasons: why each retired arm was given up, by arm: the reason of its last judgment, which never carries a rating.
         fitted: n, total and total_sq of the arms when a pooled policy was fitted last; None before that.
@@ -111,8 +112,9 @@ class Fold:
     def __init__(self, space: ArmSpace) -> None:
         self.space = space
         self.judgments = 0
-        self.arms = Arms(len(space))
-        self.draws = Draws(np.frombuffer(self.arms.next_draw, dtype=np.int64))
+        self.writable = WritableArms(len(space))
+        self.arms = self.writable.read_only()
+        self.draws = Draws(self.writable.column("next_draw"))
         self.reasons: dict[int, str] = {}
         self.fitted: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.fitted_at = 0
@@ -157,7 +159,7 @@ class Fold:
                 raise _off_scale(self.space.scales[of[~within][0]])
 
     def _add(self, arm: IntArray, judgments: pa.Table) -> None:
-        arms, status = self.arms, judgments["status"]
+        arms, status = self.writable, judgments["status"]
         ok, failed = _mask(pc.equal(status, "ok")), _mask(pc.equal(status, "failed"))
         value = values_of(judgments)
         # One by one in their order, as a run under way adds them, so that sums are the same to the last bit.
@@ -166,7 +168,7 @@ class Fold:
         np.add.at(arms.totals_sq, arm[ok], value[ok] ** 2)
         np.add.at(arms.unparsed, arm[~ok & ~failed], 1)
         np.add.at(arms.failed, arm[failed], 1)
-        np.maximum.at(np.frombuffer(arms.next_draw, dtype=np.int64), arm, judgments["draw"].to_numpy() + 1)
+        np.maximum.at(arms.column("next_draw"), arm, judgments["draw"].to_numpy() + 1)
         self._add_streaks(arm, judgments["reason"], ok, failed)
         self._add_spending(self.space.judge[arm], judgments, failed)
         self.judgments += len(arm)
@@ -179,7 +181,7 @@ class Fold:
         last, last_rated = np.full(len(seen), -1), np.full(len(seen), -1)
         np.maximum.at(last, which, position)
         np.maximum.at(last_rated, which[ok], position[ok])
-        streak = np.frombuffer(self.arms.streak, dtype=np.int64)
+        streak = self.writable.streaks
         streak[seen[last_rated >= 0]] = 0
         since = position > last_rated[which]
         permanent = failed & _mask(pc.is_in(reason, value_set=pa.array(sorted(PERMANENT_FAILURES))))

@@ -116,5 +116,4 @@ def _take_in(fold: Fold, rows: pa.RecordBatch, at: int) -> None:
 
 
 def _column(fold: Fold, name: str) -> NDArray[Any]:
-    column = getattr(fold.arms, name)
-    return np.frombuffer(column, column.typecode)
+    return fold.writable.column(name)

@@ -15,7 +15,7 @@ from robin_cli.analysis.decision_curve import decision_curve_of
 from robin_cli.analysis.decisions import decide, doubts, leanings, share_of
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import moderated
-from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -32,15 +32,15 @@ def task_of(decide: str, pairs: int, *attributes: str, judges: int = 1, group: l
     return Task(asked, space, None if group is None else np.array(group))
 
 
-def arms_of(ratings: list[list[int]]) -> Arms:
-    arms = Arms(len(ratings))
+def arms_of(ratings: list[list[int]]) -> WritableArms:
+    arms = WritableArms(len(ratings))
     for arm, each in enumerate(ratings):
         for rating in each:
             arms.add_rating(arm, rating)
     return arms
 
 
-def doubts_of(task: Task, arms: Arms) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def doubts_of(task: Task, arms: WritableArms) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """The doubts, and the means, standard errors and degrees of freedom of all arms."""
     sums = (arms.counts, arms.totals, arms.totals_sq)
     with np.errstate(invalid="ignore"):
@@ -114,7 +114,7 @@ def run_of(task: Task, arm: list[int], rating: list[int]) -> Any:
             "status": ["ok"] * len(arm),
         }
     )
-    fold = SimpleNamespace(arms=Arms(len(task.space)))  # none of which is given up
+    fold = SimpleNamespace(arms=WritableArms(len(task.space)))  # none of which is given up
     return SimpleNamespace(space=task.space, arm=np.array(arm, dtype=np.int64), judgments=judgments, fold=fold)
 
 
@@ -136,7 +136,7 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     run = run_of(task, arm.tolist(), rating.tolist())
     curve = decision_curve_of(run, task)
 
-    arms = Arms(len(task.space))
+    arms = WritableArms(len(task.space))
     for each, value in zip(arm.tolist(), rating.tolist(), strict=True):
         arms.add_rating(each, value)
     counts = LevelCounts.by(task.space, counts_by_scale(task.space, run.arm, run.judgments))

@@ -16,7 +16,7 @@ from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.model.arms import Arms, mean
+from robin_cli.model.arms import WritableArms, mean
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -37,20 +37,20 @@ def made(
     scales: tuple[Scale, ...] = (SHORT,),
     group: list[int] | None = None,
     error_rate: float = 0.05,
-) -> tuple[Task, RunVerdicts, Arms]:
+) -> tuple[Task, RunVerdicts, WritableArms]:
     """The task, and its verdicts after these ratings of each arm."""
     names = ("a", "b")[: len(scales)]
     pairs = len(ratings) // (judges * len(scales))
     space = ArmSpace([f"p{each}" for each in range(pairs)], names, [f"j{each}" for each in range(judges)], scales)
     decision = decision_of(text, names, scales, margin=MARGIN, error_rate=error_rate)
     task = Task(decision, space, None if group is None else np.array(group))
-    arms, verdicts = Arms(len(space)), RunVerdicts(task, LevelCounts(space))
+    arms, verdicts = WritableArms(len(space)), RunVerdicts(task, LevelCounts(space))
     for arm, each in enumerate(ratings):
         tell(verdicts, arms, arm, each)
     return task, verdicts, arms
 
 
-def tell(verdicts: RunVerdicts, arms: Arms, arm: int, ratings: list[int]) -> None:
+def tell(verdicts: RunVerdicts, arms: WritableArms, arm: int, ratings: list[int]) -> None:
     verdicts.add(arm, ratings)
     for rating in ratings:
         arms.add_rating(arm, rating)

@@ -6,7 +6,7 @@ import numpy as np
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import DuelVerdicts
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import ORDERS
@@ -22,7 +22,7 @@ def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> DuelVerdict
 
 def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
     matches = comparisons(4, 8, wants_best=True)
-    arms, verdicts = Arms(len(matches.space)), verdicts_of(matches)
+    arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
     rating = by_strength(matches, [0.0, 9.0, 0.5, 1.0], 1)
     list(play(matches, policy_for(matches, "duels"), arms, rating, 20_000, verdicts))
     best = verdicts.best(arms)
@@ -43,7 +43,7 @@ def test_is_seldom_wrong_where_it_is_certain() -> None:
     wrong = certain = 0
     for seed in range(3):
         matches = comparisons(3, 10, wants_best=True)
-        arms, verdicts = Arms(len(matches.space)), verdicts_of(matches)
+        arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
         rating = by_strength(matches, [0.0, 0.6, 1.4], seed, effect=0.6)
         list(play(matches, policy_for(matches, "uniform"), arms, rating, 6_000, verdicts))
         best, numbers = verdicts.best(arms), system_numbers(matches)
@@ -56,7 +56,7 @@ def test_is_seldom_wrong_where_it_is_certain() -> None:
 
 def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> None:
     matches = comparisons(2, 3, wants_best=True)
-    arms, verdicts = Arms(len(matches.space)), verdicts_of(matches)
+    arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
     scheduler = scheduler_of(matches, policy_for(matches, "duels"), arms, 5_000, verdicts)
     while isinstance(ticket := scheduler.ask(), Ticket):
         gone = matches.space.pair[ticket.arm] == 1
@@ -73,7 +73,7 @@ def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
     space = ArmSpace(["ab", "bc"], ORDERS, ["j"], (VOTES, VOTES), is_pairwise=True)
     text = np.array([[0, 1], [1, 2]])
     matches = matches_by(space, np.zeros(2, np.int64), text, [(None, None)] * 2, 0, wants_best=True)
-    arms, verdicts = Arms(len(space)), verdicts_of(matches)
+    arms, verdicts = WritableArms(len(space)), verdicts_of(matches)
     for _ in range(200):
         for arm in range(4):
             rating = 2.0 if arm < 2 else 1.0
@@ -89,7 +89,7 @@ def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
 
 def test_takes_the_orders_effect_out_of_who_is_best() -> None:
     matches = comparisons(2, 1, wants_best=True)
-    arms, verdicts = Arms(len(matches.space)), verdicts_of(matches, margin=0.0)
+    arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches, margin=0.0)
     for _ in range(300):
         for arm in range(2):
             rating = 2.0 if arm == 0 else 0.0  # A in first place, B in first place

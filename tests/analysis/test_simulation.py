@@ -13,7 +13,7 @@ from robin_cli.analysis.court import Court
 from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -87,7 +87,7 @@ def check_asks_the_same_arms(name: str, *, begun: bool, several_scales: bool, ob
             of_world = slice(run * PAIRS, (run + 1) * PAIRS)
             own = None if prior is None else prior[of_world]
             policy = made(name, objective, budget, ratings.variances[of_world], own, several_scales=several_scales)
-            scheduler = HeapScheduler(Arms(PAIRS), policy, budget=budget)
+            scheduler = HeapScheduler(WritableArms(PAIRS), policy, budget=budget)
             for number, (arm, rating) in enumerate(calls):
                 ticket = scheduler.ask()
                 assert isinstance(ticket, Ticket)
@@ -136,7 +136,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
     for run in range(worlds):
         asked = np.diff(n[:, run], axis=0, prepend=0)
         sums = np.diff(total[:, run], axis=0, prepend=0.0)
-        arms = Arms(len(space))
+        arms = WritableArms(len(space))
         verdicts = RunVerdicts(task, LevelCounts(space))
         scheduler = HeapScheduler(arms, made, budget=budget, verdicts=verdicts)
         calls = int(n[-1, run].sum())
@@ -207,7 +207,7 @@ def check_asks_the_same_in_rounds(
                 answers.setdefault(row % arms, []).append(rating)
         verdicts = None if task is None else RunVerdicts(task, LevelCounts(task.space))
         depth = first_depth(budget, arms, rounds, warm_up=first)
-        scheduler = HeapScheduler(Arms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth)
+        scheduler = HeapScheduler(WritableArms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth)
         for tickets in played_in_rounds(scheduler, budget, rounds, first):
             for ticket in tickets:
                 scheduler.tell(ticket, (answers[ticket.arm].pop(0),))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from robin_cli.analysis import worst_error
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.worst_error import Target
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import RETIRE_AFTER, Scale
 from robin_cli.model.space import ArmSpace
 
@@ -26,7 +26,7 @@ def test_is_reached_when_the_error_that_the_status_says_is_at_most_the_target(
 ) -> None:
     rng = np.random.default_rng(seed)
     space = ArmSpace(["p0", "p1", "p2"], ["a", "b"], ["m"], scales)
-    arms, counts = Arms(len(space)), LevelCounts(space)
+    arms, counts = WritableArms(len(space)), LevelCounts(space)
     width = 1.0 if space.has_several_scales else 4.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worst_error, "_ROWS_AT_A_TIME", 2)
@@ -47,7 +47,7 @@ def test_is_reached_when_the_error_that_the_status_says_is_at_most_the_target(
 @pytest.mark.parametrize("guaranteed", [False, True])
 def test_is_not_reached_while_a_score_is_not_known(guaranteed: bool) -> None:
     space = ArmSpace(["p0", "p1"], ["a"], ["m"], [Scale(0, 4)])
-    arms, counts = Arms(2), LevelCounts(space)
+    arms, counts = WritableArms(2), LevelCounts(space)
     target = Target(space, 3.9, counts if guaranteed else None)
     assert not target.is_reached(arms)
     for _ in range(50):

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Compared, Matches, matches_of
 from robin_cli.model.records import ORDERS, Pair, Scale
 from robin_cli.model.space import ArmSpace
@@ -100,7 +100,7 @@ def test_takes_one_text_to_two_prompts_for_two_responses() -> None:
 
 def test_counts_as_asked_what_has_a_rating_in_both_orders_by_all_judges() -> None:
     found = matches(tournament(2, 3), judges=2)
-    arms = Arms(len(found.space))
+    arms = WritableArms(len(found.space))
     of_comparison = found.space.by_pair(np.arange(len(found.space)))
     for arm in (*of_comparison[0], *of_comparison[1][:3]):
         arms.add(int(arm), [1.0])

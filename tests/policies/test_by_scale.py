@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import OBJECTIVES, Setup
 from robin_cli.policies.by_scale import ByScale, policy_by_scale
@@ -45,7 +45,7 @@ def test_asks_as_it_would_on_one_scale_where_ratings_are_the_same_shares(
 @pytest.mark.parametrize("name", NAMES)
 def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str, objective: str, *, prior: bool) -> None:
     rng = np.random.default_rng(5)
-    arms, groups = Arms(200), mixed(200)
+    arms, groups = WritableArms(200), mixed(200)
     for scale, mine in groups:
         for arm in mine.tolist():
             for rating in rng.integers(scale.low, scale.high + 1, rng.integers(22, 40)):

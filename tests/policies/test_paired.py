@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER, Scale
@@ -47,7 +47,7 @@ def policy_for(systems: Systems) -> Policy:
 
 
 def asked_in_turn(systems: Systems, calls: int, rating: float = 2.0) -> list[int]:
-    scheduler = HeapScheduler(Arms(len(systems.space)), policy_for(systems), budget=calls)
+    scheduler = HeapScheduler(WritableArms(len(systems.space)), policy_for(systems), budget=calls)
     asked = []
     while isinstance(ticket := scheduler.ask(), Ticket):
         asked.append(ticket.arm)
@@ -107,7 +107,7 @@ def test_asks_prompts_that_one_system_alone_answered_last_and_no_more_than_once(
 @pytest.mark.parametrize("budget", [11, 12, 13, 30])
 def test_leaves_whole_prompts_whenever_it_stops(budget: int) -> None:
     systems = systems_for(each_answered_all(10, systems=3))
-    arms = Arms(30)
+    arms = WritableArms(30)
     for arm in asked_in_turn(systems, budget):
         arms.add_rating(arm, 2.0)
 
@@ -121,7 +121,7 @@ def test_leaves_whole_prompts_whenever_it_stops(budget: int) -> None:
 
 def test_goes_back_to_a_prompt_whose_answer_held_no_rating_before_the_next_one() -> None:
     systems = systems_for(each_answered_all(10))
-    scheduler = HeapScheduler(Arms(20), policy_for(systems), budget=15)
+    scheduler = HeapScheduler(WritableArms(20), policy_for(systems), budget=15)
     first = scheduler.ask()
     assert isinstance(first, Ticket)
     scheduler.tell(first, (None,))
@@ -142,7 +142,7 @@ def test_goes_back_to_a_prompt_whose_answer_held_no_rating_before_the_next_one()
 
 def test_gives_up_what_nobody_can_rate_and_asks_the_other_prompts() -> None:
     systems = systems_for(each_answered_all(10))
-    arms = Arms(20)
+    arms = WritableArms(20)
     scheduler = HeapScheduler(arms, policy_for(systems), budget=20 + RETIRE_AFTER)
     bad = int(np.argmin(systems.turn))
     while isinstance(ticket := scheduler.ask(), Ticket):
@@ -156,7 +156,7 @@ def test_gives_up_what_nobody_can_rate_and_asks_the_other_prompts() -> None:
 def test_keeps_prompts_whole_but_for_a_few_where_answers_come_in_any_order(together: int) -> None:
     rng = np.random.default_rng(together)
     systems = systems_for(each_answered_all(100))
-    arms = Arms(200)
+    arms = WritableArms(200)
     scheduler = HeapScheduler(arms, policy_for(systems), budget=120)
     under_way: list[Ticket] = []
     while not scheduler.budget.exhausted:
@@ -248,7 +248,7 @@ def test_prefers_the_two_systems_that_are_least_surely_apart_at_prompts_that_bot
 
 def test_asks_systems_that_are_surely_apart_half_as_often_and_not_never() -> None:
     systems = systems_for(each_answered_all(30, systems=3))
-    arms, rng = Arms(90), np.random.default_rng(3)
+    arms, rng = WritableArms(90), np.random.default_rng(3)
     scheduler = HeapScheduler(arms, policy_for(systems), budget=900)
     while isinstance(ticket := scheduler.ask(), Ticket):
         mean = 3.5 if systems.system[ticket.arm] == 2 else 1.5
@@ -272,7 +272,7 @@ def test_asks_the_same_arms_in_a_simulation_as_in_a_run(systems: int, judges: in
     for run in range(worlds):
         asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
         told = np.diff(total[:, run], axis=0, prepend=0.0)
-        scheduler = HeapScheduler(Arms(arms), policy, budget=budget)
+        scheduler = HeapScheduler(WritableArms(arms), policy, budget=budget)
         for call in range(budget):
             ticket = scheduler.ask()
             assert isinstance(ticket, Ticket)
@@ -285,7 +285,7 @@ def test_goes_on_after_an_interruption_as_if_there_had_been_none() -> None:
     systems = systems_for(each_answered_all(8))
     answers = np.random.default_rng(6).integers(0, 5, (16, 40)).astype(float)
 
-    def go_on(arms: Arms, policy: Policy, calls: int) -> list[int]:
+    def go_on(arms: WritableArms, policy: Policy, calls: int) -> list[int]:
         scheduler = HeapScheduler(arms, policy, budget=arms.spent + calls)
         asked = []
         while isinstance(ticket := scheduler.ask(), Ticket):
@@ -293,8 +293,8 @@ def test_goes_on_after_an_interruption_as_if_there_had_been_none() -> None:
             scheduler.tell(ticket, (float(answers[ticket.arm, arms.n[ticket.arm]]),))
         return asked
 
-    whole = go_on(Arms(16), policy_for(systems), 16)
-    arms = Arms(16)
+    whole = go_on(WritableArms(16), policy_for(systems), 16)
+    arms = WritableArms(16)
     begun = go_on(arms, policy_for(systems), 5)
     assert begun + go_on(arms, policy_for(systems), 11) == whole
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.refits import last_refit
@@ -27,7 +27,7 @@ def priors_for(ratings: list[list[int]]) -> st.SearchStrategy[FloatArray]:
     return st.lists(st.floats(0, 4), min_size=len(ratings), max_size=len(ratings)).map(np.array)
 
 
-def fitted(policy: Policy, arms: Arms) -> Policy:
+def fitted(policy: Policy, arms: WritableArms) -> Policy:
     if not policy.refits:
         return policy
     return policy.fitted(arms.counts.astype(float), arms.totals, arms.totals_sq)
@@ -56,7 +56,7 @@ def test_a_prior_of_no_weight_changes_nothing(
 def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str, objective: str) -> None:
     # bit for bit: or else a run that goes on after an interruption could break ties in another way
     rng = np.random.default_rng(5)
-    arms = Arms(500)
+    arms = WritableArms(500)
     for arm in range(500):
         for rating in rng.integers(0, 5, rng.integers(0, 40)):
             arms.add_rating(arm, int(rating))
@@ -76,7 +76,7 @@ def test_goes_on_after_an_interruption_as_if_there_was_none(
     policy = warm_policy(name, Setup(len(ratings), 1000, SCALE), data.draw(priors_for(ratings)))
     whole = play(policy, ratings, before + 60)
 
-    arms, at_refit = Arms(len(ratings)), policy
+    arms, at_refit = WritableArms(len(ratings)), policy
     for calls, arm in enumerate(whole[:before], 1):
         arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
         if calls == last_refit(before, len(ratings)):
@@ -95,7 +95,7 @@ def test_starves_no_arm_whatever_the_prior_says(
     policy = warm_policy(
         name, Setup(len(ratings), 1000, SCALE, objective=objective), data.draw(priors_for(ratings)), weight=None
     )
-    arms = Arms(len(ratings))
+    arms = WritableArms(len(ratings))
     play(policy, ratings, 100 * len(ratings), arms)
     assert arms.counts.min() >= 2
 
@@ -108,7 +108,7 @@ def test_spends_the_budget_and_no_more_at_any_number_of_calls_at_a_time(
 ) -> None:
     total = max(calls, len(ratings))
     policy = warm_policy(name, Setup(len(ratings), total, SCALE), data.draw(priors_for(ratings)))
-    arms, under_way = Arms(len(ratings)), list[Ticket]()
+    arms, under_way = WritableArms(len(ratings)), list[Ticket]()
     scheduler = HeapScheduler(arms, policy, budget=total)
     while not scheduler.budget.exhausted:
         while len(under_way) < places and isinstance(ticket := scheduler.ask(), Ticket):
@@ -126,7 +126,7 @@ def test_learns_of_an_arm_that_the_prior_hid(name: str) -> None:
     ratings = [[0, 4], *steady]
     prior = np.array([0.0, *(1.0 for _ in steady)])
     policy = warm_policy(name, Setup(len(ratings), 2100, SCALE), prior)
-    arms = Arms(len(ratings))
+    arms = WritableArms(len(ratings))
     play(policy, ratings, 100 * len(ratings), arms)
     assert arms.counts.argmax() == 0
 
@@ -135,7 +135,7 @@ def test_learns_of_an_arm_that_the_prior_hid(name: str) -> None:
 def test_asks_arms_that_vary_from_the_start(name: str) -> None:
     ratings = [[0, 4, 1, 3]] * 10 + [[2]] * 40
     prior = np.array([2.0] * 10 + [0.1] * 40)
-    arms = Arms(50)
+    arms = WritableArms(50)
     play(warm_policy(name, Setup(50, 400, SCALE), prior), ratings, 400, arms)
     assert arms.counts[10:].max() <= 8
     assert arms.counts[:10].min() >= 15

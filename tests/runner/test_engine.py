@@ -14,7 +14,7 @@ import pytest
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.judges.judge import Judge, Notices
-from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.outcome import outcome_of
@@ -73,7 +73,7 @@ class Desk:
 
     def __init__(self, judge: MemoryJudge, *, arms: int = 5, budget: int = 200, concurrency: int = 8) -> None:
         self.judge = judge
-        self.arms = Arms(arms)
+        self.arms = WritableArms(arms)
         self.scheduler = HeapScheduler(self.arms, Uniform(), budget=budget)
         self.budget = self.scheduler.budget
         self.money = MoneyBudget(None)

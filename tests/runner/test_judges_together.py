@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.errors import EndpointError, LimitReached
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import Judgment, Scale, Usage
@@ -34,7 +34,7 @@ class Room:
     ) -> None:
         self._concurrency = concurrency
         self.judges = judges
-        self.arms = Arms(PAIRS * len(judges))
+        self.arms = WritableArms(PAIRS * len(judges))
         policy = make_policy("two-priors", Setup(len(self.arms), budget, Scale(0, 4)))
         names = [f"judge {number}" for number in range(len(judges))]
         self.space = ArmSpace([f"p{number}" for number in range(PAIRS)], ["a"], names, [Scale(0, 4)])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.transport import Endpoint
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Scale
@@ -143,7 +143,7 @@ class Chaos(Carrier):
 
 def session(kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number: int, samples: int) -> Rounds:
     """A session of a run, as the one before left it."""
-    desk, arms = Desk(kept, carrier.may_go_out), Arms(PAIRS)
+    desk, arms = Desk(kept, carrier.may_go_out), WritableArms(PAIRS)
     for judgment in kept:
         arm = desk.space.pair_ids.index(judgment.pair_id)
         if judgment.status == "failed":

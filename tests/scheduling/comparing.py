@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.records import ORDERS, Scale
 from robin_cli.model.refits import last_refit
@@ -39,7 +39,7 @@ def policy_for(matches: Matches, name: str, budget: int = 1000, objective: str =
 
 
 def scheduler_of(
-    matches: Matches, policy: Policy, arms: Arms, budget: int | None = None, verdicts: Verdicts | None = None
+    matches: Matches, policy: Policy, arms: WritableArms, budget: int | None = None, verdicts: Verdicts | None = None
 ) -> HeapScheduler:
     space = matches.space
     return HeapScheduler(
@@ -73,7 +73,7 @@ def by_strength(matches: Matches, strength: list[float], seed: int, effect: floa
 def play(
     matches: Matches,
     policy: Policy,
-    arms: Arms,
+    arms: WritableArms,
     rating: Callable[[int], float],
     budget: int,
     verdicts: Verdicts | None = None,
@@ -85,9 +85,9 @@ def play(
         scheduler.tell(ticket, (rating(ticket.arm),))
 
 
-def fitted_as_resumed(matches: Matches, policy: Policy, asked: list[tuple[int, float]]) -> tuple[Policy, Arms]:
+def fitted_as_resumed(matches: Matches, policy: Policy, asked: list[tuple[int, float]]) -> tuple[Policy, WritableArms]:
     """The policy and the arms of a run that goes on after these calls, each an arm and its rating."""
-    arms, until = Arms(len(matches.space)), last_refit(len(asked), matches.space.first_fit)
+    arms, until = WritableArms(len(matches.space)), last_refit(len(asked), matches.space.first_fit)
     for number, (arm, rating) in enumerate(asked, 1):
         arms.add_rating(arm, rating)
         arms.next_draw[arm] += 1

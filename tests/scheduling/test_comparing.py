@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.bradley_terry import fit, wins_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
@@ -43,7 +43,7 @@ def test_asks_both_orders_of_a_comparison_equally_often(
     name: str, data: st.DataObject, judges: int, at_once: int, seed: int
 ) -> None:
     matches = comparisons(4, 5, judges, wants_best=POLICIES.get(name, False))
-    space, arms = matches.space, Arms(len(matches.space))
+    space, arms = matches.space, WritableArms(len(matches.space))
     rating = by_strength(matches, [0.0, 0.5, 1.0, 3.0], seed, effect=1.0)
     scheduler = scheduler_of(matches, policy_for(matches, name), arms, 400)
     luck = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -81,7 +81,7 @@ def told_again(made: list[tuple[int, float]]) -> Callable[[int], float]:
 def test_chooses_after_an_interruption_as_without_one(name: str) -> None:
     matches = comparisons(5, 12, wants_best=POLICIES.get(name, False))
     rating = by_strength(matches, [0.0, 0.2, 0.5, 1.0, 3.0], 7)
-    arms, made = Arms(len(matches.space)), []
+    arms, made = WritableArms(len(matches.space)), []
 
     def noted(arm: int) -> float:
         made.append((arm, rating(arm)))
@@ -106,7 +106,7 @@ def test_asks_the_same_arms_of_comparisons_in_a_simulation_as_in_a_run(name: str
         asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
         sums = np.diff(totals[:, run], axis=0, prepend=0.0)
         told = iter([float(round(sums[call, arm])) for call, arm in enumerate(asked)])
-        arms = Arms(count)
+        arms = WritableArms(count)
         scheduler = HeapScheduler(arms, policy, budget=budget, first_fit=first)  # a simulated judge lets none wait
         for arm in asked.tolist():
             ticket = scheduler.ask()
@@ -117,7 +117,7 @@ def test_asks_the_same_arms_of_comparisons_in_a_simulation_as_in_a_run(name: str
 
 def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
     matches = comparisons(5, 40)
-    arms = Arms(len(matches.space))
+    arms = WritableArms(len(matches.space))
     list(play(matches, policy_for(matches, "tournament"), arms, by_strength(matches, [0, 3, 3.3, 6, 9], 1), 300))
     asked = dict.fromkeys(itertools.combinations(range(5), 2), 0)
     whole = np.asarray(matches.space.by_pair(arms.counts > 0).all(axis=1))
@@ -140,7 +140,7 @@ def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
             return 2.0 if a == 1 else 0.0
         return rating(arm)
 
-    arms = Arms(len(matches.space))
+    arms = WritableArms(len(matches.space))
     list(play(matches, policy_for(matches, "tournament"), arms, misled, 400))
     with np.errstate(invalid="ignore"):
         points = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2
@@ -151,7 +151,7 @@ def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
 
 def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> None:
     matches = comparisons(3, 4)
-    arms = Arms(len(matches.space))
+    arms = WritableArms(len(matches.space))
     list(play(matches, policy_for(matches, "tournament"), arms, by_strength(matches, [0, 0.2, 0.4], 1), 24 * 3))
     assert (arms.counts >= 1).all()
     assert arms.spent == 72
@@ -159,7 +159,7 @@ def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> N
 
 def test_asks_all_comparisons_once_before_it_asks_the_uncertain_again() -> None:
     matches = comparisons(2, 20)
-    arms = Arms(len(matches.space))
+    arms = WritableArms(len(matches.space))
     sure = {number for number in range(len(matches)) if number % 2}
     rng = np.random.default_rng(0)
 
@@ -175,7 +175,7 @@ def test_asks_all_comparisons_once_before_it_asks_the_uncertain_again() -> None:
 def test_leaves_no_order_out_where_the_budget_does_not_reach_all_comparisons() -> None:
     for name in ("uniform", "preferences", "tournament"):
         matches = comparisons(4, 20, 2)
-        arms = Arms(len(matches.space))
+        arms = WritableArms(len(matches.space))
         list(play(matches, policy_for(matches, name), arms, by_strength(matches, [0, 1, 2, 3], 1), 100))
         n = matches.space.by_pair(arms.counts)
         assert (n > 0).all(axis=1).sum() == 25
@@ -184,7 +184,7 @@ def test_leaves_no_order_out_where_the_budget_does_not_reach_all_comparisons() -
 
 def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
     matches = comparisons(4, 30)
-    arms, budget = Arms(len(matches.space)), 120
+    arms, budget = WritableArms(len(matches.space)), 120
     depth = first_depth(budget, len(arms), 3, warm_up=0)
     scheduler = HeapScheduler(
         arms,
@@ -238,7 +238,7 @@ def test_refuses_a_scheduler_that_is_not_for_these_data(name: str, systems: int 
 @pytest.mark.parametrize("name", NAMES)
 def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(name: str) -> None:
     matches = comparisons(3, 4, wants_best=POLICIES.get(name, False))
-    arms = Arms(len(matches.space))
+    arms = WritableArms(len(matches.space))
     hopeless = matches.space.by_pair(np.arange(len(matches.space)))[::2]
     scheduler = scheduler_of(matches, policy_for(matches, name), arms, 10_000)
     for _ in range(1_000):
@@ -257,7 +257,7 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
     for name in wrong:
         for seed in range(12):
             matches = comparisons(6, 60)
-            arms = Arms(len(matches.space))
+            arms = WritableArms(len(matches.space))
             list(play(matches, policy_for(matches, name), arms, by_strength(matches, strength, seed), 240))
             with np.errstate(invalid="ignore"):
                 preference = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2.0
@@ -274,7 +274,7 @@ def test_chooses_after_a_fit_by_all_that_happened_meanwhile(judges: int, monkeyp
     monkeypatch.setattr(scheduler_module, "_FEW_ARMS", 0)
     matches = comparisons(4, 5, judges)
     rating, rng = by_strength(matches, [0.0, 0.5, 1.0, 3.0], 1), np.random.default_rng(judges)
-    scheduler = scheduler_of(matches, policy_for(matches, "tournament"), Arms(len(matches.space)), 400)
+    scheduler = scheduler_of(matches, policy_for(matches, "tournament"), WritableArms(len(matches.space)), 400)
     begun: list[Callable[[], None]] = []
     scheduler.elsewhere = lambda work, then: begun.append(lambda: then(work()))
     under_way: list[Ticket] = []
@@ -298,7 +298,7 @@ def test_chooses_after_a_fit_by_all_that_happened_meanwhile(judges: int, monkeyp
 
 def test_fits_by_the_sums_of_one_moment_whatever_is_told_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler_module, "_FEW_ARMS", 0)
-    arms = Arms(4)
+    arms = WritableArms(4)
     scheduler = HeapScheduler(
         arms,
         make_policy("two-priors", Setup(arms=4, budget=100, scale=Scale(0, 4), objective="worst-case")),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.refits import next_refit
 from robin_cli.policies.base import Policy, Setup
@@ -27,9 +27,9 @@ def costs_of(each: list[float], *, per: Per = Per.ARM, judges: int = 1) -> Costs
     return Costs(np.array(each), judge, prices, tokens=(1.0, 0.0), per=per)
 
 
-def played(policy: Policy, costs: Costs | None, dollars: float, each: FloatArray, ratings: FloatArray) -> Arms:
+def played(policy: Policy, costs: Costs | None, dollars: float, each: FloatArray, ratings: FloatArray) -> WritableArms:
     """The arms once ``dollars`` are spent, a call of arm i costing each[i]; its k-th rating is ratings[i, k]."""
-    arms = Arms(len(each))
+    arms = WritableArms(len(each))
     scheduler = HeapScheduler(arms, policy, costs=costs)
     while True:
         ticket = scheduler.ask()
@@ -98,7 +98,7 @@ def test_asks_by_the_priority_over_the_cost_call_by_call(name: str) -> None:
     setup = Setup(arms=6, budget=400, scale=Scale(0, 4), objective="mean-error")
     policy = make_policy(name, setup)
     costs = costs_of(each.tolist())
-    scheduler = HeapScheduler(Arms(6), policy, costs=costs)
+    scheduler = HeapScheduler(WritableArms(6), policy, costs=costs)
     n, total, squares = (np.zeros(6) for _ in range(3))
     fitted_at = next_refit(0, 6)
     for _ in range(400):

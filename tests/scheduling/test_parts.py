@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.arms import Arms, FloatArray, WritableArms
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.refits import last_refit, next_refit
@@ -35,9 +35,9 @@ from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
 from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left, reached
 
 
-def arms_of(*each: tuple[int, int, int]) -> Arms:
-    """Arms with so many ratings, calls under way and judgments in a row without a rating."""
-    arms = Arms(len(each))
+def arms_of(*each: tuple[int, int, int]) -> WritableArms:
+    """WritableArms with so many ratings, calls under way and judgments in a row without a rating."""
+    arms = WritableArms(len(each))
     for arm, (n, pending, streak) in enumerate(each):
         arms.n[arm], arms.pending[arm], arms.streak[arm] = n, pending, streak
     return arms
@@ -111,7 +111,7 @@ def test_asks_so_often_at_once(n: int, pending: int, streak: int, warm_up: int, 
     [(10, 4, 20, 3, 2), (8, 4, 20, 2, 2), (100, 4, 20, 20, 20), (None, 4, 20, 20, 20), (10, 0, 20, 10, 10)],
 )
 def test_cuts_a_warm_up_short_evenly(total: int | None, arms: int, calls: int, share: int, whole: int) -> None:
-    warm_up = WarmUp(Arms(arms), calls, CallBudget(total))
+    warm_up = WarmUp(WritableArms(arms), calls, CallBudget(total))
     assert (warm_up.share, warm_up.whole_share, warm_up.calls) == (share, whole, calls)
     assert warm_up.owed == (0 if total is None else share * arms)
 
@@ -226,7 +226,7 @@ JUDGE = np.array([0, 1, 0, 1], dtype=np.int32)
 
 
 def waits(**waiting: float) -> Fairness:
-    """Arms that wait, a0 to a3, of two judges by turns, and their keys."""
+    """WritableArms that wait, a0 to a3, of two judges by turns, and their keys."""
     fairness = Fairness(JUDGE)
     fairness.waiting = {int(name[1]): key for name, key in waiting.items()}
     return fairness
@@ -270,7 +270,7 @@ class At:
     """A run, as a stopping rule sees it."""
 
     def __init__(self, budget: CallBudget, *, idle: bool = False) -> None:
-        self.arms = Arms(1)
+        self.arms = WritableArms(1)
         self.budget = budget
         self.idle = idle
 
@@ -333,7 +333,9 @@ def test_looks_again_when_the_calls_under_way_are_in() -> None:
 
 
 def test_stops_a_run_by_a_rule_of_its_own() -> None:
-    scheduler = HeapScheduler(Arms(2), Robin(np.ones(2)), budget=50, stop=StoppingRule(lambda at: at.budget.spent >= 7))
+    scheduler = HeapScheduler(
+        WritableArms(2), Robin(np.ones(2)), budget=50, stop=StoppingRule(lambda at: at.budget.spent >= 7)
+    )
     for _ in range(7):
         ticket = scheduler.ask()
         assert isinstance(ticket, Ticket)
@@ -342,7 +344,9 @@ def test_stops_a_run_by_a_rule_of_its_own() -> None:
 
 
 def test_asks_nothing_and_is_not_over_while_calls_under_way_may_undo_what_is_reached() -> None:
-    scheduler = HeapScheduler(Arms(4), Robin(np.ones(4)), budget=50, stop=reached(lambda each: sum(each.total) == 6.0))
+    scheduler = HeapScheduler(
+        WritableArms(4), Robin(np.ones(4)), budget=50, stop=reached(lambda each: sum(each.total) == 6.0)
+    )
     tickets = [scheduler.ask() for _ in range(4)]
     first, second, third, fourth = (ticket for ticket in tickets if isinstance(ticket, Ticket))
     scheduler.tell(first, (3.0,))
@@ -370,7 +374,7 @@ def test_fits_again_when_the_ratings_have_grown_by_a_tenth(arms: int, rated: int
 
 
 def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() -> None:
-    arms = Arms(2)
+    arms = WritableArms(2)
     for outcome in ((3.0, None, 1.0), (None,), ()):
         assert arms.add(0, outcome) == len(outcome)
     assert arms.spent == 4
@@ -383,7 +387,7 @@ def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() 
 def test_tells_beforehand_how_many_ratings_a_request_will_ask_for(samples: int, warm_up: int) -> None:
     for calls in (0.2, 1.0, 2.6, 7.0, 20.0, 33.0, 64.4, 500.0, 2000.0):
         whole = max(1, round(calls))
-        scheduler = HeapScheduler(Arms(1), Robin(np.ones(1), warm_up=warm_up), budget=whole)
+        scheduler = HeapScheduler(WritableArms(1), Robin(np.ones(1), warm_up=warm_up), budget=whole)
         requests = 0
         while isinstance(ticket := scheduler.ask(samples), Ticket):
             scheduler.tell(ticket, (3.0,) * ticket.calls)
@@ -395,7 +399,7 @@ def test_tells_beforehand_how_many_ratings_a_request_will_ask_for(samples: int, 
 
 
 def test_withdraws_calls_that_are_not_made_and_gives_them_back() -> None:
-    arms = Arms(1)
+    arms = WritableArms(1)
     scheduler = HeapScheduler(arms, Robin(np.ones(1), warm_up=8), budget=20)
     ticket = scheduler.ask(4)
     assert ticket == Ticket(0, 0, 4)
@@ -423,7 +427,7 @@ class Learning(Robin):
 
 @pytest.mark.parametrize("before", [0, 23])
 def test_fits_a_policy_whenever_the_ratings_have_grown_by_a_tenth(before: int) -> None:
-    arms = Arms(4)
+    arms = WritableArms(4)
     for number in range(before):
         arms.add(number % 4, (2.0,))
     Learning.seen.clear()
@@ -437,7 +441,7 @@ def test_fits_a_policy_whenever_the_ratings_have_grown_by_a_tenth(before: int) -
 
 
 def test_leaves_a_failed_arm_alone_until_another_is_rated() -> None:
-    scheduler = HeapScheduler(Arms(2), Uniform())
+    scheduler = HeapScheduler(WritableArms(2), Uniform())
     first = scheduler.ask()
     assert first == Ticket(0, 0, 1)
     assert isinstance(first, Ticket)
@@ -455,7 +459,7 @@ def test_leaves_a_failed_arm_alone_until_another_is_rated() -> None:
 
 @given(st.integers(6, 60), st.lists(st.sampled_from(["rated", "unparsed", *Unanswered]), max_size=60))
 def test_owes_the_warm_ups_what_a_new_count_says(budget: int, outcomes: list[str | Unanswered]) -> None:
-    arms = Arms(3)
+    arms = WritableArms(3)
     scheduler = HeapScheduler(arms, Robin(np.ones(3), warm_up=8), budget=budget)
     under_way: list[Ticket] = []
     for number, outcome in enumerate(outcomes):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -63,7 +63,7 @@ def test_makes_one_round_of_what_a_policy_wants_before_it_looks_at_any_answer() 
 
 
 def in_rounds(policy: Policy, arms: int, budget: int, rounds: int) -> HeapScheduler:
-    return HeapScheduler(Arms(arms), policy, budget=budget, round_depth=first_depth(budget, arms, rounds))
+    return HeapScheduler(WritableArms(arms), policy, budget=budget, round_depth=first_depth(budget, arms, rounds))
 
 
 def chosen(scheduler: HeapScheduler, end: int) -> list[Ticket]:
@@ -129,7 +129,7 @@ def test_triples_the_ratings_of_an_arm_at_most_in_a_round_that_decides(most: int
     task = Task(decision_of("a>=2", ("a",), (SCALE,), margin=0.1, error_rate=0.05), space)
     verdicts = RunVerdicts(task, LevelCounts(space)) if decides else None
     policy = make_policy("robin", Setup(10, 1_000, SCALE, variances=np.where(np.arange(10) == 3, 1.0, 1e-6)))
-    scheduler = HeapScheduler(Arms(10), policy, budget=1_000, round_depth=4, verdicts=verdicts)
+    scheduler = HeapScheduler(WritableArms(10), policy, budget=1_000, round_depth=4, verdicts=verdicts)
     for ticket in chosen(scheduler, 40):
         scheduler.tell(ticket, (2.0,))
 

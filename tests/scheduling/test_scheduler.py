@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER, Scale
@@ -35,9 +35,9 @@ def arm_of(asked: Ticket | Idle) -> int | Idle:
     return asked.arm if isinstance(asked, Ticket) else asked
 
 
-def play(policy: Policy, ratings: list[list[int]], calls: int, arms: Arms | None = None) -> list[int]:
+def play(policy: Policy, ratings: list[list[int]], calls: int, arms: WritableArms | None = None) -> list[int]:
     """The arms asked, one call after another; arm i's k-th answer is ratings[i][k], around and around."""
-    arms = Arms(len(ratings)) if arms is None else arms
+    arms = WritableArms(len(ratings)) if arms is None else arms
     scheduler = HeapScheduler(arms, policy)
     asked = []
     for _ in range(calls):
@@ -142,7 +142,7 @@ def test_gives_every_arm_its_share_with_known_variances(variances: list[float], 
 def test_gives_every_arm_a_third_of_its_share_while_the_bounds_hold(ratings: list[list[int]], extra: int) -> None:
     policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=0.3))
     budget = policy.warm_up * len(ratings) + extra
-    arms = Arms(len(ratings))
+    arms = WritableArms(len(ratings))
     scheduler = HeapScheduler(arms, policy)
     true = np.array([np.var(each) for each in ratings])
     holds = np.ones(len(ratings), dtype=bool)
@@ -163,7 +163,7 @@ def test_gives_every_arm_a_third_of_its_share_while_the_bounds_hold(ratings: lis
 def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str) -> None:
     # bit for bit: or else a run that goes on after an interruption could break ties in another way
     rng = np.random.default_rng(5)
-    arms = Arms(500)
+    arms = WritableArms(500)
     for arm in range(500):
         for rating in rng.integers(0, 5, rng.integers(0, 40)):
             arms.add_rating(arm, int(rating))
@@ -199,7 +199,7 @@ def test_spreads_what_is_left_when_nothing_varies() -> None:
 
 
 def test_counts_calls_under_way() -> None:
-    arms = Arms(2)
+    arms = WritableArms(2)
     for rating in (0, 4) * 20:
         arms.add_rating(0, rating)
     for rating in (1, 3) * 20:
@@ -212,7 +212,7 @@ def test_counts_calls_under_way() -> None:
 def test_keeps_the_budget_for_arms_whose_warm_up_answers_are_still_to_come() -> None:
     # 12 alike arms, everything asked at once: nobody may take much more than a share of what is left after the warm-up
     rng = np.random.default_rng(2)
-    arms = Arms(12)
+    arms = WritableArms(12)
     scheduler = HeapScheduler(arms, RobinHood.of(Setup(12, 500, SCALE)))
     under_way: list[Ticket] = []
     for _ in range(500):
@@ -227,7 +227,7 @@ def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) ->
     # everything asked at once, answers in any order: the first arm to be answered must not run away
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        arms = Arms(3)
+        arms = WritableArms(3)
         scheduler = HeapScheduler(arms, policy, budget=30)
         under_way: list[Ticket] = []
         while not scheduler.budget.exhausted:
@@ -242,7 +242,7 @@ def totals(
 ) -> list[int]:
     """Ratings of each arm after ``budget`` calls that are answered in any order, up to 200 at a time."""
     rng = np.random.default_rng(seed)
-    arms, judge = Arms(count * judges), beside(count, judges)
+    arms, judge = WritableArms(count * judges), beside(count, judges)
     scheduler = HeapScheduler(arms, policy, budget=budget, judge=judge, closely=closely)
     under_way: list[Ticket] = []
     while not scheduler.budget.exhausted:
@@ -276,7 +276,7 @@ def test_spreads_what_is_left_evenly_where_calls_follow_closely(given_up: int) -
 
 @pytest.mark.parametrize("resumed", [False, True])
 def test_shares_out_evenly_what_is_readable_where_calls_follow_closely(*, resumed: bool) -> None:
-    rolls, arms = np.random.default_rng(3), Arms(512)
+    rolls, arms = np.random.default_rng(3), WritableArms(512)
     scheduler = HeapScheduler(arms, Uniform(), budget=5120, closely=True)
     while isinstance(ticket := scheduler.ask(), Ticket):
         scheduler.tell(ticket, [None if rolls.random() < 0.05 else 3.0])
@@ -287,7 +287,7 @@ def test_shares_out_evenly_what_is_readable_where_calls_follow_closely(*, resume
 
 
 def test_has_the_calls_of_an_arm_follow_each_other_closely_after_the_first_of_each() -> None:
-    arms = Arms(1000)
+    arms = WritableArms(1000)
     scheduler = HeapScheduler(arms, Uniform(), budget=10_500, closely=True)
     order: list[int] = []
     while isinstance(ticket := scheduler.ask(), Ticket):
@@ -300,7 +300,7 @@ def test_has_the_calls_of_an_arm_follow_each_other_closely_after_the_first_of_ea
 
 
 def test_goes_on_closely_with_more_calls_where_it_left_off() -> None:
-    arms = Arms(300)
+    arms = WritableArms(300)
     for budget in (1000, 2500):
         scheduler = HeapScheduler(arms, Uniform(), budget=budget, closely=True)
         while isinstance(ticket := scheduler.ask(), Ticket):
@@ -312,7 +312,7 @@ def test_goes_on_closely_with_more_calls_where_it_left_off() -> None:
 @pytest.mark.parametrize("mode", ["theory", "practice"])
 def test_keeps_the_whole_warm_up_for_an_arm_whose_answers_are_slow(mode: str) -> None:
     # as many calls as the warm-ups take, and arm 0 takes ten times as long to answer
-    arms, count = Arms(10), 10
+    arms, count = WritableArms(10), 10
     budget = 2650 if mode == "theory" else 200
     policy = RobinHood.of(Setup(count, budget, SCALE, mode=mode))
     scheduler = HeapScheduler(arms, policy, budget=budget)
@@ -328,7 +328,7 @@ def test_keeps_the_whole_warm_up_for_an_arm_whose_answers_are_slow(mode: str) ->
 
 @pytest.mark.parametrize(("budget", "samples"), [(60, 5), (90, 5), (300, 7)])
 def test_several_ratings_a_request_are_spread_as_evenly_as_one(budget: int, samples: int) -> None:
-    arms = Arms(60)
+    arms = WritableArms(60)
     scheduler = HeapScheduler(arms, RobinHood.of(Setup(60, budget, SCALE)), budget=budget)
     while isinstance(ticket := scheduler.ask(samples), Ticket):
         assert 1 <= ticket.calls <= samples
@@ -338,7 +338,7 @@ def test_several_ratings_a_request_are_spread_as_evenly_as_one(budget: int, samp
 
 
 def test_goes_on_at_full_breadth_after_arms_were_given_up() -> None:
-    arms = Arms(2)
+    arms = WritableArms(2)
     scheduler = HeapScheduler(arms, Uniform(), budget=4000)
     rounds = 0
     while not scheduler.budget.exhausted:
@@ -353,7 +353,7 @@ def test_goes_on_at_full_breadth_after_arms_were_given_up() -> None:
 
 
 def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:
-    arms = Arms(3)
+    arms = WritableArms(3)
     scheduler = HeapScheduler(arms, Uniform(), budget=30)
     while isinstance(ticket := scheduler.ask(), Ticket):
         scheduler.tell(ticket, (None if ticket.arm == 0 else 3.0,))
@@ -361,7 +361,7 @@ def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:
 
 
 def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
-    arms = Arms(1)
+    arms = WritableArms(1)
     for rating in (0, 4) * 8:
         arms.add_rating(0, rating)
     scheduler = HeapScheduler(arms, RobinHood(c=19.85, warm_up=20))
@@ -369,7 +369,7 @@ def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
 
 
 def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:
-    arms = Arms(2)
+    arms = WritableArms(2)
     scheduler = HeapScheduler(arms, Uniform())
     tickets = [each for each in (scheduler.ask() for _ in range(50)) if isinstance(each, Ticket)]
     assert [each.arm for each in tickets] == [0, 1] * RETIRE_AFTER  # nothing is known yet of either
@@ -380,7 +380,7 @@ def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:
 
 @FAILURES
 def test_asks_others_before_an_arm_that_failed(failure: Unanswered) -> None:
-    arms = Arms(2)
+    arms = WritableArms(2)
     scheduler = HeapScheduler(arms, Uniform())
     failed = next_ticket(scheduler, arm=0)
     scheduler.tell(failed, failure)
@@ -392,7 +392,7 @@ def test_asks_others_before_an_arm_that_failed(failure: Unanswered) -> None:
 
 @FAILURES
 def test_asks_a_failed_arm_again_when_there_is_no_other(failure: Unanswered) -> None:
-    scheduler = HeapScheduler(Arms(1), Uniform())
+    scheduler = HeapScheduler(WritableArms(1), Uniform())
     scheduler.tell(next_ticket(scheduler, arm=0), failure)
     next_ticket(scheduler, arm=0)
 
@@ -402,7 +402,7 @@ def test_asks_a_failed_arm_again_when_there_is_no_other(failure: Unanswered) -> 
 def test_goes_on_after_a_rebuild_as_if_never_stopped(ratings: list[list[int]], before: int, after: int) -> None:
     policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=0.3))
     whole = play(policy, ratings, before + after)
-    arms = Arms(len(ratings))
+    arms = WritableArms(len(ratings))
     for arm in whole[:before]:
         arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
     scheduler = HeapScheduler(arms, policy)
@@ -426,7 +426,7 @@ class AnyOrder(RuleBasedStateMachine):
     )
     def begin(self, pairs: int, kind: str, judges: int) -> None:
         count = pairs * judges
-        self.arms = Arms(count)
+        self.arms = WritableArms(count)
         setup = Setup(count, 1000, SCALE, delta=0.5)
         if kind == "paired":
             setup = replace(setup, objective="compare", systems=by_two(pairs, judges))
@@ -478,7 +478,7 @@ def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
 ) -> None:
     slower, places = 30, 16
     rng = np.random.default_rng(3)
-    arms = Arms(2 * pairs)
+    arms = WritableArms(2 * pairs)
     judge = beside(pairs, 2)
     policy = make_policy(kind, Setup(2 * pairs, budget, SCALE))
     scheduler = HeapScheduler(arms, policy, budget=budget, judge=judge, closely=closely)
@@ -497,8 +497,8 @@ def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
     assert calls[1] > 0.85 * calls[0]  # both judges' arms vary alike: half of the calls each, give or take
 
 
-def rated(*of_each: list[int]) -> Arms:
-    arms = Arms(len(of_each))
+def rated(*of_each: list[int]) -> WritableArms:
+    arms = WritableArms(len(of_each))
     for arm, ratings in enumerate(of_each):
         arms.add(arm, ratings)
     return arms
@@ -560,7 +560,7 @@ def test_shares_calls_by_the_deviation_for_the_mean_error() -> None:
 
 
 def test_goes_on_at_full_breadth_after_arms_failed_for_good() -> None:
-    arms = Arms(20)
+    arms = WritableArms(20)
     scheduler = HeapScheduler(arms, RobinHood.of(Setup(20, 800, SCALE)), budget=800)
     bad, most = set(range(0, 20, 4)), 0
     under_way: list[Ticket] = []
@@ -581,7 +581,7 @@ def test_goes_on_at_full_breadth_after_arms_failed_for_good() -> None:
 
 @FAILURES
 def test_leaves_a_failed_arm_alone_when_another_of_its_calls_is_not_made(failure: Unanswered) -> None:
-    arms = Arms(2)
+    arms = WritableArms(2)
     scheduler = HeapScheduler(arms, Uniform())
     tickets = [next_ticket(scheduler, arm=arm) for arm in (0, 1, 0, 1)]
     scheduler.tell(tickets[0], failure)
@@ -590,7 +590,7 @@ def test_leaves_a_failed_arm_alone_when_another_of_its_calls_is_not_made(failure
 
 
 def test_numbers_the_draws_of_an_arm_without_gap_when_calls_are_not_made() -> None:
-    arms = Arms(1)
+    arms = WritableArms(1)
     scheduler = HeapScheduler(arms, Uniform())
     first = scheduler.shorten(next_ticket(scheduler, arm=0, calls=3), 2)
     assert (first.draw, first.calls) == (0, 2)
@@ -603,7 +603,7 @@ def test_numbers_the_draws_of_an_arm_without_gap_when_calls_are_not_made() -> No
 
 
 def test_refuses_to_be_told_twice_of_one_ticket() -> None:
-    scheduler = HeapScheduler(Arms(1), Uniform())
+    scheduler = HeapScheduler(WritableArms(1), Uniform())
     ticket = next_ticket(scheduler, arm=0)
     scheduler.tell(ticket, (1.0,))
     with pytest.raises(ValueError, match="under way"):
@@ -624,7 +624,7 @@ class Odd(Policy):
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
 def test_names_the_policy_that_gives_an_arm_no_finite_priority(odd: float) -> None:
-    arms = Arms(3)
+    arms = WritableArms(3)
     said = f"Odd gives arm 0 the priority {odd}, which is to be a finite number"
     with pytest.raises(InputError, match=said):
         play(Odd(odd), [[0]] * 3, 20, arms)

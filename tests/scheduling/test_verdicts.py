@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import Scale
@@ -45,7 +45,7 @@ def scheduler_for(
 ) -> tuple[RunVerdicts, HeapScheduler]:
     """Decisions, and a scheduler for them, whose arms have ``each`` ratings, or one more."""
     rng = np.random.default_rng(seed)
-    arms, counts = Arms(len(task.space)), LevelCounts(task.space)
+    arms, counts = WritableArms(len(task.space)), LevelCounts(task.space)
     for arm in range(len(arms)):
         scale, n = task.space.scale_of(arm), each + int(rng.integers(0, 2)) if each else 0
         ratings = rng.choice(rng.integers(scale.low, scale.high + 1, 3), n).tolist()

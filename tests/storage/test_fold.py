@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.analysis.intervals import mean_intervals
-from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.errors import StorageError
 from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import Scale
@@ -66,7 +66,7 @@ def test_sums_are_the_same_in_every_order(values: list[tuple[int, int | None]]) 
         for number, (arm, expected) in enumerate(values)
     ]
     arm = np.array([each for each, _ in values])
-    together, one_by_one = folded(arm, judgments_table(rows)).arms, Arms(3)
+    together, one_by_one = folded(arm, judgments_table(rows)).arms, WritableArms(3)
     for each, row in sorted(zip(arm.tolist(), rows, strict=True), key=lambda pair: -pair[1].received_at):
         one_by_one.add(each, outcome_of([row]))
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import Arms, WritableArms
 from robin_cli.model.errors import RunError, StorageError
 from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import Judgment, Pair, Scale
@@ -179,7 +179,7 @@ def test_folds_a_table_as_it_folds_one_by_one(tmp_path: Path) -> None:
         store.append(given_)
     folded = read_run(tmp_path / "r").fold.arms
 
-    single = Arms(3)
+    single = WritableArms(3)
     for each in given_:
         arm = int(each.pair_id[1:])
         single.add(arm, outcome_of([each]))

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.scheduling.budget import MoneyBudget
@@ -131,7 +131,7 @@ def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_colu
 @pytest.mark.parametrize("width", [25, 30, 41, 52, 59, 60, 80])
 def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None:
     space = ArmSpace([f"a-rather-long-name-{k}" for k in range(9)], ["helpfulness"], ["m"], [Scale(0, 4)])
-    arms = Arms(9)
+    arms = WritableArms(9)
     for arm in range(9):
         for _ in range(1_000 + arm):
             arms.add_rating(arm, 2.0)
