@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Where it is set, each of the test processes would compile robin and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types pytest golden clean
+.PHONY: demo test test-all lint types pytest golden clean
 
 demo: .venv/robin
 	@$(BIN)/robin demo
@@ -26,6 +26,10 @@ types: .venv/dev
 
 pytest: .venv/dev
 	$(BIN)/python -m pytest -n 3 --dist worksteal # they wait for other processes more than they work
+
+# Also the whole of what each run tests a part of: every kill at every write, every fault of a cluster.
+test-all: .venv/dev
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m ""
 
 .venv/robin: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "robin needs Python 3.11 or later, this is %d.%d: make PYTHON=python3.11 ..." % v[:2])'
