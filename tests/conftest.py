@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from robin_cli.files import remote
-from tests.starting import Robin
+from tests.starting import Robin, run_here
 
 ROOT = Path(__file__).parent.parent
 DEMO = ROOT / "configs" / "demo"
@@ -68,7 +68,20 @@ def environment(**extra: str) -> dict[str, str]:
 
 def robin(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the robin command in ``cwd`` to its end."""
+    here = run_here(args, cwd=cwd, env=environment(**env), stdin=None if stdin is None else stdin.encode())
+    if here is not None:
+        status, *said = here
+        return subprocess.CompletedProcess(list(map(str, args)), status, *(_as_text(each) for each in said))
+    return robin_apart(*args, cwd=cwd, stdin=stdin, **env)
+
+
+def robin_apart(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    """As `robin`, in a process of its own."""
     return _to_its_end(args, cwd, stdin, environment(**env), afresh=False)
+
+
+def _as_text(said: bytes) -> str:
+    return said.decode().replace("\r\n", "\n")
 
 
 def robin_afresh(*args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:

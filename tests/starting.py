@@ -9,23 +9,29 @@ other than Linux, `Robin` starts the interpreter. tests/test_starting.py holds t
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import functools
 import gc
-import importlib
+import importlib.util
 import io
 import os
 import pickle
 import pkgutil
+import resource
 import runpy
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 COMMAND = [sys.executable, "-m", "robin_cli"]
 # Read when they are needed, not while modules load. pytest and bash set the last ones.
@@ -88,12 +94,117 @@ class Robin(subprocess.Popen[Any]):
         return None
 
 
-def load_robin() -> None:
-    """Import what robin's commands import, before forks that then need not."""
+class _TooLong(BaseException):
+    """A command that does not end: no error that robin would take for one of its own."""
+
+
+def run_here(
+    args: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], stdin: bytes | None = None
+) -> tuple[int, bytes, bytes] | None:
+    """Run the robin command in this process: its exit status and what it wrote; None where only another process can.
+
+    What a process has once is as the command expects it meanwhile, and as it was afterwards: folder, variables, the three
+    open files and Python's names for them, signals, warnings, finders of modules, the limit of open files.
+    """
+    is_alone = threading.current_thread() is threading.main_thread() and asyncio._get_running_loop() is None
+    changed = {name for name, _ in dict(env).items() ^ HERE.items()}
+    if sys.platform != "linux" or not is_alone or not changed <= READ_AT_WORK or "--ray" in args:
+        return None
+    from robin_cli.cli.app import main
+    from robin_cli.model.plugins import USED
+
+    make_commands_once()
+    streams = sys.stdin, sys.stdout, sys.stderr
+    before = Path.cwd(), dict(os.environ), sys.argv, sys.modules["__main__"], sys.meta_path[:], streams, set(USED)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(stdin or b"")
+        files[0].seek(0)
+        stack.enter_context(warnings.catch_warnings())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGALRM):
+            stack.callback(signal.signal, number, signal.getsignal(number))
+        for own, file in enumerate(files):
+            stack.callback(os.close, kept := os.dup(own))
+            stack.callback(os.dup2, kept, own)
+            os.dup2(file.fileno(), own)
+        stack.callback(_put_back, *before)
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limit)
+        warnings.resetwarnings()
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        os.chdir(cwd)
+        os.environ.clear()
+        os.environ.update(env)
+        spec = importlib.util.find_spec("robin_cli.__main__")
+        assert spec is not None
+        assert spec.origin is not None
+        sys.argv = [spec.origin, *map(str, args)]
+        sys.modules["__main__"] = importlib.util.module_from_spec(spec)  # that of what is run with -m
+        signal.signal(signal.SIGALRM, _end)
+        signal.alarm(300)
+        status: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code or 0
+        except Exception:  # noqa: BLE001  # as the interpreter ends
+            traceback.print_exc()
+            status = 1
+        finally:
+            signal.alarm(0)
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        return int(status) if isinstance(status, int) else 1, *(_whole(file) for file in files[1:])  # type: ignore[return-value]
+
+
+def _end(*_: object) -> NoReturn:
+    raise _TooLong
+
+
+def _whole(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _put_back(
+    folder: Path,
+    variables: dict[str, str],
+    args: list[str],
+    main: Any,
+    finders: list[Any],
+    streams: Any,
+    used: set[str],
+) -> None:
+    from robin_cli.model.plugins import USED
+
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv, sys.modules["__main__"], sys.meta_path[:] = args, main, finders
+    sys.stdin, sys.stdout, sys.stderr = streams
+    USED.clear()
+    USED.update(used)
+
+
+@functools.cache
+def make_commands_once() -> None:
+    """Have Typer make its commands, a tenth of most runs' time, once for all that this process runs."""
     import typer
 
+    from robin_cli.cli.app import app
+
+    made, command = typer.main.get_command, typer.main.get_command(app)
+    for each in vars(command)["commands"].values():
+        getattr(each, "settings", None)  # made once they are asked for
+    typer.main.get_command = lambda typer_instance: command if typer_instance is app else made(typer_instance)
+
+
+def load_robin() -> None:
+    """Import what robin's commands import, before forks that then need not."""
     import robin_cli
-    from robin_cli.cli.app import _WithoutPandas, app
+    from robin_cli.cli.app import _WithoutPandas
     from robin_cli.model.plugins import plugins
 
     sys.meta_path.insert(0, _WithoutPandas())  # as robin does before it imports anything
@@ -104,10 +215,7 @@ def load_robin() -> None:
         importlib.import_module(late)
     for group in ("robin.datasets", "robin.judges", "robin.policies"):
         plugins(group)  # looks through all that is installed
-    made, command = typer.main.get_command, typer.main.get_command(app)
-    for each in vars(command)["commands"].values():
-        getattr(each, "settings", None)  # made once they are asked for
-    typer.main.get_command = lambda typer_instance: command if typer_instance is app else made(typer_instance)
+    make_commands_once()
     gc.collect()
     gc.freeze()  # else each child touches all of it once more as it looks for garbage
 

@@ -1,4 +1,4 @@
-"""robin forked from a helper and robin started by an interpreter are one to whoever runs it."""
+"""robin in the process of the tests, forked from a helper and started by an interpreter are one to whoever runs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DEMO, ROOT, environment, judging, lines_of, replaying, wait_until, write_pairs
-from tests.starting import Robin
+from tests.starting import Robin, run_here
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every start is an interpreter's")
 BOTH = pytest.mark.parametrize("afresh", [False, True], ids=["forked", "afresh"])
@@ -46,18 +46,36 @@ def ending(*args: str, cwd: Path, afresh: bool, stdin: bytes = b"", **env: str) 
 def test_says_and_ends_alike(tmp_path: Path, args: list[str], status: int) -> None:
     write_pairs(tmp_path / "p.jsonl", 3)
     (tmp_path / "pool.parquet").symlink_to(DEMO / "ratings.parquet")
-    said = {}
+    said, stdin = {}, '{"text": "Rating: 3 – é"}\n'.encode()
     for afresh in (False, True):
-        stdin = '{"text": "Rating: 3 – é"}\n'.encode()
         said[afresh] = ending(*args, cwd=tmp_path, afresh=afresh, stdin=stdin, COLUMNS="81", OPENAI_API_KEY="")
         for run in (tmp_path / "runs").glob("*"):
             for place in sorted(run.rglob("*"), reverse=True):
                 place.rmdir() if place.is_dir() else place.unlink()
             run.rmdir()
-    assert said[False][0] == status, said[False]
-    assert said[False][1] == said[True][1]
-    if status != 3:  # which names the run's folder by the second
-        assert said[False][2] == said[True][2]
+    here = run_here(args, cwd=tmp_path, env=environment(COLUMNS="81", OPENAI_API_KEY=""), stdin=stdin)
+    assert here is not None
+    for each in (here, said[True]):
+        assert each[:2] == said[False][:2] == (status, said[False][1])
+        if status != 3:  # which names the run's folder by the second
+            assert each[2] == said[False][2]
+
+
+def test_leaves_this_process_as_it_was(tmp_path: Path) -> None:
+    def state() -> list[object]:
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        files = [os.fstat(number).st_ino for number in range(3)]
+        return [Path.cwd(), dict(os.environ), sys.argv, [*sys.meta_path], sys.stdout, sys.stderr, handlers, files]
+
+    before = state()
+    data = write_pairs(tmp_path / "p.jsonl", 5)
+    with replaying(DEMO / "ratings.parquet") as url:
+        command = judging(url, data, 20, "--run", "r")
+        made = run_here(command, cwd=tmp_path, env=environment(NO_COLOR="", OTHER_KEY="x"))
+    assert made is not None
+    assert made[0] == 0
+    assert b"20 of 20 calls spent" in made[2]
+    assert state() == before
 
 
 def traits(process: Robin) -> dict[str, object]:

@@ -11,10 +11,12 @@ import asyncio
 import errno
 import logging
 import os
+import ssl
 import time
 from collections.abc import AsyncIterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -155,6 +157,12 @@ class _Response(aiohttp.ClientResponse):
         return await super().start(connection)
 
 
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Load the authorities that this machine trusts: once for all endpoints, for it takes as long as twenty calls."""
+    return httpx2.create_ssl_context()
+
+
 class _Client(DefaultAioHttpClient):
     """The SDK's HTTP client, on aiohttp sessions that keep no cookies: an endpoint could fill the memory with them."""
 
@@ -195,6 +203,7 @@ class Transport:
             timeout=timeout,
             # without numbers it would be aiohttp's own limit of 100
             limits=httpx2.Limits(max_connections=endpoint.at_a_time, max_keepalive_connections=endpoint.at_a_time),
+            verify=_certificates(),
             follow_redirects=False,  # a redirect to another host must not get the key
         )
         client = AsyncOpenAI(

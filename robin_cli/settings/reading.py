@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import reprlib
 import textwrap
 import tomllib
@@ -40,6 +41,7 @@ _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, _EXCERPT, _EXCERPT
 _EXPLAINED = "openai"
 _WIDTH = 128
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _WORDS = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false", Mapping: "a table"}
 
 
@@ -191,7 +193,7 @@ def _check_storable(value: object, place: str) -> None:
             waiting += each
         elif isinstance(each, int) and not -(2**63) <= each < 2**63:
             raise InputError(f"{place}: a number of more than 64 bits; none is needed here")
-        elif isinstance(each, str) and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in each):
+        elif isinstance(each, str) and _UNSTORABLE.search(each):
             raise InputError(f"{place}: holds a NUL, or bytes that are no UTF-8, which no name can; write it without")
 
 
