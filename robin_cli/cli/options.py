@@ -93,9 +93,14 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
 
         def get_help(self, ctx: Any) -> str:
             """The help, without each flag's --no-…: a column of its own would make it half as long again."""
+            negations = [each.secondary_opts for each in self.settings]
             for each in self.settings:
                 each.secondary_opts = []
-            return super().get_help(ctx)
+            try:
+                return super().get_help(ctx)
+            finally:
+                for each, negation in zip(self.settings, negations, strict=True):
+                    each.secondary_opts = negation
 
         def invoke(self, ctx: Any) -> Any:
             """Hand the settings over in one mapping; what is wrong with a variable's value is said of the variable."""
