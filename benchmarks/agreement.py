@@ -20,9 +20,8 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.coverage import POOLS, Rated, played, sets_of
-from robin_cli.analysis.agreement import COEFFICIENTS, agreement
+from robin_cli.analysis.agreement import COEFFICIENTS, SELF, agreement, reliability
 from robin_cli.analysis.calibration import calibration
-from robin_cli.analysis.reliability import SELF, reliability
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.records import Scale
 

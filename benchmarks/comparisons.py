@@ -17,9 +17,7 @@ from scipy import stats
 
 from robin_cli.analysis.forecast import QUANTILES, quantiles
 from robin_cli.analysis.moderated import moderated
-from robin_cli.analysis.paired import Responses
-from robin_cli.analysis.paired_spread import PairedSpread, paired_spreads
-from robin_cli.analysis.sample_size import difference_shown, prompts_for
+from robin_cli.analysis.paired import PairedSpread, Responses, difference_shown, paired_spreads, prompts_for
 from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray, IntArray

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from robin_cli.analysis.clustered import clusters_of
-from robin_cli.analysis.label_draw import drawing_order
 from robin_cli.analysis.labelled import FEWEST_LABELLED, Corrected, corrected
+from robin_cli.analysis.run_labels import drawing_order
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray
 

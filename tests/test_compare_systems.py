@@ -17,7 +17,7 @@ import pytest
 
 import robin_cli
 from robin_cli import RobinError, open_run
-from robin_cli.analysis.sample_size import difference_shown, prompts_for
+from robin_cli.analysis.paired import difference_shown, prompts_for
 from tests.conftest import environment, lines_of, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin

@@ -18,7 +18,7 @@ import pytest
 
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
-from robin_cli.analysis import pairwise_results
+from robin_cli.analysis import pairwise
 from tests.conftest import environment, lines_of, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
@@ -385,7 +385,7 @@ def test_spends_nothing_on_more_systems_than_are_ranked(tmp_path: Path, monkeypa
     assert not any(tmp_path.iterdir())
 
     run = robin_cli.judge(pairs_of(rows_of()), pairwise=True, judge=here, budget=48, run=tmp_path / "few")
-    monkeypatch.setattr(pairwise_results, "MOST_SYSTEMS", 2)  # as a run of an earlier version may have more
+    monkeypatch.setattr(pairwise, "MOST_SYSTEMS", 2)  # as a run of an earlier version may have more
     facts = run.status()
     assert facts["ranking"] == []
     assert facts["not_ranked_because"] == "3 systems are too many, 2 are the most; judge fewer of them in one run"

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.analysis.decisions import Evidence, contest_of, doubts, first_rows, leanings, share_of
+from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, distinct_rows, largest_reach
+from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.records import Scale
-from robin_cli.storage.fold import counts_by_scale
+from robin_cli.model.task import Task
+from robin_cli.storage.fold import counts_by_scale, values_of
 from robin_cli.storage.reader import RunData
 
 _POINTS = 12
@@ -99,3 +103,131 @@ def _evenly(counts: FloatArray, calls: float) -> FloatArray:
 def _largest(values: FloatArray) -> float:
     known = values[~np.isnan(values)]
     return float(known.max()) if len(known) else np.nan
+
+
+_MOST_GROUPS = 1_000
+_MOST_OF_PANELS = 800
+_MOST_LEVELS, _LEVELS_BESIDE = 400_000, 20
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCurve:
+    """Decisions against ratings received.
+
+    For an even spread they are projections: every arm's ratings as they were in the end, as if there had been equally many of
+    each.
+
+    Attributes:
+        calls: ratings received, shape (points,), rising.
+        certified, even_certified: which share of the decisions holds, shape (points,); of a sample of them where they are many.
+        settled: which share has the evidence that one decision alone needs, shape (points,).
+        doubt, even_doubt: which share of the leanings is likely wrong, shape (points,); nan where that is not known.
+    """
+
+    calls: IntArray
+    certified: FloatArray
+    even_certified: FloatArray
+    settled: FloatArray
+    doubt: FloatArray
+    even_doubt: FloatArray
+
+
+def decision_curve_of(run: RunData, task: Task, *, points: int = _POINTS) -> DecisionCurve:
+    """The curve of ``run``, which had ``task`` to decide; empty where no arm has a rating."""
+    space, arm, judgments = run.space, run.arm, run.judgments
+    is_rated = np.asarray(judgments["rating"].is_valid())
+    value, rated = values_of(judgments), np.flatnonzero(is_rated)
+    calls = np.empty(0, dtype=np.int64)
+    if len(rated):
+        first = min(len(rated), 2 * len(np.unique(arm[rated])))
+        calls = np.unique(np.geomspace(first, len(rated), points).round().astype(np.int64))
+
+    def sums_until(until: int) -> tuple[FloatArray, ...]:
+        some = rated[: np.searchsorted(rated, until)]
+        return tuple(np.bincount(arm[some], value[some] ** power, len(space)).astype(np.float64) for power in (0, 1, 2))
+
+    final = list(counts_by_scale(space, arm, judgments))
+    n, total, total_sq = sums_until(len(arm))
+    there = n > 0
+    so_far, contest, measured = Evidence(task), contest_of(task), []
+    chosen = _sample(task)
+    is_looked_at = _contests_of(task, chosen)
+    before = 0
+    for count in calls:
+        until = int(rated[count - 1]) + 1
+        counts = LevelCounts.by(space, counts_by_scale(space, arm[:until], judgments.slice(0, until)))
+        changed = np.unique(contest[arm[before:until]]).astype(np.int64)
+        changed, before = changed[is_looked_at[changed]], until
+        evenly = there * (count / there.sum())
+        even = LevelCounts.by(space, [(scale, mine, _spread_evenly(each, evenly[mine])) for scale, mine, each in final])
+        share = np.divide(evenly, n, out=np.zeros(len(n)), where=there)
+        measured.append(
+            (
+                *_reached(so_far, changed, chosen, counts, sums_until(until), run.fold.arms.retired_mask),
+                *_reached(
+                    Evidence(task),
+                    np.flatnonzero(is_looked_at),
+                    chosen,
+                    even,
+                    (evenly, share * total, share * total_sq),
+                    run.fold.arms.retired_mask,
+                ),
+            )
+        )
+    held, settled, doubt, even_held, _, even_doubt = np.array(measured, dtype=np.float64).reshape(-1, 6).T
+    return DecisionCurve(calls, held, even_held, settled, doubt, even_doubt)
+
+
+def _sample(task: Task) -> IntArray:
+    """Decisions that are looked at: evenly spaced where all would take longer than a second or so."""
+    share = 1 / len(task.space.judges)
+    if task.group is not None:
+        most = int(_MOST_GROUPS * share)
+    elif share < 1:
+        most = int(_MOST_OF_PANELS * share)
+    else:
+        most = int(_MOST_LEVELS / sum(scale.levels + _LEVELS_BESIDE for scale in task.space.scales))
+    return np.unique(np.linspace(0, task.decisions - 1, min(max(1, most), task.decisions)).round().astype(np.int64))
+
+
+def _contests_of(task: Task, decisions: IntArray) -> NDArray[np.bool_]:
+    if task.group is not None:
+        return np.isin(np.arange(len(task.contests)), decisions)
+    return np.isin(task.space.pair[task.contests[:, 0, 0]], decisions)
+
+
+def _reached(
+    evidence: Evidence,
+    changed: IntArray,
+    chosen: IntArray,
+    counts: LevelCounts,
+    sums: tuple[FloatArray, ...],
+    given_up: NDArray[np.bool_],
+) -> tuple[float, float, float]:
+    """Which share of the ``chosen`` decisions holds, which has evidence enough for one, which of the leanings is likely wrong.
+
+    ``changed``: contests to look at anew. ``given_up``: arms that are asked no more, shape (K,).
+    """
+    task = evidence.task
+    n, total, total_sq = sums
+    evidence.update(
+        np.zeros_like(changed),
+        changed,
+        lambda _run, arm: counts.of_arms(arm),
+        (n[None], total[None], total_sq[None]),
+        given_up[None],
+    )
+    log = evidence.log[0][chosen]
+    held = certified(log, task.decision.error_rate).mean() if len(log) else np.nan
+    settled = (log >= evidence.needed).mean() if len(log) else np.nan
+    with np.errstate(invalid="ignore"):
+        means = task.space.by_judge(total / n).mean(axis=1)
+    leaning = leanings(task, means)
+    doubt = doubts(task, means, leaning, (n, total, total_sq), given_up)
+    return float(held), float(settled), share_of(doubt[first_rows(task, leaning)])
+
+
+def _spread_evenly(counts: FloatArray, calls: FloatArray) -> FloatArray:
+    """Counts of so many ratings of each arm, in the proportions of ``counts``; none for arms without any."""
+    had = counts.sum(axis=1)
+    return np.asarray(counts * np.divide(calls, had, out=np.zeros(len(had)), where=had > 0)[:, None])

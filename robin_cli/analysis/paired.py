@@ -12,6 +12,12 @@ them there is the asymptotic confidence sequence, which holds at all times at on
 Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics 52, 2024, theorem 2.2):
     x̄ ± s √( 2 (G ρ² + 1) / (G² ρ²) · ln(√(G ρ² + 1) / α) ),
 with ρ such that it is narrowest at TUNED_FOR prompts: ρ² = (−2 ln α + ln(1 − 2 ln α)) / TUNED_FOR.
+
+How many prompts show a difference: that of one prompt varies over prompts (``variance_between``) and by what the judge would
+say another time (``noise``, which falls with more calls a response). A true difference D shows, at α on both sides and with
+this power, where
+    (t_{G−1, 1−α/2} + t_{G−1, power}) · √((variance_between + noise) / G) ≤ |D|,
+as in any text on sample sizes, with t for z: within a prompt or two of what the power of the noncentral t asks for.
 """
 
 from __future__ import annotations
@@ -25,9 +31,64 @@ import numpy as np
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds, probability_beyond
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.sample_size import prompts_for
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.systems import FEWEST_PROMPTS
+
+FEWEST = 2
+"""Prompts that a standard error takes."""
+
+
+def prompts_for(
+    difference: float, variance_between: float, noise: float, *, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """How many prompts a difference needs to be shown; whole, at least 2; inf for none, nan where a variance is.
+
+    Args:
+        difference: the true one, of either sign.
+        variance_between: that of the true paired differences over prompts.
+        noise: the judge's noise variance of one prompt's difference.
+        alpha: chance to see a difference, either way, where there is none.
+        power: chance to see this one.
+    """
+    variance = variance_between + noise
+    if math.isnan(difference) or math.isnan(variance):
+        return math.nan
+    if difference == 0 or math.isinf(variance):
+        return math.inf
+    if difference_shown(FEWEST, variance_between, noise, alpha=alpha, power=power) <= abs(difference):
+        return float(FEWEST)
+    few, enough = float(FEWEST), 2.0 * FEWEST
+    while difference_shown(enough, variance_between, noise, alpha=alpha, power=power) > abs(difference):
+        few, enough = enough, 2.0 * enough
+    while enough - few > max(1.0, enough * 1e-12):
+        middle = math.floor(0.5 * (few + enough))
+        if difference_shown(middle, variance_between, noise, alpha=alpha, power=power) <= abs(difference):
+            enough = middle
+        else:
+            few = middle
+    return float(enough)
+
+
+def difference_shown(
+    prompts: float, variance_between: float, noise: float, *, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """The smallest difference that so many prompts would show, as :func:`prompts_for`; inf below 2."""
+    if prompts < FEWEST:
+        return math.inf
+    from scipy.special import stdtrit
+
+    freedom = prompts - 1.0
+    quantiles = float(stdtrit(freedom, 1.0 - 0.5 * alpha) + stdtrit(freedom, power))
+    return quantiles * math.sqrt((variance_between + noise) / prompts)
+
+
+def variance_range(prompts: float) -> tuple[float, float]:
+    """What a variance may be, with 95 %, over the one that so many prompts showed: (G − 1) / χ², for normal differences."""
+    from scipy.special import chdtri
+
+    freedom = prompts - 1.0
+    return tuple(freedom / float(chdtri(freedom, tail)) for tail in (0.025, 0.975))  # type: ignore[return-value]
+
 
 MORE_CALLS = 5
 """Calls more a response whose effect on the interval is told."""
@@ -287,3 +348,55 @@ def _with_needed(one: Difference, alpha: float, *, anytime: bool) -> Difference:
     wider = anytime_factor(TUNED_FOR, ALPHA) / student_factor(TUNED_FOR, ALPHA) if anytime else 1.0
     needed = prompts_for(one.difference / wider, variance, 0.0, alpha=alpha)
     return replace(one, prompts_needed=max(needed, one.n_prompts + 1.0) if needed <= _MOST_PROMPTS else math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedSpread:
+    """How the difference of two systems varies over the prompts that both answered, in squared units.
+
+    Attributes:
+        prompts: that it is known from.
+        difference: their mean difference.
+        total: the sample variance of the differences, as they were rated.
+        noise_then: what of it was the judge's noise; nan where too little was asked twice.
+        noise: the judge's noise with one call of each judge for each response; nan likewise.
+    """
+
+    attribute: str
+    a: str
+    b: str
+    prompts: int
+    difference: float
+    total: float
+    noise_then: float
+    noise: float
+
+    @property
+    def between(self) -> float:
+        """The variance of the true differences, at least 0; where the noise is not known, with it."""
+        return self.total if math.isnan(self.noise) else max(0.0, self.total - self.noise_then)
+
+    def noise_at(self, calls: float) -> float:
+        """The judge's noise at so many calls of each judge for each response; nan where there is no telling."""
+        if math.isnan(self.noise):
+            return 0.0 if calls == 1 else math.nan
+        return self.noise / calls
+
+
+def paired_spreads(
+    attribute: str, systems: Sequence[str], responses: Responses, *, unit: float = 1.0
+) -> list[PairedSpread]:
+    """The spread of every two of ``systems`` that share prompts enough; differences are in ``unit`` points."""
+    # The error variance of a mean of n ratings is n times smaller than that of one.
+    at_one_call = replace(responses, noise=responses.noise * responses.ratings)
+    as_rated, once = (differences(each, len(systems)) for each in (responses, at_one_call))
+    spreads = []
+    for now, then in zip(as_rated, once, strict=True):
+        if now.n_prompts < FEWEST_PROMPTS:
+            continue
+        is_known = not math.isnan(now.noise_share)
+        noises = (float(each.noise_by_prompt.mean()) / unit**2 if is_known else math.nan for each in (now, then))
+        total = float(now.by_prompt.var(ddof=1)) / unit**2
+        a, b = systems[now.a], systems[now.b]
+        spreads.append(PairedSpread(attribute, a, b, now.n_prompts, now.difference / unit, total, *noises))
+    return spreads

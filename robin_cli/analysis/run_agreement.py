@@ -10,9 +10,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal
+from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal, reliability
 from robin_cli.analysis.calibration import Level, calibration
-from robin_cli.analysis.reliability import reliability
 from robin_cli.analysis.scores import Scores, judge_scores, score
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError

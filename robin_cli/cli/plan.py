@@ -72,37 +72,34 @@ def plan(
     from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.plan.comparisons import check_comparisons_plan, comparisons_plan_of, pilot_calls
-    from robin_cli.views.plan.comparisons_view import print_comparisons_plan
-    from robin_cli.views.plan.differences import check_difference, check_told, difference_plan_of
-    from robin_cli.views.plan.differences_view import print_difference_plan
+    from robin_cli.views.plan import comparisons, differences
     from robin_cli.views.plan.facts import check_asked, plan_of
     from robin_cli.views.plan.view import print_plan
 
     settings = load_settings(ctx.obj, config)
     messages = messages_for(settings)
     if settings.pairwise:
-        check_comparisons_plan(settings, for_error, compare)
+        comparisons.check_asked(settings, for_error, compare)
     prompts = prompts_of(settings)
     dataset = pairs_of(settings, prompts, messages.note)
     if settings.pairwise:
-        calls = None if pilot is None else pilot_calls(pilot, dataset, settings)
+        calls = None if pilot is None else comparisons.pilot_calls(pilot, dataset, settings)
         asked = None if calls is None else _pilot(settings, dataset, calls, messages)
-        print_comparisons_plan(comparisons_plan_of(settings, dataset, pilot=asked), as_json=json)
+        comparisons.print_plan(comparisons.plan_of(settings, dataset, pilot=asked), as_json=json)
         return
     if compare is None:
         check_asked(settings, for_error, prompts.scales)  # before a pilot is paid for
     else:
-        check_difference(settings, compare, for_error, prompts)
-        check_told(settings, pilot=pilot is not None)
+        differences.check_difference(settings, compare, for_error, prompts)
+        differences.check_told(settings, pilot=pilot is not None)
         settings = replace(settings, objective="compare")
     run = None
     if pilot is not None:
         arms = len(prompts.attributes) * max(1, len(settings.model)) * len(dataset.pairs)
         run = _pilot(settings, dataset, pilot * arms, messages)
     if compare is not None:
-        planned = difference_plan_of(settings, dataset, messages.note, difference=compare, pilot=run)
-        print_difference_plan(planned, as_json=json)
+        planned = differences.plan_of(settings, dataset, messages.note, difference=compare, pilot=run)
+        differences.print_plan(planned, as_json=json)
         return
     with messages.busy("simulating the run"):
         facts = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error)

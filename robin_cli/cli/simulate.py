@@ -34,31 +34,23 @@ def simulate(
     from rich.console import Console
 
     from robin_cli.settings.reading import load_simulation
+    from robin_cli.views import simulated
     from robin_cli.views.messages import Messages
-    from robin_cli.views.pairwise_simulated import pairwise_experiment, print_pairwise_csv, say_pairwise
     from robin_cli.views.progress import simulation_shown
-    from robin_cli.views.simulated import (
-        draw_curves,
-        experiment,
-        print_csv,
-        say_constant,
-        say_decisions,
-        say_savings,
-    )
 
     settings = load_simulation(ctx.obj, config)
     messages = Messages(Console(stderr=True, highlight=False), quiet=quiet)
     if settings.pairwise:
         with simulation_shown(messages) as progress:
-            found = pairwise_experiment(settings, progress)
-        print_pairwise_csv(found, sys.stdout)
-        say_pairwise(found, messages.note)
+            found = simulated.pairwise_experiment(settings, progress)
+        simulated.print_pairwise_csv(found, sys.stdout)
+        simulated.say_pairwise(found, messages.note)
         return
     with simulation_shown(messages) as progress:
-        subjects, rows = experiment(settings, progress)
-    print_csv(rows, settings, sys.stdout)
-    say_constant(subjects, messages.note)
-    say_savings(rows, settings, messages.note)
-    say_decisions(rows, settings, messages.note)
+        subjects, rows = simulated.experiment(settings, progress)
+    simulated.print_csv(rows, settings, sys.stdout)
+    simulated.say_constant(subjects, messages.note)
+    simulated.say_savings(rows, settings, messages.note)
+    simulated.say_decisions(rows, settings, messages.note)
     if settings.plot:
-        draw_curves(rows, subjects, Path(settings.plot))
+        simulated.draw_curves(rows, subjects, Path(settings.plot))

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robin_cli.datasets.numbering import numbered_texts, numbers_of
 from robin_cli.datasets.spool import Spool
-from robin_cli.datasets.texts import Texts
+from robin_cli.datasets.texts import Texts, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value, as_text

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
 from robin_cli.datasets.lines import AGAIN, check_unpacked
-from robin_cli.datasets.numbering import names_of, numbered_texts, numbers_of
 from robin_cli.datasets.pair_table import ALWAYS, REFERENCE, TEXTS, PairTable
 from robin_cli.datasets.parquet_tables import batches, checked_file, opened_file, readable, table_batches
 from robin_cli.datasets.spool import Spool
-from robin_cli.datasets.texts import Texts, give_back
+from robin_cli.datasets.texts import Texts, give_back, names_of, numbered_texts, numbers_of
 from robin_cli.files.local import reading
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RepeatedJudgments, StorageError, did_you_mean, shown

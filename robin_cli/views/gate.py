@@ -15,9 +15,17 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from robin_cli.analysis.gate import State, Verdict, judged, together, with_settling
+from robin_cli.analysis.gate import (
+    State,
+    Verdict,
+    judged,
+    measured,
+    measured_difference,
+    measured_for_mean,
+    together,
+    with_settling,
+)
 from robin_cli.analysis.run_compare import Compared, compared
-from robin_cli.analysis.run_gate import measured, measured_difference, measured_for_mean
 from robin_cli.analysis.scores import score
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError

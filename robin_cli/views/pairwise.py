@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from robin_cli.analysis.pairwise import COLUMNS, PairwiseScores, judge_preferences, matches_of_run, pairwise_scores
+from robin_cli.analysis.pairwise import (
+    COLUMNS,
+    PairwiseScores,
+    Ranked,
+    judge_preferences,
+    matches_of_run,
+    pairwise_scores,
+    ranked_systems,
+)
 from robin_cli.analysis.pairwise_decisions import run_best
-from robin_cli.analysis.pairwise_results import Ranked, ranked_systems
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.storage.reader import RunData

@@ -9,7 +9,7 @@ import numpy as np
 
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.order_effect import OrderEffect
-from robin_cli.analysis.pairwise_results import PairwiseResults, Ranked
+from robin_cli.analysis.pairwise import PairwiseResults, Ranked
 from robin_cli.model.errors import typed
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import counted, number_of

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.pairwise import PairwiseScores, judge_preferences, pairwise_scores
-from robin_cli.analysis.pairwise_results import Ranked, ranked_systems
+from robin_cli.analysis.pairwise import PairwiseScores, Ranked, judge_preferences, pairwise_scores, ranked_systems
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import number_of

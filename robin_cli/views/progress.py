@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import Progress
 from rich.text import Text
 
-from robin_cli.analysis.pairwise_results import pairwise_results
+from robin_cli.analysis.pairwise import pairwise_results
 from robin_cli.analysis.worst_error import Aim
 from robin_cli.model.errors import option, typed
 from robin_cli.model.records import SYSTEM_COLUMN, counted, number_of

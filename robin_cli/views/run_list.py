@@ -1,4 +1,4 @@
-"""``robin runs``: the runs in a folder, and where each stands."""
+"""``robin runs``: the runs in a folder, and where each stands: whether it is finished, also for its status."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.pairwise_decisions import run_best
+from robin_cli.analysis.worst_error import Aim, error_bound, estimated_error
 from robin_cli.model.errors import RunError, StorageError
 from robin_cli.storage.batches import read_batches
+from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
-from robin_cli.storage.reader import count_answers, read_run
+from robin_cli.storage.reader import RunData, count_answers, read_run
 from robin_cli.views.messages import print_json
-from robin_cli.views.standing import aim_of, is_decided, state_of
 from robin_cli.views.text import dollars, one_line
 
 _UNREADABLE = "damaged"
@@ -59,7 +63,7 @@ def _facts(path: Path) -> dict[str, Any]:
         manifest = read_manifest(path)
         spent, ratings = count_answers(path)
         waits = any(each.is_open for each in read_batches(path).values())
-        state = "waiting" if waits and not working else _state(path, manifest, spent, working=working)
+        state = "waiting" if waits and not working else _state_at(path, manifest, spent, working=working)
     except (RunError, StorageError, TypeError, KeyError, ValueError) as error:
         return {"run": str(path), "state": _UNREADABLE, "error": str(error)}
     return {
@@ -78,10 +82,57 @@ def _facts(path: Path) -> dict[str, Any]:
     }
 
 
-def _state(path: Path, manifest: Manifest, spent: int, *, working: bool) -> str:
+def _state_at(path: Path, manifest: Manifest, spent: int, *, working: bool) -> str:
     """The state of a run; its answers are read only where they decide whether it is finished before its budget is spent."""
     has_goal = manifest.last_session.get("target_error") is not None or manifest.decision is not None
     if working or manifest.is_spent(spent) or not has_goal:
         return state_of(manifest, spent, None, is_decided=False, working=working)
     run = read_run(path)
     return state_of(manifest, spent, aim_of(run), is_decided=is_decided(run), working=working)
+
+
+def state_of(
+    manifest: Manifest, spent: int, aim: Aim | None, *, is_decided: bool, working: bool, waits: bool = False
+) -> str:
+    """The state of a run in a word.
+
+    Args:
+        is_decided: all that it was to decide.
+        working: a process is at work on it.
+        waits: there are batches of it that may still be answered.
+    """
+    if working:
+        return "working"
+    if waits:
+        return "waiting"
+    is_over = manifest.is_spent(spent) or (aim is not None and aim.reached) or is_decided
+    return "finished" if is_over else "stopped"
+
+
+def aim_of(run: RunData, bound: float | None = None) -> Aim | None:
+    """The error that the last session of ``run`` was to stop at, and how its scores stand to it; None for none.
+
+    Args:
+        bound: the error bound of its scores, where it is known already.
+    """
+    last, space, arms = run.manifest.last_session, run.space, run.fold.arms
+    if (error := last.get("target_error")) is None:
+        return None
+    if not (guaranteed := last.get("guaranteed", False)):
+        now = estimated_error(space, arms)
+    elif bound is not None:
+        now = bound
+    else:
+        now = error_bound(space, arms, counts_by_scale(space, run.arm, run.judgments))
+    return Aim(error, guaranteed, now, space.has_several_scales)
+
+
+def is_decided(run: RunData) -> bool:
+    """Whether all that ``run`` was to decide is decided; not where it was to decide nothing."""
+    if run.matches is not None and run.matches.wants_best:
+        return run_best(run).is_over
+    if run.task is None:
+        return False
+    verdicts = RunVerdicts(run.task, LevelCounts.of(run))
+    verdicts.look(run.fold.arms)
+    return verdicts.all_decided

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
-from robin_cli.analysis.experiment import DecisionRow, Design, Row, Subject, conduct, deciding_policy
-from robin_cli.analysis.savings import Saving, saved
+from robin_cli.analysis.experiment import DecisionRow, Design, Row, Saving, Subject, conduct, deciding_policy, saved
+from robin_cli.analysis.pairwise_experiment import VoteDesign, VoteRow, VoteSubject, conduct_votes
 from robin_cli.datasets.pools import Pool
-from robin_cli.datasets.votes import holds_votes
+from robin_cli.datasets.votes import VotePool, holds_votes, load_votes
 from robin_cli.model.decision import BEST, SCORE, named_in
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
 from robin_cli.policies.registry import BASELINE
-from robin_cli.settings.table import SimulationSettings
+from robin_cli.settings.table import SIMULATION, SimulationSettings
 from robin_cli.storage.pools import load_pools
 from robin_cli.views.curves import check_picture, draw
 from robin_cli.views.parsing import read_scale
@@ -26,17 +26,8 @@ from robin_cli.views.parsing import read_scale
 _SCORING = (BASELINE, "robin-hood", "robin")
 _ERROR_COLUMNS = ("attribute", "scheduler", "budget", "wce_mean", "wce_std", "wce_sem", "runs")
 _DECISION_COLUMNS = (
-    *(
-        "attribute",
-        "scheduler",
-        "budget",
-        "wrong_mean",
-        "wrong_sem",
-        "certified_mean",
-        "certified_wrong_mean",
-        "calls_mean",
-    ),
-    "runs",
+    *("attribute", "scheduler", "budget", "wrong_mean", "wrong_sem", "certified_mean", "certified_wrong_mean"),
+    *("calls_mean", "runs"),
 )
 _CURVE_POINTS = 14
 _REFERENCE = 4
@@ -89,14 +80,17 @@ def _between(first: int, last: int) -> tuple[int, ...]:
 
 def print_csv(rows: Sequence[Row], settings: SimulationSettings, out: TextIO) -> None:
     """Write the columns of the contract for the budgets that were asked for."""
+    asked = [row for row in rows if row.budget in settings.budget]
+    found = [{**asdict(row), **({} if row.decided is None else asdict(row.decided))} for row in asked]
+    _write(_DECISION_COLUMNS if settings.decide else _ERROR_COLUMNS, found, out)
+
+
+def _write(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], out: TextIO) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    columns = _DECISION_COLUMNS if settings.decide else _ERROR_COLUMNS
     writer.writerow(columns)
     for row in rows:
-        if row.budget in settings.budget:
-            found = {**asdict(row), **({} if row.decided is None else asdict(row.decided))}
-            values = (found[name] for name in columns)
-            writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
+        values = (row[name] for name in columns)
+        writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
 
 
 def say_constant(subjects: Sequence[Subject], notify: Callable[[str], None]) -> None:
@@ -135,7 +129,7 @@ def say_decisions(rows: Sequence[Row], settings: SimulationSettings, notify: Cal
         )
 
 
-def _percent(row: DecisionRow) -> str:
+def _percent(row: DecisionRow | VoteRow) -> str:
     error = "" if np.isnan(row.wrong_sem) else f" ± {100 * row.wrong_sem:.2g}"
     return f"{100 * row.wrong_mean:.2g}{error} %"
 
@@ -183,3 +177,69 @@ def _subject(pool: Pool, settings: SimulationSettings) -> Subject:
     human = None if pool.human is None else pool.human[: settings.limit]
     group = None if pool.groups is None else pool.groups[: settings.limit]
     return Subject(pool.name, ratings, scale, human, group)
+
+
+_NOT_WITH = {"group": "is for ratings", "scale": "is for ratings", "plot": "draws errors of ratings"}
+
+
+def pairwise_experiment(settings: SimulationSettings, progress: Callable[[int, int], None]) -> list[VoteRow]:
+    """Load the verdicts and conduct the experiment.
+
+    Raises:
+        InputError: there are none, or the design does not fit them.
+    """
+    for name, why in _NOT_WITH.items():
+        if getattr(settings, name) is not None:
+            raise InputError(f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out")
+    if settings.decide is not None and settings.decide.strip() != BEST:
+        raise InputError(
+            f'--pairwise: not with --decide "{shown(settings.decide, 80)}", a threshold for ratings; --decide {BEST} finds the '
+            "best response to each prompt"
+        )
+    if settings.margin is not None and settings.margin >= 0.5:
+        raise InputError(f"--margin {settings.margin:g}: with --pairwise it is a probability below 0.5, as 0.025")
+    pools = load_votes(settings.pool or "")
+    for name in settings.attribute:
+        if name not in pools:
+            raise InputError(f'--attribute "{name}": no judge in {settings.pool}; it has {", ".join(pools)}')
+    subjects = [
+        _vote_subject(pool, settings.limit)
+        for name, pool in pools.items()
+        if not settings.attribute or name in settings.attribute
+    ]
+    design = VoteDesign(
+        budgets=settings.budget,
+        schedulers=settings.schedulers,
+        runs=settings.runs,
+        seed=settings.seed,
+        objective=settings.objective,
+        wants_best=settings.decide is not None,
+        margin=settings.margin,
+    )
+    return conduct_votes(subjects, design, progress)
+
+
+def _vote_subject(pool: VotePool, limit: int | None) -> VoteSubject:
+    orders = zip(*(each[:limit] for each in pool.points), strict=True)
+    return VoteSubject(pool.name, pool.pairs[:limit], tuple(each for both in orders for each in both))
+
+
+def print_pairwise_csv(rows: Sequence[VoteRow], out: TextIO) -> None:
+    """Write the columns of the contract."""
+    _write([each.name for each in fields(VoteRow)], map(asdict, rows), out)
+
+
+def say_pairwise(rows: Sequence[VoteRow], notify: Callable[[str], None]) -> None:
+    """Say of each other scheduler how much is wrong beside uniform's."""
+    evenly = {(row.attribute, row.budget): row for row in rows if row.scheduler == BASELINE}
+    if not evenly:
+        return
+    notify(f"simulated: {rows[0].what} that are wrong, against {BASELINE}")
+    for row in rows:
+        other = evenly.get((row.attribute, row.budget))
+        if row.scheduler == BASELINE or other is None:
+            continue
+        notify(
+            f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {_percent(row)} wrong against {_percent(other)}, any in "
+            f"{row.any_mean:.0%} of the runs against {other.any_mean:.0%}"
+        )

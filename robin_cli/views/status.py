@@ -19,11 +19,10 @@ from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.calibration import Level
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pair_means import FIRST
-from robin_cli.analysis.pairwise_results import PairwiseResults, pairwise_results
-from robin_cli.analysis.panel import spread_between
+from robin_cli.analysis.pairwise import PairwiseResults, pairwise_results
 from robin_cli.analysis.run_agreement import agreements, calibrations, reliabilities
 from robin_cli.analysis.run_labels import labels_of
-from robin_cli.analysis.scores import Scores, judge_scores, score
+from robin_cli.analysis.scores import Scores, judge_scores, score, spread_between
 from robin_cli.analysis.summaries import Summary, summaries
 from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.model.arms import Arms
@@ -47,7 +46,7 @@ from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.messages import print_json
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.pairwise_facts import pairwise_facts, result_lines
-from robin_cli.views.standing import aim_of, state_of
+from robin_cli.views.run_list import aim_of, state_of
 from robin_cli.views.summary import LabelsFile, given_labels
 from robin_cli.views.table import judged_by, print_facts
 from robin_cli.views.text import WORST, cost, dollars, error_text, finite, target_text, tiers_text, tokens_text

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robin_cli.analysis.comparison import Comparison, compare
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.intervals import Part, sum_intervals
 from robin_cli.analysis.scores import Scores
+from robin_cli.views.report.comparison import Comparison, compare
 from tests.analysis.test_scores import rated, reach, run_of
 
 Rated = dict[tuple[str, str, str], list[int | None]]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.decision_curve import decision_curve_of
+from robin_cli.analysis.curve import decision_curve_of
 from robin_cli.analysis.decisions import decide, doubts, leanings, share_of
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import moderated

@@ -12,9 +12,8 @@ import pytest
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
 from robin_cli.analysis.evidence import log_evidence
-from robin_cli.analysis.gate import Measured, Settling, Verdict, judged, together, with_settling
+from robin_cli.analysis.gate import Measured, Settling, Verdict, judged, measured, together, with_settling
 from robin_cli.analysis.intervals import Part, log_sum_evidence
-from robin_cli.analysis.run_gate import measured
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Criterion

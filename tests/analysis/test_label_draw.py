@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.label_draw import drawing_order, evenly
+from robin_cli.analysis.run_labels import drawing_order, evenly
 
 
 def test_makes_of_a_text_a_number_that_is_always_the_same_and_as_if_drawn_evenly() -> None:

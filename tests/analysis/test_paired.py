@@ -20,9 +20,9 @@ from robin_cli.analysis.paired import (
     anytime_p,
     differences,
     holm,
+    prompts_for,
     student_factor,
 )
-from robin_cli.analysis.sample_size import prompts_for
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.systems import FEWEST_PROMPTS
 

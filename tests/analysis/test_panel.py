@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.analysis.panel import panel_score, spread_between
+from robin_cli.analysis.scores import panel_score, spread_between
 
 
 def test_weighs_judges_equally_however_often_each_was_asked() -> None:

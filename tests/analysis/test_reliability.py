@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.agreement import Agreement
-from robin_cli.analysis.reliability import reliability
+from robin_cli.analysis.agreement import Agreement, reliability
 
 PAIRS, EACH = 60, 6
 

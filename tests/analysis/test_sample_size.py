@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.sample_size import difference_shown, prompts_for, variance_range
+from robin_cli.analysis.paired import difference_shown, prompts_for, variance_range
 
 
 def power_of(prompts: float, difference: float, variance: float, alpha: float = 0.05) -> float:

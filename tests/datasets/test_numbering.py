@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.datasets.numbering import numbered_texts
+from robin_cli.datasets.texts import numbered_texts
 from robin_cli.model.groups import numbered
 
 TEXTS = st.none() | st.text("ab é\0", max_size=2)

@@ -17,8 +17,7 @@ from scipy import stats
 
 from robin_cli.datasets.pools import Pool
 from robin_cli.datasets.votes import VotePool
-from robin_cli.judges.replay_server import Replay, serve
-from robin_cli.judges.replay_votes import Asked, Votes
+from robin_cli.judges.replay_server import Asked, Replay, Votes, serve
 from robin_cli.model.records import ORDERS, Pair, Scale
 from robin_cli.parsing.structured import VERDICT, request_of
 from robin_cli.prompts.rubrics import load_prompts

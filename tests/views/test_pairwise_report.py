@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robin_cli.analysis.pairwise_results import pairwise_results
+from robin_cli.analysis.pairwise import pairwise_results
 from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import html
-from robin_cli.views.report.pairwise import page_of
-from robin_cli.views.report.standings import MOST_SYSTEMS, labels_of
+from robin_cli.views.report.pairwise import MOST_SYSTEMS, labels_of, page_of
 from tests.conftest import robin
 from tests.views.comparing_runs import compared_run
 from tests.views.conftest import Open

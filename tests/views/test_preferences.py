@@ -20,13 +20,13 @@ from scipy import stats
 import robin_cli
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import Part, log_sum_evidence
-from robin_cli.analysis.preferences import preferences
 from robin_cli.datasets.chats import named_turns, turns_in
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
+from robin_cli.views.preferences import preferences
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 

@@ -32,7 +32,9 @@ from robin_cli.settings.table import Settings
 from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.plan.calls import TAKEN, Calls, calls_of
-from robin_cli.views.plan.decisions import (
+from robin_cli.views.plan.prospect import (
+    SEED,
+    Prospect,
     calls_to_end,
     decided_of,
     decision_calls_for,
@@ -40,7 +42,6 @@ from robin_cli.views.plan.decisions import (
     expected_calls,
     outlooks_of,
 )
-from robin_cli.views.plan.prospect import SEED, Prospect
 from robin_cli.views.plan.ways import ways_of
 
 _MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)

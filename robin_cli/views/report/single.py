@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.calibration import bins_of
-from robin_cli.analysis.curve import Curve, curve_of
-from robin_cli.analysis.decision_curve import DecisionCurve, decision_curve_of
+from robin_cli.analysis.curve import Curve, DecisionCurve, curve_of, decision_curve_of
 from robin_cli.analysis.decisions import SETTLED
 from robin_cli.analysis.scores import Scores, judge_scores, likely_widths, score
 from robin_cli.model.arms import FloatArray, IntArray
