@@ -44,8 +44,7 @@ from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import Results, agreement_of, calibration_of, decision_rows, score_rows
 from robin_cli.views.messages import Messages, messages_for
-from robin_cli.views.pairwise import check_of_ratings, comparison_rows, ranking_table
-from robin_cli.views.pairwise_table import check_view
+from robin_cli.views.pairwise import check_of_ratings, check_view, comparison_rows, ranking_table
 from robin_cli.views.preferences import preferences_of
 from robin_cli.views.progress import conclusion, goal_lines, shown
 from robin_cli.views.status import status_of

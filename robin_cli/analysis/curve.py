@@ -56,10 +56,7 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     is_kept = arms.counts > 0
     kept, unit = np.flatnonzero(is_kept), space.units
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
-    calls = np.empty(0, dtype=np.int64)
-    if len(kept):
-        first = min(len(rated), 2 * len(kept))
-        calls = np.unique(np.geomspace(first, len(rated), points).round().astype(np.int64))
+    calls = _looks(len(rated), len(kept), points)
     variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / unit**2)[kept]
     final = [(scale, mine, rows) for scale, mine, rows, _ in _kept(counts_by_scale(space, arm, run.judgments), is_kept)]
     measured = []
@@ -77,6 +74,13 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
         measured.append((at_most, evenly_most, _largest(error), _largest(np.sqrt(variance / evenly))))
     bound, even_bound, error, even_error = np.array(measured).reshape(-1, 4).T
     return Curve(calls, bound, even_bound, error, even_error, len(kept))
+
+
+def _looks(ratings: int, arms: int, points: int) -> IntArray:
+    """After how many ratings to look: from two an arm on, evenly in their logarithms; never without a rating."""
+    if not ratings:
+        return np.empty(0, dtype=np.int64)
+    return np.unique(np.geomspace(min(ratings, 2 * arms), ratings, points).round().astype(np.int64))
 
 
 def _kept(
@@ -132,15 +136,12 @@ class DecisionCurve:
     even_doubt: FloatArray
 
 
-def decision_curve_of(run: RunData, task: Task, *, points: int = _POINTS) -> DecisionCurve:
+def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
     """The curve of ``run``, which had ``task`` to decide; empty where no arm has a rating."""
     space, arm, judgments = run.space, run.arm, run.judgments
     is_rated = np.asarray(judgments["rating"].is_valid())
     value, rated = values_of(judgments), np.flatnonzero(is_rated)
-    calls = np.empty(0, dtype=np.int64)
-    if len(rated):
-        first = min(len(rated), 2 * len(np.unique(arm[rated])))
-        calls = np.unique(np.geomspace(first, len(rated), points).round().astype(np.int64))
+    calls = _looks(len(rated), len(np.unique(arm[rated])), _POINTS)
 
     def sums_until(until: int) -> tuple[FloatArray, ...]:
         some = rated[: np.searchsorted(rated, until)]

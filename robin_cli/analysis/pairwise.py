@@ -98,12 +98,7 @@ def order_means(run: RunData) -> FloatArray:
     return np.asarray(((mean(arms.counts, arms.totals) - low) / (high - low))[_by_order(run)])
 
 
-def run_order_effects(run: RunData, *, alpha: float = ALPHA) -> list[OrderEffect]:
-    """The order's effect on each judge of ``run``."""
-    return order_effects(order_means(run), matches_of_run(run).prompt, alpha=alpha)
-
-
-def run_ranking(run: RunData, *, by_length: bool = False, alpha: float = ALPHA) -> Ranking:
+def run_ranking(run: RunData, *, by_length: bool = False) -> Ranking:
     """The ranking of the systems of ``run``, of which there must be names.
 
     Args:
@@ -120,7 +115,6 @@ def run_ranking(run: RunData, *, by_length: bool = False, alpha: float = ALPHA) 
         matches.prompt,
         len(matches.names),
         lengths=lengths,
-        alpha=alpha,
         were_chosen=traits_of(str(run.manifest.settings["scheduler"])).chooses,
     )
 
@@ -275,29 +269,24 @@ class PairwiseResults:
     best: Best | None = None
 
 
-def pairwise_results(run: RunData, *, by_length: bool = False, alpha: float = ALPHA) -> PairwiseResults:
-    """All results of the pairwise run ``run`` as it stands.
-
-    Args:
-        by_length: take out of strengths and win rates what preferences go by length.
-        alpha: intervals hold with 1 − alpha, each for itself.
-    """
+def pairwise_results(run: RunData) -> PairwiseResults:
+    """All results of the pairwise run ``run`` as it stands; intervals hold with 95 %, each for itself."""
     matches = matches_of_run(run)
     return PairwiseResults(
-        pairwise_scores(run, alpha=alpha),
+        pairwise_scores(run),
         matches,
         matches.compared(run.fold.arms),
-        run_order_effects(run, alpha=alpha),
-        ranked_systems(run, by_length=by_length, alpha=alpha),
+        order_effects(order_means(run), matches.prompt),
+        ranked_systems(run),
         run_best(run) if matches.wants_best else None,
     )
 
 
-def ranked_systems(run: RunData, *, by_length: bool = False, alpha: float = ALPHA) -> Ranked:
+def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
     """Rank the systems of the pairwise run ``run``, or say why that cannot be.
 
     Args:
-        by_length, alpha: as for :func:`pairwise_results`.
+        by_length: take out of strengths and win rates what preferences go by length.
     """
     matches = matches_of_run(run)
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
@@ -313,7 +302,7 @@ def ranked_systems(run: RunData, *, by_length: bool = False, alpha: float = ALPH
         many = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
         return Ranked(names, votes, why=many, step="judge fewer of them in one run")
     try:
-        return Ranked(names, votes, run_ranking(run, by_length=by_length, alpha=alpha))
+        return Ranked(names, votes, run_ranking(run, by_length=by_length))
     except NotConnected as apart:
         parts = [[names[each] for each in part] for part in apart.parts]
         why = f"no chain of comparisons with a preference connects {_in_words(parts)}"

@@ -180,8 +180,7 @@ def _show(run: RunData, what: What, given: Settings, *, by_length: bool) -> None
     from rich.console import Console
 
     from robin_cli.analysis.scores import judge_scores, score
-    from robin_cli.views.pairwise import check_pairwise_run
-    from robin_cli.views.pairwise_table import check_view, print_comparisons, print_ranking
+    from robin_cli.views.pairwise import check_pairwise_run, check_view, print_comparisons, print_ranking
     from robin_cli.views.table import View, print_scores
 
     console, view = Console(), View(given.sort, given.top, wide=given.wide)
@@ -201,8 +200,7 @@ def _results_of(
     """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
     from robin_cli.analysis.scores import judge_scores, score
     from robin_cli.views.export import Results, agreement_of, calibration_of, score_rows
-    from robin_cli.views.pairwise import comparison_rows, ranking_table
-    from robin_cli.views.pairwise_table import check_view
+    from robin_cli.views.pairwise import check_view, comparison_rows, ranking_table
     from robin_cli.views.preferences import preferences_of
     from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
 

@@ -86,7 +86,7 @@ def _work(
     from robin_cli.runner.connection import check_judges
     from robin_cli.views.export import check_output
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise_table import check_view
+    from robin_cli.views.pairwise import check_view
 
     settings = confirmed(settings)
     check_judges(settings)
@@ -114,8 +114,7 @@ def deliver(run: Path, settings: Settings) -> None:
     from robin_cli.storage.reader import read_run
     from robin_cli.views.export import export, score_rows
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import comparison_rows
-    from robin_cli.views.pairwise_table import print_results
+    from robin_cli.views.pairwise import comparison_rows, print_results
     from robin_cli.views.table import View, print_scores
 
     data = read_run(run)

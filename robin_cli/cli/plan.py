@@ -71,7 +71,7 @@ def plan(
     """
     from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
-    from robin_cli.views.messages import messages_for
+    from robin_cli.views.messages import messages_for, print_json
     from robin_cli.views.plan import comparisons, differences
     from robin_cli.views.plan.facts import check_asked, plan_of
     from robin_cli.views.plan.view import print_plan
@@ -85,7 +85,8 @@ def plan(
     if settings.pairwise:
         calls = None if pilot is None else comparisons.pilot_calls(pilot, dataset, settings)
         asked = None if calls is None else _pilot(settings, dataset, calls, messages)
-        comparisons.print_plan(comparisons.plan_of(settings, dataset, pilot=asked), as_json=json)
+        planned = comparisons.plan_of(settings, dataset, pilot=asked)
+        print_json(planned, indent=True) if json else comparisons.print_plan(planned)
         return
     if compare is None:
         check_asked(settings, for_error, prompts.scales)  # before a pilot is paid for
@@ -99,11 +100,11 @@ def plan(
         run = _pilot(settings, dataset, pilot * arms, messages)
     if compare is not None:
         planned = differences.plan_of(settings, dataset, messages.note, difference=compare, pilot=run)
-        differences.print_plan(planned, as_json=json)
+        print_json(planned, indent=True) if json else differences.print_plan(planned)
         return
     with messages.busy("simulating the run"):
         facts = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error)
-    print_plan(facts, as_json=json)
+    print_json(facts, indent=True) if json else print_plan(facts)
 
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:

@@ -20,9 +20,9 @@ from robin_cli.analysis.pairwise import (
     judge_preferences,
     lengths_of,
     order_means,
+    pairwise_results,
     pairwise_scores,
     preferences_of,
-    run_order_effects,
     run_ranking,
 )
 from robin_cli.analysis.ranking import ranking
@@ -227,7 +227,7 @@ def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path)
     means = np.array([[[np.mean(points[f"c{number}", order, "x"]) / 2] for order in ORDERS] for number in range(30)])  # type: ignore[arg-type]
     assert order_means(run) == pytest.approx(means)
     prompt = np.arange(30) // 3
-    assert run_order_effects(run) == order_effects(means, prompt)
+    assert pairwise_results(run).order_effects == order_effects(means, prompt)
     matches = run.matches
     assert matches is not None
     numbers = np.array([[matches.names.index(name) for name in two] for two in systems.values()])

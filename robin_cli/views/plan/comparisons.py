@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 from rich import box
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.paired import student_factor
@@ -38,11 +36,10 @@ from robin_cli.runner.pairwise import check_comparisons
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.messages import print_json
 from robin_cli.views.plan.calls import TAKEN, Calls, at_tier, calls_of
 from robin_cli.views.plan.facts import length_of_answers, taken
-from robin_cli.views.plan.view import hours, money, way
-from robin_cli.views.text import dollars, duration, finite, plain
+from robin_cli.views.plan.view import hours, money, show, way
+from robin_cli.views.text import dollars, duration, finite
 
 FEWEST = 10
 """Comparisons with a preference that tell how preferences vary."""
@@ -103,10 +100,8 @@ def _variance_within(values: FloatArray, group: IntArray) -> float:
     return squares / freedom if freedom else float(np.mean((values - 0.5) ** 2))
 
 
-def win_rate_half_width(
-    scatter: Scatter, matches: Matches, asked: float, calls: float, *, alpha: float = ALPHA
-) -> float:
-    """Half of the 1 − α interval of the win rate of that system which is in the fewest comparisons; nan on one prompt.
+def win_rate_half_width(scatter: Scatter, matches: Matches, asked: float, calls: float) -> float:
+    """Half of the 95 % interval of the win rate of that system which is in the fewest comparisons; nan on one prompt.
 
     Args:
         asked: comparisons that are asked, drawn at random.
@@ -123,12 +118,12 @@ def win_rate_half_width(
     if over < 2:
         return math.nan
     error = math.sqrt((scatter.between + scatter.within / calls + together) / n)
-    return min(0.5, student_factor(over, alpha) * error)
+    return min(0.5, student_factor(over, ALPHA) * error)
 
 
-def preference_half_width(scatter: Scatter, calls: float, *, alpha: float = ALPHA) -> float:
+def preference_half_width(scatter: Scatter, calls: float) -> float:
     """Half of the likely interval of a single preference after so many calls of each arm."""
-    return min(0.5, student_factor(10**6, alpha) * math.sqrt(scatter.within / calls))
+    return min(0.5, student_factor(10**6, ALPHA) * math.sqrt(scatter.within / calls))
 
 
 _MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -283,18 +278,13 @@ def _ways(config: Settings, calls: Calls, budget: int) -> list[dict[str, Any]]:
 _SYSTEMS_SHOWN = 6
 
 
-def print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
+def print_plan(plan: dict[str, Any]) -> None:
     """Print what :func:`plan_of` found."""
-    if as_json:
-        print_json(plan, indent=True)
-        return
-    console = Console()
-    console.print(Text(plain("\n".join(_head(plan)))))
-    console.print(_table(plan["forecast"], _columns(plan), lambda row: row["budget"] == plan["budget"]))
+    tables = [_table(plan["forecast"], _columns(plan), lambda row: row["budget"] == plan["budget"])]
     if plan["ways"]:
         columns: Columns = {number_of(plan["budget"], "call"): way, "money": money, "time": hours}
-        console.print(_table(plan["ways"], columns, lambda row: row["is_planned"]))
-    console.print(Text(plain("\n".join(_tail(plan)))))
+        tables.append(_table(plan["ways"], columns, lambda row: row["is_planned"]))
+    show(_head(plan), *tables, _tail(plan))
 
 
 def _head(plan: dict[str, Any]) -> Iterator[str]:

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from robin_cli.analysis.paired import PairedSpread, difference_shown, paired_spreads, prompts_for, variance_range
 from robin_cli.analysis.run_compare import as_they_are
@@ -27,11 +25,10 @@ from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.messages import print_json
 from robin_cli.views.plan.calls import TAKEN, Already, Calls, calls_of
 from robin_cli.views.plan.facts import taken
-from robin_cli.views.plan.view import money
-from robin_cli.views.text import duration, plain
+from robin_cli.views.plan.view import money, show
+from robin_cli.views.text import duration
 
 ALPHA, POWER = 0.05, 0.8
 _CALLS = (1, 2, 3, 5, 10)
@@ -227,15 +224,9 @@ def _told(spread: PairedSpread) -> dict[str, Any]:
 _SPREADS_SHOWN = 6
 
 
-def print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
+def print_plan(plan: dict[str, Any]) -> None:
     """Print what :func:`plan_of` found."""
-    if as_json:
-        print_json(plan, indent=True)
-        return
-    console = Console()
-    console.print(Text(plain("\n".join(_head(plan)))))
-    console.print(_table(plan))
-    console.print(Text(plain("\n".join([*_answer(plan), *_explained(plan)]))))
+    show(_head(plan), _table(plan), [*_answer(plan), *_explained(plan)])
 
 
 def _head(plan: dict[str, Any]) -> list[str]:

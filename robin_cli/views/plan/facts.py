@@ -31,7 +31,7 @@ from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
 from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.plan.calls import TAKEN, Calls, calls_of
+from robin_cli.views.plan.calls import TAKEN, Calls, calls_of, ways_of
 from robin_cli.views.plan.prospect import (
     SEED,
     Prospect,
@@ -42,7 +42,6 @@ from robin_cli.views.plan.prospect import (
     expected_calls,
     outlooks_of,
 )
-from robin_cli.views.plan.ways import ways_of
 
 _MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 _SHOWN_FROM = 0.5

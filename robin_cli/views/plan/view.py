@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich import box
@@ -13,21 +13,19 @@ from rich.text import Text
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import policy_named
-from robin_cli.views.messages import print_json
 from robin_cli.views.text import dollars, duration, plain
 
 
-def print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    """Print what :func:`robin_cli.views.plan.facts.plan_of` found."""
-    if as_json:
-        print_json(plan, indent=True)
-        return
+def show(*parts: Table | Iterable[str]) -> None:
+    """Print tables and lines of text, one under the other."""
     console = Console()
-    console.print(Text(plain("\n".join(_head(plan)))))
-    console.print(_table(plan))
-    if plan["ways"]:
-        console.print(_ways(plan))
-    console.print(Text(plain("\n".join(_tail(plan)))))
+    for part in parts:
+        console.print(part if isinstance(part, Table) else Text(plain("\n".join(part))))
+
+
+def print_plan(plan: dict[str, Any]) -> None:
+    """Print what :func:`robin_cli.views.plan.facts.plan_of` found."""
+    show(_head(plan), _table(plan), *([_ways(plan)] if plan["ways"] else []), _tail(plan))
 
 
 def _head(plan: dict[str, Any]) -> list[str]:
