@@ -87,7 +87,6 @@ class DecisionRow:
         certified_mean: held to be true at the error rate.
         certified_wrong_mean: of these, wrong all the same.
         calls_mean: spent until everything was decided, or the budget was.
-        wrongs: of each run.
     """
 
     wrong_mean: float
@@ -95,7 +94,6 @@ class DecisionRow:
     certified_mean: float
     certified_wrong_mean: float
     calls_mean: float
-    wrongs: tuple[float, ...]
 
     @classmethod
     def of(cls, verdict: Verdict) -> DecisionRow:
@@ -107,7 +105,6 @@ class DecisionRow:
             certified_mean=float(verdict.certified.mean()),
             certified_wrong_mean=float(verdict.certified_wrong.mean()),
             calls_mean=float(verdict.calls.mean()),
-            wrongs=tuple(verdict.wrong.tolist()),
         )
 
 

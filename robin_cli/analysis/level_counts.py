@@ -65,13 +65,8 @@ class LevelCounts:
             if level > below:
                 counts[row, below + 1] += level - below
 
-    def of_arm(self, arm: int) -> FloatArray:
-        """How often ``arm`` got each level, shape (levels,): as many as its scale has, or finer. Not to be written to."""
-        counts: FloatArray = self._counts[self._group.item(arm)][self._row.item(arm)]
-        return counts
-
     def of_arms(self, arms: IntArray) -> FloatArray:
-        """The same of some arms that are all rated on one scale, shape (arms, levels)."""
+        """How often ``arms``, all rated on one scale, got each level, shape (arms, levels): as many as it has, or finer."""
         group = self._group.item(arms[0]) if len(arms) else 0
         return self._counts[group][self._row[arms]]
 

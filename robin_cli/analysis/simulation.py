@@ -24,7 +24,7 @@ from robin_cli.model.refits import next_refit
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy
 from robin_cli.scheduling.eligibility import ASKED_FOR_EACH_KNOWN, NO_END
-from robin_cli.scheduling.keys import NEVER, adaptive_key, contest_keys
+from robin_cli.scheduling.heap import NEVER, adaptive_key, contest_keys
 from robin_cli.scheduling.rounds import round_ends
 from robin_cli.scheduling.verdicts import next_look
 

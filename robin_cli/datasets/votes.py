@@ -50,11 +50,6 @@ class VotePool:
         """How many comparisons and orders have verdicts, counted by verdict; one without an order counts in both."""
         return sum(len(each) for order in self.points for each in order)
 
-    @property
-    def has_ties(self) -> bool:
-        """Whether a verdict is a tie."""
-        return any((each == _POINTS["tie"]).any() for order in self.points for each in order)
-
 
 def holds_votes(name: str) -> bool:
     """Whether these are recorded verdicts, and no ratings: the first row says it.

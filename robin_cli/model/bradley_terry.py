@@ -20,9 +20,6 @@ from robin_cli.model.arms import FloatArray, IntArray
 PRIOR = 0.5
 """Ties, for each two systems that were compared, where the votes alone would make a strength infinite."""
 
-ELO = 400.0 / float(np.log(10.0))
-"""Elo points in a unit of strength."""
-
 _PRECISION = 1e-12
 _ROUNDING = 1e-14
 _STEPS = 500

@@ -25,9 +25,17 @@ from robin_cli.scheduling.eligibility import (
     most_pending_in_a_round,
     most_pending_of_all,
 )
-from robin_cli.scheduling.fairness import Fairness
-from robin_cli.scheduling.heap import LazyHeap
-from robin_cli.scheduling.keys import FIRST, NEVER, adaptive_key, contest_keys, is_warm_up, warm_up_key, windowed_key
+from robin_cli.scheduling.heap import (
+    FIRST,
+    NEVER,
+    Fairness,
+    LazyHeap,
+    adaptive_key,
+    contest_keys,
+    is_warm_up,
+    warm_up_key,
+    windowed_key,
+)
 from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left
 from robin_cli.scheduling.verdicts import Verdicts, next_look
 
@@ -102,7 +110,7 @@ class Scheduler(Protocol):
 
 
 class _Windows(NamedTuple):
-    """The windows of arms that get their share one after another, see :func:`~robin_cli.scheduling.keys.windowed_key`."""
+    """The windows of arms that get their share one after another, see :func:`~robin_cli.scheduling.heap.windowed_key`."""
 
     of_arm: IntArray
     windows: int
@@ -139,7 +147,7 @@ class HeapScheduler:
     """Asks the arm of highest priority among those that may be asked; O(log K) a choice where the paper's scan costs O(K).
 
     It is the only writer of the arms. Who may be asked is said in :mod:`~robin_cli.scheduling.eligibility`, and between several
-    judges in :mod:`~robin_cli.scheduling.fairness`. Besides, an arm past its warm-up is not asked while what is left of the
+    judges in :mod:`~robin_cli.scheduling.heap`. Besides, an arm past its warm-up is not asked while what is left of the
     budget is owed to the warm-ups of others; and one whose calls failed for now is deferred: it is asked again after another
     was rated, or if no other is left. Where there is something to decide, an arm on which nothing open hangs is not asked.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from robin_cli.files import hub
+from robin_cli.datasets.formats import hub
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import number_of

@@ -59,8 +59,7 @@ def test_are_those_of_all_judgments_wherever_one_begins_to_count(
             counts.shape[1], running.shape[1]
         )  # finer ones, before there is a rating between them, hold nothing
         np.testing.assert_array_equal(at_levels(counts, levels), at_levels(running, levels))
-        for place, arm in enumerate(arms.tolist()):
-            assert counted.of_arm(arm).tolist() == running[place].tolist()
+        assert counted.of_arms(arms).tolist() == running.tolist()
 
 
 def at_levels(counts: FloatArray, levels: int) -> FloatArray:

@@ -28,9 +28,7 @@ from robin_cli.scheduling.eligibility import (
     most_pending_of_all,
     ratings_a_request,
 )
-from robin_cli.scheduling.fairness import Fairness
-from robin_cli.scheduling.heap import LazyHeap
-from robin_cli.scheduling.keys import NEVER, adaptive_key, is_warm_up, warm_up_key
+from robin_cli.scheduling.heap import NEVER, Fairness, LazyHeap, adaptive_key, is_warm_up, warm_up_key
 from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
 from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left, reached
 

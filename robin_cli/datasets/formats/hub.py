@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import parse_qsl, urlsplit
 
 from robin_cli.datasets.rows import Table, Wanted
-from robin_cli.files import hub
 from robin_cli.model.errors import InputError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_TOKEN = re.compile(r"hf_\w+|(?<=Bearer )\S+")
+
+
+def first_line(error: Exception) -> str:
+    """The beginning of what a library says, without a token."""
+    return _TOKEN.sub("***", shown((str(error).splitlines() or [""])[0], 200)).rstrip(".")
+
+
+def no_library(place: str, fact: str, how: str = "") -> InputError:
+    """The error where the library ``datasets`` is missing, or too old."""
+    return InputError(f'{place}: {fact}. Install it: pip install {how}"robin-judge[datasets]"')
+
+
+def hush() -> None:
+    """Turn the libraries' own bars and lines off: the last failure is told in robin's words."""
+    import datasets
+    from huggingface_hub.utils import disable_progress_bars, logging  # type: ignore[attr-defined]
+
+    datasets.disable_progress_bars()
+    disable_progress_bars()
+    datasets.logging.set_verbosity_error()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+
 
 _KEYS = ("split", "config", "revision", "data_dir")
 _EXAMPLE = "hf://nvidia/HelpSteer2?split=validation"
@@ -53,7 +79,7 @@ def read_hub(url: str, wanted: Wanted) -> Table:
 def _address(url: str) -> _Address:
     parts = urlsplit(url)
     name = f"{parts.netloc}{parts.path}"
-    if not hub.NAME.fullmatch(name) or parts.fragment:
+    if not NAME.fullmatch(name) or parts.fragment:
         # Not shown: what stands here by mistake may hold a token.
         raise InputError(f"hf://: names no data set. Write hf://OWNER/NAME?split=SPLIT, as {_EXAMPLE}.")
     found: dict[str, str] = {}
@@ -74,7 +100,7 @@ def _splits(address: _Address) -> Mapping[str, Any]:
 
     if int(datasets.__version__.partition(".")[0]) < _FIRST_WITHOUT_SCRIPTS:
         _raise_no_library(f"datasets {datasets.__version__} is too old", "--upgrade ")
-    hub.hush()
+    hush()
     splits: Mapping[str, Any] = datasets.load_dataset(address.name, streaming=True, **address.options)
     return splits
 
@@ -130,7 +156,7 @@ def _heard(url: str) -> Iterator[None]:
 
 def _reason(error: Exception, bare: str) -> str:
     """The fact and the next step, from the error's class, for its words are a library's, and change."""
-    said = hub.first_line(error)
+    said = first_line(error)
     kinds = {each.__name__ for each in type(error).__mro__}
     if "DatasetNotFoundError" in kinds:
         return (
@@ -154,7 +180,7 @@ def _reason(error: Exception, bare: str) -> str:
 
 
 def _raise_no_library(fact: str, how: str = "") -> NoReturn:
-    raise hub.no_library("hf://…", fact, how) from None
+    raise no_library("hf://…", fact, how) from None
 
 
 SCHEMES = {"hf": read_hub}
