@@ -70,17 +70,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-judge.register(app)
-plan.register(app)
-inspect.register(app)
-report.register(app)
-compare.register(app)
-gate.register(app)
-merge.register(app)
-simulate.register(app)
-tools.register(app)
-check.register(app)
-demo.register(app)
+for each in (judge, plan, inspect, report, compare, gate, merge, simulate, tools, check, demo):
+    app.add_typer(each.app)
 
 
 def _print_version(wanted: bool) -> None:  # Typer's callbacks take the value

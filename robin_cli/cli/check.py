@@ -21,14 +21,13 @@ _ANSWER = "The capital of France is Paris."
 _WRONG = "The capital of France is Lyon."
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``."""
-    app.command(
-        cls=opt.taking(lambda setting: setting.of_question),
-        epilog="Example: robin check --base-url http://localhost:8000/v1 --model my-judge",
-    )(check)
+app = typer.Typer()
 
 
+@app.command(
+    cls=opt.taking(lambda setting: setting.of_question),
+    epilog="Example: robin check --base-url http://localhost:8000/v1 --model my-judge",
+)
 def check(
     ctx: typer.Context,
     config: opt.Config = None,

@@ -10,15 +10,13 @@ import typer
 
 from robin_cli.cli import options as opt
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``."""
-    app.command(
-        cls=opt.taking(lambda each: each.name in {"format", "output", "raw"}),
-        epilog="Example: robin compare runs/20261120T101500Z-helpfulness runs/20261121T090000Z-helpfulness",
-    )(compare)
+app = typer.Typer()
 
 
+@app.command(
+    cls=opt.taking(lambda each: each.name in {"format", "output", "raw"}),
+    epilog="Example: robin compare runs/20261120T101500Z-helpfulness runs/20261121T090000Z-helpfulness",
+)
 def compare(
     ctx: typer.Context,
     runs: Annotated[

@@ -28,11 +28,10 @@ reads the responses, so the scores say nothing about them. The ratings are digit
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``."""
-    app.command(epilog="Example: robin demo")(demo)
+app = typer.Typer()
 
 
+@app.command(epilog="Example: robin demo")
 def demo(
     run: Annotated[
         Path | None,

@@ -8,12 +8,10 @@ import typer
 
 from robin_cli.cli import options as opt
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``."""
-    app.command(epilog="Example: robin gate runs/20261120T101500Z-helpfulness --require 'mean(helpfulness)>=3'")(gate)
+app = typer.Typer()
 
 
+@app.command(epilog="Example: robin gate runs/20261120T101500Z-helpfulness --require 'mean(helpfulness)>=3'")
 def gate(
     run: opt.Run,
     require: Annotated[

@@ -53,21 +53,10 @@ _OF_RATINGS = {What.AGREEMENT, What.CALIBRATION, What.SUMMARY, What.LABELS_WANTE
 """What a pairwise run has nothing of."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to ``app``."""
-    app.command(epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")(status)
-    app.command(epilog="Example: robin runs")(runs)
-    app.command(
-        cls=opt.taking(lambda each: each.name in {"format", "output", "with_text", "wide", "raw", "sort", "top"}),
-        epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
-    )(export)
-    app.command(
-        cls=opt.taking(lambda each: each.name in _RENDERED),
-        epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness",
-    )(render)
-    app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")(parse)
+app = typer.Typer()
 
 
+@app.command(epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")
 def status(
     run: opt.Run,
     labels: opt.Labels = None,
@@ -79,6 +68,7 @@ def status(
     print_status(status_of(run, labels=labels), as_json=json)
 
 
+@app.command(epilog="Example: robin runs")
 def runs(
     folder: Annotated[Path, typer.Argument(help="The folder that holds them.")] = Path("runs"),
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
@@ -93,6 +83,10 @@ def runs(
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)
 
 
+@app.command(
+    cls=opt.taking(lambda each: each.name in {"format", "output", "with_text", "wide", "raw", "sort", "top"}),
+    epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
+)
 def export(
     ctx: typer.Context,
     run: opt.Run,
@@ -252,6 +246,10 @@ def _pushing(
     return partial(push, name=name, config=what.value, public=public, notify=notify)
 
 
+@app.command(
+    cls=opt.taking(lambda each: each.name in _RENDERED),
+    epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness",
+)
 def render(
     ctx: typer.Context,
     data: Annotated[
@@ -307,6 +305,7 @@ def _print_part(title: str, content: str) -> None:
         sys.stdout.buffer.write(text.encode())
 
 
+@app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")
 def parse(
     file: Annotated[str, typer.Argument(help="JSON lines with a field text; - for standard input.")] = "-",
     scale: Annotated[str, typer.Option(help="The ratings allowed.")] = "0-4",

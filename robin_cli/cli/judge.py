@@ -18,15 +18,7 @@ if TYPE_CHECKING:
     from robin_cli.views.messages import Messages
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to ``app``."""
-    app.command(
-        cls=opt.taking(lambda _: True),
-        epilog="Example: robin judge pairs.jsonl --budget 50000 --attribute helpfulness --model gpt-4.1-nano",
-    )(judge)
-    app.command(
-        cls=opt.taking(_may_differ), epilog="Example: robin resume runs/20261120T101500Z-helpfulness --budget 80000"
-    )(resume)
+app = typer.Typer()
 
 
 def _may_differ(setting: Setting) -> bool:
@@ -35,6 +27,10 @@ def _may_differ(setting: Setting) -> bool:
     return setting.scope in {Scope.SESSION, Scope.OUTPUT} or setting.name in {"budget", "budget_usd", "judge"}
 
 
+@app.command(
+    cls=opt.taking(lambda _: True),
+    epilog="Example: robin judge pairs.jsonl --budget 50000 --attribute helpfulness --model gpt-4.1-nano",
+)
 def judge(ctx: typer.Context, config: opt.Config = None) -> None:
     """Spend a budget of judge calls over prompt-response pairs, and print the scores.
 
@@ -57,6 +53,9 @@ def judge_by(settings: Settings) -> None:
     _work(settings, inputs, lambda settings, messages: open_run(settings, messages.note))
 
 
+@app.command(
+    cls=opt.taking(_may_differ), epilog="Example: robin resume runs/20261120T101500Z-helpfulness --budget 80000"
+)
 def resume(ctx: typer.Context, run: opt.Run) -> None:
     """Go on with an interrupted run, or give a finished one a larger total budget.
 

@@ -9,12 +9,10 @@ import typer
 
 from robin_cli.model.errors import typed
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``."""
-    app.command(epilog="Example: robin merge runs/part-1 runs/part-2 runs/part-3 -o runs/all")(merge)
+app = typer.Typer()
 
 
+@app.command(epilog="Example: robin merge runs/part-1 runs/part-2 runs/part-3 -o runs/all")
 def merge(
     runs: Annotated[
         list[str],

@@ -47,13 +47,12 @@ _Compare = Annotated[
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``. A command that was planned with can be run as it stands: it takes the same."""
-    app.command(
-        cls=opt.taking(lambda _: True), epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness"
-    )(plan)
+app = typer.Typer()
 
 
+@app.command(
+    cls=opt.taking(lambda _: True), epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness"
+)
 def plan(
     ctx: typer.Context,
     config: opt.Config = None,

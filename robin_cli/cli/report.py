@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``."""
-    app.command(epilog="Example: robin report runs/20261120T101500Z-helpfulness -o report.html")(report)
+app = typer.Typer()
 
 
+@app.command(epilog="Example: robin report runs/20261120T101500Z-helpfulness -o report.html")
 def report(
     runs: Annotated[
         list[Path],

@@ -10,15 +10,13 @@ import typer
 
 from robin_cli.cli import options as opt
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this file to ``app``."""
-    app.command(
-        cls=opt.taking(lambda _: True, simulation=True),
-        epilog="Example: robin simulate ratings.csv --budget 50000,100000 --schedulers uniform,robin-hood",
-    )(simulate)
+app = typer.Typer()
 
 
+@app.command(
+    cls=opt.taking(lambda _: True, simulation=True),
+    epilog="Example: robin simulate ratings.csv --budget 50000,100000 --schedulers uniform,robin-hood",
+)
 def simulate(
     ctx: typer.Context,
     config: Annotated[

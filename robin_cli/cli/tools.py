@@ -14,13 +14,10 @@ if TYPE_CHECKING:
     from robin_cli.judges.replay_server import Replay
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to ``app``."""
-    app.command(epilog="Example: robin serve ratings.parquet --port 8000")(serve)
-    app.command(epilog="Example: robin init --like vllm")(init)
-    app.command(epilog="Example: robin rubrics helpfulness > mine.toml")(rubrics)
+app = typer.Typer()
 
 
+@app.command(epilog="Example: robin serve ratings.parquet --port 8000")
 def serve(
     pool: Annotated[
         str,
@@ -85,6 +82,7 @@ def serve(
     asyncio.run(_serve(Replay(pools, source=source, latency_s=latency_ms / 1000, seed=seed), port))
 
 
+@app.command(epilog="Example: robin init --like vllm")
 def init(
     like: Annotated[str, typer.Option(help="Which ready config to start from.")] = "openai",
     force: Annotated[bool, typer.Option("--force", help="Write over a robin.toml that is there.")] = False,
@@ -112,6 +110,7 @@ def init(
     )
 
 
+@app.command(epilog="Example: robin rubrics helpfulness > mine.toml")
 def rubrics(
     name: Annotated[
         str | None, typer.Argument(help="A rubric or a template to show, as it is in its file.", show_default=False)
