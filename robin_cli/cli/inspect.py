@@ -63,9 +63,11 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
+    from robin_cli.views.messages import print_json
     from robin_cli.views.status import print_status, status_of
 
-    print_status(status_of(run, labels=labels), as_json=json)
+    facts = status_of(run, labels=labels)
+    print_json(facts, indent=True) if json else print_status(facts)
 
 
 @app.command(epilog="Example: robin runs")
@@ -74,11 +76,14 @@ def runs(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
 ) -> None:
     """List the runs here, the oldest first, and where each stands."""
+    from robin_cli.views.messages import print_json
     from robin_cli.views.run_list import print_runs, runs_in
 
     found = runs_in(folder)
-    if found or json:
-        print_runs(found, as_json=json)
+    if json:
+        print_json(*found)
+    elif found:
+        print_runs(found)
     else:
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)
 

@@ -129,3 +129,9 @@ def _call(call: Mapping[str, object]) -> str:
         raise BadRow(f"the arguments of a tool call cannot be written ({shown(error)}). {_STEP}", _BAD) from None
     name = function if isinstance(function, str) else told.get("name")  # Inspect's messages hold the name itself
     return f"[calls {name}({written})]"
+
+
+def readable_turns(prompt: str) -> str:
+    """HelpSteer2's multi-turn prompts with named turns, blank lines between; single-turn prompts as they are."""
+    turns = marked_turns(prompt)
+    return prompt if len(turns) == 1 else named_turns(turns)

@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 from aiohttp import web
 
-from robin_cli.datasets.chats import marked_turns, named_turns
+from robin_cli.datasets.chats import readable_turns
 from robin_cli.datasets.pools import Pool
 from robin_cli.datasets.votes import VotePool
 from robin_cli.model.records import MODEL_PREFIX
@@ -53,7 +53,7 @@ class Votes:
         self._of_prompt: dict[str, list[int]] = {}
         for number, pair in enumerate(pool.pairs):
             self._of_prompt.setdefault(pair.prompt, []).append(number)
-        self._shown = {prompt: _as_shown(prompt) for prompt in self._of_prompt}
+        self._shown = {prompt: readable_turns(prompt) for prompt in self._of_prompt}
 
     def asked(self, messages: Sequence[object]) -> Asked | None:
         """What is asked about: the recorded prompt and its two responses that take up most of the question, in this order.
@@ -117,11 +117,6 @@ def _contents(messages: Sequence[object]) -> Iterator[str]:
             yield from (
                 part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
             )
-
-
-def _as_shown(prompt: str) -> str:
-    turns = marked_turns(prompt)
-    return prompt if len(turns) == 1 else named_turns(turns)
 
 
 _MAX_BODY = 64 * 2**20

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from jinja2 import TemplateError, TemplateSyntaxError
 
-from robin_cli.datasets.chats import marked_turns, named_turns
+from robin_cli.datasets.chats import readable_turns
 from robin_cli.files.local import read_small_file, shipped
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.exchange import Message
@@ -292,12 +292,6 @@ class PromptSet:
                 f"{did_you_mean(name, known)}"
             )
         return asked
-
-
-def readable_turns(prompt: str) -> str:
-    """HelpSteer2's multi-turn prompts with named turns, blank lines between; single-turn prompts as they are."""
-    turns = marked_turns(prompt)
-    return prompt if len(turns) == 1 else named_turns(turns)
 
 
 def _template_text(template: str | None, *, pairwise: bool = False) -> str:

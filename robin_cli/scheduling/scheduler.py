@@ -36,7 +36,7 @@ from robin_cli.scheduling.heap import (
     warm_up_key,
     windowed_key,
 )
-from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left
+from robin_cli.scheduling.stopping import StoppingRule, nothing_left
 from robin_cli.scheduling.verdicts import Verdicts, next_look
 
 _IN_A_WINDOW = 128
@@ -48,7 +48,6 @@ _KEPT_BACK = 8
 _ARMS_AT_ONCE, _CONTESTS_AT_ONCE = 2**18, 2**15
 """Of which keys are computed together: policies make some ten or twenty columns on the way to their priorities."""
 
-_is_over = budget_spent | nothing_left
 
 Found = TypeVar("Found")
 
@@ -243,7 +242,7 @@ class HeapScheduler:
             arm = None if self._is_enough() else self._next()
         self.idle = arm is None
         if arm is None:
-            return Idle.EXHAUSTED if _is_over(self) else Idle.WAIT
+            return Idle.EXHAUSTED if nothing_left(self) else Idle.WAIT
         calls = 1 if at_most == 1 else min(at_most, self._at_once(arm), budget.available)
         if self.warming_up:
             self._warm_up.owed -= calls

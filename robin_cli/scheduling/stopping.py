@@ -1,4 +1,4 @@
-"""When a run is over: small rules that compose, as in ``budget_spent | nothing_left``."""
+"""When a run is over before its budget is spent: its goal is reached, or nothing is left to ask."""
 
 from __future__ import annotations
 
@@ -27,32 +27,13 @@ class Standing(Protocol):
         """Whether no arm may be asked now."""
 
 
-class StoppingRule:
-    """A question to a run, answered with whether it is over; ``|`` and ``&`` make one rule of two."""
-
-    def __init__(self, is_over: Callable[[Standing], bool]) -> None:
-        self._is_over = is_over
-
-    def __call__(self, at: Standing) -> bool:
-        return self._is_over(at)
-
-    def __or__(self, other: StoppingRule) -> StoppingRule:
-        return StoppingRule(lambda at: self(at) or other(at))
-
-    def __and__(self, other: StoppingRule) -> StoppingRule:
-        return StoppingRule(lambda at: self(at) and other(at))
+StoppingRule = Callable[[Standing], bool]
+"""A question to a run, answered with whether it is over."""
 
 
-@StoppingRule
-def budget_spent(at: Standing) -> bool:
-    """Every call of the budget is spent."""
-    return at.budget.exhausted
-
-
-@StoppingRule
 def nothing_left(at: Standing) -> bool:
-    """No arm may be asked, and nothing is under way that could change it."""
-    return at.idle and not at.budget.reserved
+    """Return whether the budget is spent, or no arm may be asked and nothing is under way that could change that."""
+    return at.budget.exhausted or (at.idle and not at.budget.reserved)
 
 
 def reached(goal: Callable[[Arms], bool]) -> StoppingRule:
@@ -70,4 +51,4 @@ def reached(goal: Callable[[Arms], bool]) -> StoppingRule:
             holds, is_settled = goal(at.arms), not under_way
         return holds
 
-    return StoppingRule(is_over)
+    return is_over

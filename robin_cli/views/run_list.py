@@ -19,7 +19,6 @@ from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.reader import RunData, count_answers, read_run
-from robin_cli.views.messages import print_json
 from robin_cli.views.text import dollars, one_line
 
 _UNREADABLE = "damaged"
@@ -35,11 +34,8 @@ def runs_in(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda facts: str(facts.get("created_at", "")))
 
 
-def print_runs(runs: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-    """Print what :func:`runs_in` found: a table, or a JSON object a line."""
-    if as_json:
-        print_json(*runs)
-        return
+def print_runs(runs: Sequence[dict[str, Any]]) -> None:
+    """Print what :func:`runs_in` found as a table."""
     rows = [("run", "state", "calls", "judge")]
     for run in runs:
         if run["state"] == _UNREADABLE:

@@ -43,7 +43,6 @@ from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData, count_empty_responses, read_run
 from robin_cli.storage.rescue import tally
 from robin_cli.views.decided import decided_text, decision_facts
-from robin_cli.views.messages import print_json
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.pairwise_facts import pairwise_facts, result_lines
 from robin_cli.views.run_list import aim_of, state_of
@@ -317,12 +316,9 @@ def _judge_line(each: dict[str, Any]) -> str:
     return f"{each['judge']}: {number_of(each['spent'], 'call')}, {number_of(each['ratings'], 'rating')}, {over}{money}"
 
 
-def print_status(facts: dict[str, Any], *, as_json: bool) -> None:
+def print_status(facts: dict[str, Any]) -> None:
     """Print what :func:`status_of` found."""
-    if as_json:
-        print_json(facts, indent=True)
-    else:
-        print_facts(Console(soft_wrap=True), lines_of(facts))
+    print_facts(Console(soft_wrap=True), lines_of(facts))
 
 
 def lines_of(facts: dict[str, Any]) -> dict[str, str]:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from robin_cli.datasets.chats import readable_turns
 from robin_cli.datasets.pairs import load_pairs
-from robin_cli.prompts.rubrics import readable_turns
 from tests.datasets.writing import WRITERS, as_lines, complaint, written
 
 NESTED = [".jsonl", ".json", ".parquet"]

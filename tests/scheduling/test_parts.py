@@ -30,7 +30,7 @@ from robin_cli.scheduling.eligibility import (
 )
 from robin_cli.scheduling.heap import NEVER, Fairness, LazyHeap, adaptive_key, is_warm_up, warm_up_key
 from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
-from robin_cli.scheduling.stopping import StoppingRule, budget_spent, nothing_left, reached
+from robin_cli.scheduling.stopping import nothing_left, reached
 
 
 def arms_of(*each: tuple[int, int, int]) -> WritableArms:
@@ -276,12 +276,8 @@ class At:
 def test_is_over_when_the_budget_is_spent_or_nothing_is_left() -> None:
     spent, left, under_way = CallBudget(5, 5), CallBudget(5, 4), CallBudget(5, 3)
     under_way.reserve(2)
-    rule = budget_spent | nothing_left
-    assert [rule(At(budget)) for budget in (spent, left, under_way)] == [True, False, False]
-    assert [rule(At(budget, idle=True)) for budget in (spent, left, under_way)] == [True, True, False]
-    both = budget_spent & nothing_left
-    assert [both(At(spent, idle=idle)) for idle in (False, True)] == [False, True]
-    assert not both(At(left, idle=True))
+    assert [nothing_left(At(budget)) for budget in (spent, left, under_way)] == [True, False, False]
+    assert [nothing_left(At(budget, idle=True)) for budget in (spent, left, under_way)] == [True, True, False]
 
 
 def test_is_over_when_its_goal_is_reached_and_looks_whenever_the_calls_have_grown_by_a_hundredth() -> None:
@@ -331,9 +327,7 @@ def test_looks_again_when_the_calls_under_way_are_in() -> None:
 
 
 def test_stops_a_run_by_a_rule_of_its_own() -> None:
-    scheduler = HeapScheduler(
-        WritableArms(2), Robin(np.ones(2)), budget=50, stop=StoppingRule(lambda at: at.budget.spent >= 7)
-    )
+    scheduler = HeapScheduler(WritableArms(2), Robin(np.ones(2)), budget=50, stop=lambda at: at.budget.spent >= 7)
     for _ in range(7):
         ticket = scheduler.ask()
         assert isinstance(ticket, Ticket)

@@ -130,7 +130,7 @@ def test_prints_nothing_that_a_terminal_acts_on(tmp_path: Path, capsys: pytest.C
     run, scores = hostile(tmp_path)
     out = io.StringIO()
     print_scores(Console(file=out, width=100, force_terminal=False), scores, run, View())
-    print_status(status_of(run.path), as_json=False)
+    print_status(status_of(run.path))
     shown = out.getvalue() + capsys.readouterr().out
     assert "\\x1b[31m" in shown
     assert not [char for char in shown if unicodedata.category(char) == "Cc" and char != "\n"]
