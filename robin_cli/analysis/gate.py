@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from robin_cli.analysis.clustered import Clusters, clusters_of, is_above, lower_bound, mean_bounds, mirrored
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
-from robin_cli.analysis.pair_means import pair_means
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.scores import Scores, rated_parts
+from robin_cli.analysis.summaries import pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.requirement import Requirement
@@ -376,36 +376,6 @@ _DECIDING = {"mean": _mean, "compare": _mean, "share": _share, "all": _all}
 _SETTLING = {"mean": _settling_mean, "compare": _settling_mean, "share": _settling_share, "all": _settling_all}
 
 
-def measured_for_mean(run: RunData, scores: Scores, attribute: str) -> Measured:
-    """The same for a requirement on the mean: of what :mod:`robin_cli.analysis.pair_means` says."""
-    found, known = measured(run, scores, attribute), pair_means(run, scores, attribute)
-    if known.first is None:
-        return found
-    noise = (
-        known.error_variances if run.task is None else np.zeros_like(known.scores)
-    )  # there more calls change no first ones
-    return replace(found, scores=known.scores, error_variances=noise, first=known.first)
-
-
-def measured_difference(found: Compared, attribute: str) -> Measured:
-    """The differences of the two systems in ``found``, prompt by prompt."""
-    one, responses = found.differences[attribute][0], found.responses[attribute]
-    decided = any(run.task is not None for run in found.runs)  # there more calls change no first ratings
-    reach = responses.high - responses.low
-    used = np.isin(responses.prompt, one.prompts)
-    return Measured(
-        scores=one.by_prompt,
-        error_variances=np.zeros_like(one.noise_by_prompt) if decided else one.noise_by_prompt,
-        prompt=one.prompts,
-        parts=(),
-        is_asked=np.ones(one.n_prompts, dtype=np.bool_),
-        low=-reach,
-        high=reach,
-        calls=int(responses.ratings[used].sum()) * len(found.runs[0].space.judges),
-        first=min(filter(None, found.by_first), default=None),
-    )
-
-
 def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
     """The scores of ``run`` on ``attribute`` and what they are made of, pair by pair in the order of the data.
 
@@ -430,4 +400,33 @@ def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
         low=float(scale.low),
         high=float(scale.high),
         calls=int(spent.sum()),
+    )
+
+
+def measured_for_mean(run: RunData, scores: Scores, attribute: str) -> Measured:
+    """The same for a requirement on the mean: of what :func:`~robin_cli.analysis.summaries.pair_means` says."""
+    found, known = measured(run, scores, attribute), pair_means(run, scores, attribute)
+    if known.first is None:
+        return found
+    # Where the run was to decide, more calls change no first ratings.
+    noise = known.error_variances if run.task is None else np.zeros_like(known.scores)
+    return replace(found, scores=known.scores, error_variances=noise, first=known.first)
+
+
+def measured_difference(found: Compared, attribute: str) -> Measured:
+    """The differences of the two systems in ``found``, prompt by prompt."""
+    one, responses = found.differences[attribute][0], found.responses[attribute]
+    decided = any(run.task is not None for run in found.runs)  # there more calls change no first ratings
+    reach = responses.high - responses.low
+    used = np.isin(responses.prompt, one.prompts)
+    return Measured(
+        scores=one.by_prompt,
+        error_variances=np.zeros_like(one.noise_by_prompt) if decided else one.noise_by_prompt,
+        prompt=one.prompts,
+        parts=(),
+        is_asked=np.ones(one.n_prompts, dtype=np.bool_),
+        low=-reach,
+        high=reach,
+        calls=int(responses.ratings[used].sum()) * len(found.runs[0].space.judges),
+        first=min(filter(None, found.by_first), default=None),
     )

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robin_cli.analysis.labelled import Corrected, corrected
-from robin_cli.analysis.pair_means import pair_means
 from robin_cli.analysis.paired import Difference, Responses, differences
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import score
+from robin_cli.analysis.summaries import pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, option, shown
 from robin_cli.model.groups import numbered
-from robin_cli.model.labels import GivenLabels
-from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData, read_numbers, read_prompts

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.agreement import off_scale
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.labels import GivenLabels
+from robin_cli.model.records import GivenLabels
 from robin_cli.storage.reader import RunData
 
 

@@ -26,7 +26,7 @@ from robin_cli.policies.base import Policy
 from robin_cli.scheduling.eligibility import ASKED_FOR_EACH_KNOWN, NO_END
 from robin_cli.scheduling.heap import NEVER, adaptive_key, contest_keys
 from robin_cli.scheduling.rounds import round_ends
-from robin_cli.scheduling.verdicts import next_look
+from robin_cli.scheduling.stopping import next_look
 
 _DRAWS_AT_A_TIME = 4096
 _BLOCK = 32

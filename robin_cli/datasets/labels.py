@@ -17,8 +17,7 @@ from robin_cli.datasets.checking import as_number
 from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, place
 from robin_cli.datasets.sources import Source, in_memory, opened
 from robin_cli.model.errors import InputError, did_you_mean, shown
-from robin_cli.model.labels import GivenLabels, Label
-from robin_cli.model.records import Scale, number_of
+from robin_cli.model.records import GivenLabels, Label, Scale, number_of
 
 _ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probability"
 _HOW = "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."

@@ -259,3 +259,27 @@ def in_words(reason: str, noun: str = "rating") -> str:
     if code != reason:
         return f"answered with HTTP {code}"
     return WORDS.get(reason, reason.replace("_", " ")).replace("rating", noun)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What people say of a pair, the probability with which it was drawn (None: not told), and where that stands."""
+
+    value: float
+    probability: float | None
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class GivenLabels:
+    """Labels by attribute and pair id; every attribute is there, also without labels.
+
+    Attributes:
+        source: what errors call it.
+    """
+
+    source: str
+    by_attribute: Mapping[str, Mapping[str, Label]]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_attribute.values()))

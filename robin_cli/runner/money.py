@@ -32,11 +32,6 @@ _PRICED = 1000
 """Tokens that a price of one is told by: few enough for the lowest step of a list that has several."""
 
 
-def prices_of_judges(settings: Settings) -> list[Price | None]:
-    """The price of each judge at its first address. InputError where money is limited and one has none."""
-    return [prices_at(judge, settings)[0] for judge in judges_of(settings)]
-
-
 def costs_of(
     own: Mapping[str, Any],
     space: ArmSpace,
@@ -127,7 +122,8 @@ def paid_for(
     """
     check_money(settings)
     assert settings.budget_usd is not None  # noqa: S101  # who asks has looked
-    limit, prices, evenly = settings.budget_usd, prices_of_judges(settings), traits_of(settings.scheduler).evenly
+    limit, evenly = settings.budget_usd, traits_of(settings.scheduler).evenly
+    prices = [prices_at(judge, settings)[0] for judge in judges_of(settings)]
     own = {**recorded(settings, Scope.RUN), "objective": settings.wanted_objective, "decide": settings.decide}
     shortest, longest = (0.0, float(settings.max_tokens)) if answer is None else (answer, answer)
     costs, least, most = (

@@ -36,8 +36,7 @@ from robin_cli.scheduling.heap import (
     warm_up_key,
     windowed_key,
 )
-from robin_cli.scheduling.stopping import StoppingRule, nothing_left
-from robin_cli.scheduling.verdicts import Verdicts, next_look
+from robin_cli.scheduling.stopping import StoppingRule, Verdicts, next_look, nothing_left
 
 _IN_A_WINDOW = 128
 """As many of an arm's calls as there are at a time, and more: a call of each arm of a window is made before its next."""

@@ -1,11 +1,15 @@
-"""When a run is over before its budget is spent: its goal is reached, or nothing is left to ask."""
+"""When a run is over before its budget is spent: its goal is reached, or nothing is left to ask; and which arms are settled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from robin_cli.model.arms import Arms
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import Arms, IntArray
 from robin_cli.scheduling.budget import CallBudget
 
 _LOOKS_AGAIN_AFTER = 1.01
@@ -52,3 +56,36 @@ def reached(goal: Callable[[Arms], bool]) -> StoppingRule:
         return holds
 
     return is_over
+
+
+_GROWTH = 1.01
+_MOST = 4_000
+_LOOKS_FROM = 2
+
+
+class Verdicts(Protocol):
+    """The decisions of a run as they stand."""
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """Which arms need no more calls, because what hangs on them is decided; shape (K,)."""
+
+    @property
+    def all_decided(self) -> bool:
+        """Whether every decision holds."""
+
+    def add(self, arm: int, ratings: Iterable[float]) -> None:
+        """Take further ratings of ``arm``; none where it was asked in vain."""
+
+    def look(self, arms: Arms) -> IntArray:
+        """Decide anew by all ratings so far; the arms that became settled, or are not settled any more."""
+
+
+def next_look(spent: int, arms: int) -> int:
+    """How many calls are spent when decisions are looked at next: two an arm, and whenever they have grown by 1 %.
+
+    At the latest after 4,000, or a fiftieth of the arms where that is more: a look at all that many calls changed would hold
+    up the answers meanwhile.
+    """
+    grown = min(math.ceil(spent * _GROWTH), spent + max(_MOST, arms // 50))
+    return max(_LOOKS_FROM * arms, spent + 1, grown)

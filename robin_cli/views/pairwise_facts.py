@@ -121,6 +121,7 @@ def _ranking(ranked: Ranked) -> list[dict[str, Any]]:
 
 def result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
     """The facts of :func:`pairwise_facts` in words, by name."""
+    asked = Compared(facts["comparisons_asked"], facts["comparisons_in_part"], facts["comparisons"])
     without, sure = facts["comparisons_without_preference"], facts["comparisons_certified"]
     several = len(facts["order_effects"]) > 1
     effects = {
@@ -129,7 +130,7 @@ def result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
         for number, each in enumerate(facts["order_effects"], 1)
     }
     return {
-        "comparisons": asked_text(facts),
+        "comparisons": compared_text(asked),
         "without a preference": f"{without:,} ({counted(facts['no_preference_because'])})" if without else "none",
         "certified": f"{number_of(sure, 'comparison')} (at most {100 * facts['error_rate']:g} % of these wrong on average)"
         if sure
@@ -139,11 +140,6 @@ def result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
         **effects,
         **_ranking_lines(facts),
     }
-
-
-def asked_text(facts: Mapping[str, Any]) -> str:
-    """How many comparisons were asked, in words."""
-    return compared_text(Compared(facts["comparisons_asked"], facts["comparisons_in_part"], facts["comparisons"]))
 
 
 def order_effect_text(each: Mapping[str, Any]) -> str:

@@ -52,11 +52,11 @@ def experiment(settings: SimulationSettings, progress: Callable[[int, int], None
     """
     if settings.plot:
         check_picture(Path(settings.plot))
-    if settings.group is not None and not (settings.decide or "").strip() == BEST:
+    is_best = settings.decide is not None and settings.decide.strip() == BEST
+    if settings.group is not None and not is_best:
         raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
     if holds_votes(settings.pool or ""):
         raise InputError(f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise")
-    is_best = settings.decide is not None and settings.decide.strip() == BEST
     pools = load_pools(settings.pool or "", settings.group, grouped=is_best)
     subjects = [_subject(pool, settings) for pool in _chosen(pools, settings)]
     budgets = settings.budget

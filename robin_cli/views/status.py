@@ -18,17 +18,15 @@ from robin_cli.analysis.agreement import CORRELATIONS, Agreement
 from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.calibration import Level
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.pair_means import FIRST
 from robin_cli.analysis.pairwise import PairwiseResults, pairwise_results
 from robin_cli.analysis.run_agreement import agreements, calibrations, reliabilities
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores, judge_scores, score, spread_between
-from robin_cli.analysis.summaries import Summary, summaries
+from robin_cli.analysis.summaries import FIRST, Summary, summaries
 from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import typed
-from robin_cli.model.labels import GivenLabels
-from robin_cli.model.records import BATCH, counted, number_of, tier_of
+from robin_cli.model.records import BATCH, GivenLabels, counted, number_of, tier_of
 from robin_cli.policies.base import empirical_variance
 from robin_cli.policies.registry import traits_of
 from robin_cli.runner.in_files import command
@@ -212,21 +210,14 @@ def _under_way(run: RunData) -> list[dict[str, Any]]:
     return found
 
 
-def _since(facts: dict[str, Any]) -> str:
-    return f", since {facts['submitted_at']}" if facts["submitted_at"] else ""
-
-
 def _under_way_lines(facts: dict[str, Any]) -> dict[str, str]:
     """What is under way in words; nothing where nothing is."""
-    told = [
-        f"round {each['round']}, {number_of(each['requests'], 'request')} "
-        + (
-            f"to be answered: {each['command']}"
-            if each["command"]
-            else f"at {each['at']}: {each['batch'] or each['state']}{_since(each)}"
-        )
-        for each in facts["under_way"]
-    ]
+    told = []
+    for each in facts["under_way"]:
+        since = f", since {each['submitted_at']}" if each["submitted_at"] else ""
+        place = f"at {each['at']}: {each['batch'] or each['state']}{since}"
+        place = f"to be answered: {each['command']}" if each["command"] else place
+        told.append(f"round {each['round']}, {number_of(each['requests'], 'request')} {place}")
     return {"under way" if len(told) == 1 else f"under way {number}": said for number, said in enumerate(told, 1)}
 
 

@@ -12,15 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from robin_cli.analysis.labelled import FEWEST_LABELLED
-from robin_cli.analysis.pair_means import FIRST, pair_means
 from robin_cli.analysis.run_labels import labels_of, wanted_labels
 from robin_cli.analysis.scores import Scores, score
-from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, summaries
+from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_means, summaries
 from robin_cli.datasets.labels import load_labels
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.errors import InputError, option, shown, typed
-from robin_cli.model.labels import GivenLabels
-from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, number_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.text import one_line
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robin_cli.analysis.pair_means import pair_means
 from robin_cli.analysis.scores import score
+from robin_cli.analysis.summaries import pair_means
 from tests.analysis.test_scores import RATINGS, Rated, rated, run_of
 
 

@@ -12,11 +12,10 @@ from scipy import stats
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
 from robin_cli.analysis.labelled import corrected
-from robin_cli.analysis.pair_means import pair_means
 from robin_cli.analysis.run_labels import Labels, labels_of
 from robin_cli.analysis.scores import score
-from robin_cli.analysis.summaries import Estimate, Summary, summaries
-from robin_cli.model.labels import GivenLabels, Label
+from robin_cli.analysis.summaries import Estimate, Summary, pair_means, summaries
+from robin_cli.model.records import GivenLabels, Label
 from robin_cli.storage.reader import RunData
 from tests.analysis.test_scores import Rated, run_of
 

@@ -10,8 +10,7 @@ import pytest
 
 from robin_cli.datasets.labels import load_labels
 from robin_cli.model.errors import InputError
-from robin_cli.model.labels import GivenLabels
-from robin_cli.model.records import Scale
+from robin_cli.model.records import GivenLabels, Scale
 
 ONE = {"style": Scale(0, 4)}
 TWO = {"style": Scale(0, 4), "stars": Scale(1, 10)}

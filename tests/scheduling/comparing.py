@@ -14,7 +14,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
-from robin_cli.scheduling.verdicts import Verdicts
+from robin_cli.scheduling.stopping import Verdicts
 
 VOTES = Scale(0, 2)
 POLICIES = {"tournament": False, "preferences": False, "duels": True}

@@ -19,7 +19,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen
 from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
-from robin_cli.scheduling.verdicts import next_look
+from robin_cli.scheduling.stopping import next_look
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 

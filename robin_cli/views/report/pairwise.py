@@ -111,9 +111,11 @@ def _title(run: RunData, found: PairwiseResults) -> str:
 def _headline(run: RunData, found: PairwiseResults, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     budget = f"{facts['budget']:,}" if facts["budget_usd"] is None else dollars(facts["budget_usd"])
     asked = found.compared
-    best = facts["best"]
+    best, certain = facts["best"], []
+    if best is not None:
+        certain = [("best response", f"{best['certified']:,} of {best['of']:,}", best_text(best, facts["error_rate"]))]
     return [
-        *([] if best is None else [("best response", f"{best['certified']:,} of {best['of']:,}", _best_text(facts))]),
+        *certain,
         *_leaders(found.ranked),
         *_order_lines(run, found),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
@@ -126,10 +128,6 @@ def _headline(run: RunData, found: PairwiseResults, facts: dict[str, Any]) -> li
         ),
         ("cost", cost_of(facts), tokens_of(facts)),
     ]
-
-
-def _best_text(facts: dict[str, Any]) -> str:
-    return best_text(facts["best"], facts["error_rate"])
 
 
 def _best(found: PairwiseResults) -> NDArray[Any]:
