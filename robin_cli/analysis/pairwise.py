@@ -81,9 +81,9 @@ def pairwise_scores(run: RunData, *, alpha: float = ALPHA, error_rate: float | N
     return _scores(run, _by_order(run)[:, :, None, :], alpha, error_rate)
 
 
-def judge_preferences(run: RunData, *, alpha: float = ALPHA, error_rate: float | None = None) -> PairwiseScores:
+def judge_preferences(run: RunData, *, alpha: float = ALPHA) -> PairwiseScores:
     """The same of each judge by itself, judge by judge within a comparison; certified are all rows together."""
-    return _scores(run, _by_order(run)[:, :, :, None], alpha, error_rate)
+    return _scores(run, _by_order(run)[:, :, :, None], alpha, None)
 
 
 def preferences_of(run: RunData) -> FloatArray:

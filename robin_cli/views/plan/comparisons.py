@@ -79,16 +79,12 @@ def scatter_of(run: RunData) -> Scatter | None:
         return None
     preference, apart = means[known].mean(axis=1), 0.5 * (means[known, 0] - means[known, 1])
     chance_of = float(np.var(apart, ddof=1))
-    couple = _couples(matches)[known]
-    total = _variance_within(preference, couple)
+    # About the mean of each two systems, where they are named.
+    couple = matches.opponents[1] if len(matches.names) > 1 else np.zeros(len(matches), dtype=np.int64)
+    total = _variance_within(preference, couple[known])
     verdicts = run.space.by_pair(run.fold.arms.counts)[known]
     within = chance_of / float(np.mean(1.0 / verdicts))
     return Scatter(max(0.0, total - chance_of), within, int(known.sum()))
-
-
-def _couples(matches: Matches) -> IntArray:
-    """Which two systems each comparison is of; all the same where none are named."""
-    return matches.opponents[1] if len(matches.names) > 1 else np.zeros(len(matches), dtype=np.int64)
 
 
 def _variance_within(values: FloatArray, group: IntArray) -> float:
