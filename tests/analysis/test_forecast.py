@@ -202,7 +202,7 @@ def evenly(budget: int, variances: FloatArray, _groups: object = None) -> Policy
 
 
 def as_rated(distributions: list[tuple[FloatArray, int]]) -> Known:
-    """WritableArms rated so often that nothing is open about how they vary."""
+    """Arms rated so often that nothing is open about how they vary."""
     counts = np.concatenate([np.tile((40_000 * p).astype(np.int64), (arms, 1)) for p, arms in distributions])
     return Known(counts, fit_mixture(counts), SCALE)
 

@@ -34,7 +34,7 @@ from robin_cli.scheduling.stopping import nothing_left, reached
 
 
 def arms_of(*each: tuple[int, int, int]) -> WritableArms:
-    """WritableArms with so many ratings, calls under way and judgments in a row without a rating."""
+    """Arms with so many ratings, calls under way and judgments in a row without a rating."""
     arms = WritableArms(len(each))
     for arm, (n, pending, streak) in enumerate(each):
         arms.n[arm], arms.pending[arm], arms.streak[arm] = n, pending, streak
@@ -224,7 +224,7 @@ JUDGE = np.array([0, 1, 0, 1], dtype=np.int32)
 
 
 def waits(**waiting: float) -> Fairness:
-    """WritableArms that wait, a0 to a3, of two judges by turns, and their keys."""
+    """Arms that wait, a0 to a3, of two judges by turns, and their keys."""
     fairness = Fairness(JUDGE)
     fairness.waiting = {int(name[1]): key for name, key in waiting.items()}
     return fairness
