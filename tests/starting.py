@@ -45,6 +45,9 @@ READ_AT_WORK = {
     "JUDGE_URL",
     "BATCHES_URL",
     "VOTES_URL",
+    "KEY_ONE",
+    "KEY_TWO",
+    "OPENAI_BASE_URL",
 }
 READ_AT_WORK |= {"XDG_CONFIG_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
 READ_AT_WORK |= {
@@ -74,8 +77,7 @@ class Robin(subprocess.Popen[Any]):
         self, args: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], afresh: bool = False, **named: Any
     ) -> None:
         assert named.keys() <= {"stdin", "stdout", "stderr", "text", "encoding"}
-        changed = {name for name, _ in env.items() ^ HERE.items()}
-        self.is_forked = sys.platform == "linux" and not afresh and changed <= READ_AT_WORK
+        self.is_forked = sys.platform == "linux" and not afresh and _differs_at_work_alone(env)
         super().__init__([*COMMAND, *map(str, args)], cwd=cwd, env=env, **named)
 
     def _execute_child(self, args: list[str], *rest: Any) -> None:
@@ -94,6 +96,11 @@ class Robin(subprocess.Popen[Any]):
         return None
 
 
+def _differs_at_work_alone(env: Mapping[str, str]) -> bool:
+    changed = {name for name, _ in env.items() ^ HERE.items()}
+    return all(name in READ_AT_WORK or name.startswith("ROBIN_") for name in changed)
+
+
 class _TooLong(BaseException):
     """A command that does not end: no error that robin would take for one of its own."""
 
@@ -107,8 +114,7 @@ def run_here(
     open files and Python's names for them, signals, warnings, finders of modules, the limit of open files.
     """
     is_alone = threading.current_thread() is threading.main_thread() and asyncio._get_running_loop() is None
-    changed = {name for name, _ in dict(env).items() ^ HERE.items()}
-    if sys.platform != "linux" or not is_alone or not changed <= READ_AT_WORK or "--ray" in args:
+    if sys.platform != "linux" or not is_alone or not _differs_at_work_alone(env) or "--ray" in args:
         return None
     from robin_cli.cli.app import main
     from robin_cli.model.plugins import USED

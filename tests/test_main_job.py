@@ -57,7 +57,9 @@ def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency:
 
 def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> None:
     done = robin(
-        *judging(replay_url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--seed", "7", "--concurrency", "1"),
+        *judging(
+            replay_url, DEMO / "pairs.jsonl", 1200, "--limit", "30", "--run", "r", "--seed", "7", "--concurrency", "1"
+        ),
         cwd=tmp_path,
     )
 
@@ -150,7 +152,7 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
                 sys.executable,
                 "-m",
                 "robin_cli",
-                *map(str, judging(url, data, 800, "--run", "r", "--concurrency", "4")),
+                *map(str, judging(url, data, 200, "--run", "r", "--concurrency", "4")),
             ],
             cwd=tmp_path,
             env=environment(),
@@ -169,7 +171,7 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
         status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
         assert (status["state"], status["spent"], status["in_flight_at_stop"]) == ("stopped", kept, 0)
         assert robin("resume", "r", "-q", cwd=tmp_path).returncode == 0
-    assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 800
+    assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 200
 
 
 def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(tmp_path: Path, replay_url: str) -> None:
@@ -382,7 +384,7 @@ def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url
 
 def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 100)
-    robin(*judging(replay_url, data, 4000, "--run", "r"), cwd=tmp_path)  # more than a pipe holds
+    robin(*judging(replay_url, data, 600, "--run", "r"), cwd=tmp_path)  # more than a pipe holds
 
     command = ["export", "r", "--what", "judgments"]
     with Robin(

@@ -140,7 +140,7 @@ def test_is_killed_in_the_middle_of_its_work(tmp_path: Path, afresh: bool) -> No
         os.kill(process.pid, 0)
 
 
-@pytest.mark.parametrize("name", ["OPENAI_LOG", "ROBIN_ANYTHING", "PYTHONPATH", "HOME", "LC_ALL"])
+@pytest.mark.parametrize("name", ["OPENAI_LOG", "PYTHONPATH", "HOME", "LC_ALL"])
 def test_a_variable_that_modules_may_read_as_they_load_gets_an_interpreter(tmp_path: Path, name: str) -> None:
     with Robin(["--version"], cwd=tmp_path, env=environment(**{name: str(ROOT)}), stdout=PIPE) as process:
         process.communicate(timeout=60)
