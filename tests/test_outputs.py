@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
+import shutil
 import stat
 import subprocess
 import sys
@@ -144,6 +146,14 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
         )
         assert done.returncode == 2
         assert "./pairs.jsonl: is read in this command, and would be lost; name another file" in done.stderr
+    run = json.loads((work / "r" / "manifest.json").read_text())
+    (work / "of-it").mkdir()
+    shutil.copytree(work / "r", work / "of-it" / "r")
+    run["data"]["source"] = str(work / "pairs.jsonl")
+    (work / "of-it" / "r" / "manifest.json").write_text(json.dumps(run))
+    for command in ("export", "report"):
+        done = robin(command, "of-it/r", "-o", "./pairs.jsonl", cwd=work)
+        assert (done.returncode, "./pairs.jsonl: is read in this command" in done.stderr) == (2, True), done.stderr
     assert (work / "pairs.jsonl").read_text() == pairs
 
 

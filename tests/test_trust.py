@@ -21,6 +21,7 @@ import pytest
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError, option, typed
 from robin_cli.runner import in_files
+from robin_cli.runner.connection import check_judges
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
@@ -474,6 +475,29 @@ def test_refuses_what_only_a_named_file_may_say(
     load_settings({}, "robin.toml")
     several = name in {"data", "api_key_env", "rubric"}
     load_settings({name: ["MINE"] if several else "local" if name == "ray" else "mine"}, None)
+
+
+def test_goes_by_no_price_of_a_found_file_that_makes_a_limit_on_money_worthless(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    asked = {"model": ["gpt-4.1"], "base_url": ["https://api.openai.com/v1"], "max_cost": 0.01}
+
+    def check(price: float, file: str | None, **more: Any) -> None:
+        Path("robin.toml").write_text(f"price_in = {price}\nprice_out = {price}\n", encoding="utf-8")
+        check_judges(load_settings(asked | more, file))
+
+    for price in (0.0, 1e-6, 1.0):
+        with pytest.raises(
+            InputError, match=r"gpt-4.1 costs less there .*--max-cost would go by it; give --price-in and "
+        ):
+            check(price, None)
+        check(price, "robin.toml")
+        check(price, None, max_cost=None)
+        check(price, None, price_in=[price], price_out=[price])
+        check(price, None, model=["a model that nobody lists"])
+    check(10.0, None)
 
 
 def test_takes_what_a_found_file_says_of_its_own_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

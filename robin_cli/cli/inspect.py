@@ -142,9 +142,10 @@ def export(
     from rich.console import Console
 
     from robin_cli.model.errors import InputError
+    from robin_cli.runner.inputs import sources_of
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
-    from robin_cli.storage.manifest import settings_of
+    from robin_cli.storage.manifest import read_manifest, settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.export import check_output, judgments_of
     from robin_cli.views.export import export as write_file
@@ -152,7 +153,8 @@ def export(
     from robin_cli.views.pairwise import check_of_ratings
 
     given = Settings(**checked(ctx.obj))
-    check_output(given.format, given.output, [] if labels is None else [labels])
+    read = [name for name, _ in sources_of(read_manifest(run))]
+    check_output(given.format, given.output, read if labels is None else [*read, labels])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control
     for name, value in options.items():

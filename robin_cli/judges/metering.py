@@ -48,6 +48,11 @@ class Price:
     cached: float | None = None
     tier: str | None = None
 
+    def below_list(self) -> bool:
+        """Whether a million tokens each way cost less as given than as genai-prices lists them; not where it does not."""
+        listed = self._listed_cost(1_000_000, 1_000_000, 0, self.tier)
+        return self.given is not None and listed is not None and sum(self.given) < listed * (1 - 1e-9)
+
     def knows(self, tier: str | None) -> bool:
         """Whether there is a price at the service tier ``tier``; at the normal one (None) there is."""
         return self.given is not None or self._of_listed(tier) is not None

@@ -16,12 +16,12 @@ from robin_cli.files.descriptors import most_connections
 from robin_cli.files.local import check_whole_file
 from robin_cli.judges.functions import Checked, Function
 from robin_cli.judges.judge import Judge, Notices, Options
-from robin_cli.judges.metering import Meter, Price, half_or_twice, prices_of
+from robin_cli.judges.metering import Meter, Price, half_or_twice, price_of, prices_of
 from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.registry import check_known, judge_named, judge_of
 from robin_cli.judges.transport import Endpoint
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.runner.at_service import At, AtService
 from robin_cli.runner.elsewhere import Reach, Target, carrier_of_ray
 from robin_cli.runner.in_files import InFiles
@@ -48,7 +48,7 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
                 f"{flag}: no price is known of an engine of your own; give --price-in and --price-out, or leave {flag} out"
             )
         return [None for _ in judge.base_urls]
-    return prices_of(
+    prices = prices_of(
         judge.name,
         judge.base_urls,
         price_in=judge.price_in,
@@ -58,6 +58,30 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
         tier=settings.tier,
         flag=flag,
     )
+    if settings.source.kind == "folder" and settings.money_limit is not None and (low := _below_list(judge, settings)):
+        raise InputError(
+            f"{settings.source}: {low}, and {flag} would go by it; give --price-in and --price-out yourself, or say that you "
+            f"trust the file: --config {typed(settings.source.place)}"
+        )
+    return prices
+
+
+def _below_list(judge: JudgeAddress, settings: Settings) -> str | None:
+    """Say which prices, that the user did not give, are lower than the listed ones of ``judge``; None where none is."""
+    if (
+        judge.price_in is None
+        or judge.price_out is None
+        or not {"price_in", "price_out"}.isdisjoint(settings.source.named)
+    ):
+        return None
+    for url in judge.base_urls:
+        price = price_of(
+            judge.name, url, price_in=judge.price_in, price_out=judge.price_out, price_cached=None, tier=settings.tier
+        )
+        if price is not None and price.below_list():
+            given = f"${judge.price_in:g} and ${judge.price_out:g} a million tokens"
+            return f"{judge.name} costs less there ({given}) than genai-prices has it at {url}"
+    return None
 
 
 def check_judges(settings: Settings, function: Function | None = None) -> None:

@@ -36,6 +36,9 @@ Sending = tuple[str, str]
 NAMING = ("base_url", "model", "api_key_env", "judge", "batch_files")
 """The settings that say which host gets which key, or which folder the requests."""
 
+PRICES = ("price_in", "price_out", "price_cached")
+"""The settings that a limit on money goes by."""
+
 _SEVERAL = frozenset({"base_url", "model", "api_key_env"})
 _HUB = "hf"
 _JUDGE_SCHEME = "judge://"
@@ -55,7 +58,7 @@ class Source:
         place: what messages call it.
         kind: "user" where all of it is the user's word; "folder" for a file that lay in the working folder, "run" for what a
             run recorded.
-        named: of the settings in NAMING, what the user gave beside it.
+        named: of the settings in NAMING and PRICES, what the user gave beside it.
         in_python: messages speak of keywords, not of flags.
     """
 
@@ -69,8 +72,10 @@ class Source:
 
 
 def named_in(given: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """What of ``given``, flags and variables, names hosts and keys."""
-    return {name: values(given[name]) for name in NAMING if name in given}
+    """Return what of ``given``, flags and variables, names hosts and keys, or says what a call costs."""
+    return {name: values(given[name]) for name in NAMING if name in given} | {
+        each: () for each in PRICES if each in given
+    }
 
 
 def split_model(model: str) -> tuple[str, str | None]:

@@ -308,13 +308,8 @@ def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()
         _format(fmt, output)
     if output is None or output == "-":
         return
-    place, folder = os.path.realpath(output), Path(output).parent
-    if is_remote(output):
-        is_read = public_name(output) in inputs
-    else:
-        is_read = os.path.isfile(place) and place in map(os.path.realpath, inputs)  # noqa: PTH113  # whatever the name is
-    if is_read:
-        raise InputError(f"-o {output}: is read in this command, and would be lost; name another file")
+    check_not_read(output, inputs)
+    folder = Path(output).parent
     if not is_remote(output) and not folder.is_dir():
         raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
     try:
@@ -421,3 +416,14 @@ _WRITERS: dict[str, Callable[[Results, Mapping[str, Any], IO[bytes]], None]] = {
     "parquet": _write_parquet,
     "xlsx": _write_xlsx,
 }
+
+
+def check_not_read(output: str, inputs: Iterable[str]) -> None:
+    """Refuse the ``output`` that is one of the files ``inputs``: InputError."""
+    place = os.path.realpath(output)
+    if is_remote(output):
+        is_read = public_name(output) in inputs
+    else:
+        is_read = os.path.isfile(place) and place in map(os.path.realpath, inputs)  # noqa: PTH113  # whatever the name is
+    if is_read:
+        raise InputError(f"-o {output}: is read in this command, and would be lost; name another file")

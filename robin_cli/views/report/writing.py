@@ -9,9 +9,11 @@ from pathlib import Path
 from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.model.errors import InputError, StorageError, typed
+from robin_cli.runner.inputs import sources_of
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
+from robin_cli.views.export import check_not_read
 from robin_cli.views.report.page import html
 from robin_cli.views.status import READ
 
@@ -26,8 +28,8 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
         The file that was written, if any.
 
     Raises:
-        InputError: more than two runs, or two that cannot be compared. RunError, StorageError: a run cannot be read, or the
-            file not be written.
+        InputError: more than two runs, two that cannot be compared, or ``output`` is what one was made from. RunError,
+            StorageError: a run cannot be read, or the file not be written.
     """
     if len(runs) > _MOST_RUNS:
         raise InputError(f"robin report takes one run, or two to compare; {len(runs)} were given")
@@ -70,7 +72,8 @@ def _place(runs: Sequence[Path]) -> Path:
 def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
     """StorageError if ``path`` cannot be written, before minutes go into a report."""
     for run in runs:
-        read_manifest(run)  # no run is the first thing to say
+        data = sources_of(read_manifest(run))  # no run is the first thing to say
+        check_not_read(path, (name for name, _ in data))
     try:
         check_whole_file(Path(path)) if own else check_output_file(path)
     except OSError as error:
