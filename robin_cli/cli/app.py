@@ -18,7 +18,7 @@ from robin_cli import __version__
 from robin_cli.cli import check, compare, demo, gate, inspect, judge, merge, plan, report, simulate, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.files.local import sweep_temporary
-from robin_cli.model.errors import ClusterLost, InputError, RepeatedJudgments, RobinError, StorageError
+from robin_cli.model.errors import ClusterLost, InputError, LostJudgments, RepeatedJudgments, RobinError, StorageError
 from robin_cli.model.plugins import USED
 
 INTERRUPTED = 130
@@ -149,7 +149,7 @@ def _note(
     line: str | None = None,
 ) -> None:
     """Say what a reader warns of as commands say it; other warnings are those of libraries."""
-    if not issubclass(category, RepeatedJudgments):
+    if not issubclass(category, (RepeatedJudgments, LostJudgments)):
         _show_warning(message, category, filename, lineno, file, line)
         return
     from robin_cli.views.text import plain

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from robin_cli.datasets.rows import BadRow
 from robin_cli.files import compression
-from robin_cli.model.errors import InputError, shown, size
+from robin_cli.model.errors import Damaged, InputError, shown, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,6 @@ MOST_IDLE = 2**20
 LIMIT_ENV = "ROBIN_MAX_UNPACKED_GB"
 """The environment variable that raises the limits on what is unpacked; not a setting, for a folder's robin.toml to raise."""
 
-AGAIN = "Write or download it again."
 """The next step where a file is damaged; where it is a run's own, the storage names another."""
 
 BOM = b"\xef\xbb\xbf"
@@ -123,9 +122,8 @@ class Unpacked(io.RawIOBase):
         except compression.DAMAGED as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise InputError(
-                f"{self._source}: the {compression.NAMES[self._suffix]} data is cut short or damaged ({shown(error, 80)}). "
-                + AGAIN
+            raise Damaged(
+                f"{self._source}: the {compression.NAMES[self._suffix]} data is cut short or damaged ({shown(error, 80)})"
             ) from None
 
 

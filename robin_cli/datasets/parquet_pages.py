@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from operator import add
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from robin_cli.datasets.lines import AGAIN, LIMIT_ENV, at_most
-from robin_cli.model.errors import InputError, size
+from robin_cli.datasets.lines import LIMIT_ENV, at_most
+from robin_cli.model.errors import Damaged, InputError, size
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -134,7 +134,7 @@ def places_of(stream: IO[bytes], source: str) -> Places:
         found, _ = _chosen(stream.read(min(length, end)), 0, _FOOTER, 0)
         return [[column[3] for column in group[1]] for group in found[4]]
     except (LookupError, TypeError, ValueError, OverflowError, OSError):
-        raise InputError(f"{source}: damaged: its footer cannot be read. {AGAIN}") from None
+        raise Damaged(f"{source}: damaged: its footer cannot be read") from None
 
 
 def group_sizes(
@@ -239,8 +239,8 @@ def _chunk(file: pq.ParquetFile, stream: IO[bytes], places: Places, group: int, 
             start = place[11]
         pages = list(_pages(stream, start, start + size, values))
     except (IndexError, OverflowError, ValueError, OSError):
-        raise InputError(
-            f'{source}: row group {group + 1}, column "{name[:80]}": damaged: a page has no header that can be read. {AGAIN}'
+        raise Damaged(
+            f'{source}: row group {group + 1}, column "{name[:80]}": damaged: a page has no header that can be read'
         ) from None
     for page in pages:
         if is_text and page.encoding in {_DELTA_LENGTHS, _DELTA_BYTES} and page.values > _MOST_DELTAS:

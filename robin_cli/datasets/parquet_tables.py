@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from robin_cli.datasets import lines
 from robin_cli.datasets.columns import DAMAGED
 from robin_cli.datasets.parquet_pages import group_sizes, most_unpacked, places_of, with_further
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import Damaged, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -221,6 +221,4 @@ def readable(source: str) -> Iterator[None]:
         yield
     except (*_UNREADABLE, pa.ArrowException) as error:
         reason = shown((str(error).splitlines() or [type(error).__name__])[0], 160)
-        raise InputError(
-            f"{source}: not a Parquet file that can be read: {reason.rstrip('.')}. {lines.AGAIN}"
-        ) from None
+        raise Damaged(f"{source}: not a Parquet file that can be read: {reason.rstrip('.')}") from None

@@ -26,6 +26,14 @@ class InputError(RobinError):
     exit_code = 2
 
 
+class Damaged(InputError):
+    """A file whose bytes are not those that were written. ``fact`` says so without the next step, which differs for a run."""
+
+    def __init__(self, fact: str) -> None:
+        super().__init__(f"{fact}. Write or download it again.")
+        self.fact = fact
+
+
 class RunError(RobinError):
     exit_code = 2
 
@@ -36,6 +44,10 @@ class StorageError(RunError):
 
 class RepeatedJudgments(UserWarning):
     """A run holds several judgments of a call, of which the first one counts. It is a warning: all else can be read."""
+
+
+class LostJudgments(UserWarning):
+    """A run goes on without some of its judgments, as its owner said. It is a warning: all else can be read."""
 
 
 class EndpointError(RobinError):

@@ -426,10 +426,10 @@ async def _session(
             outcome = await session.work()
     except BaseException:
         with suppress(StorageError):  # what went wrong first says more
-            store.set_manifest(store.manifest.with_session_end(in_flight=session.stats.dropped))
+            store.end(in_flight=session.stats.dropped)
         raise
     reached = {REACHED: store.manifest.budget_usd} if session.money.reached else {}
-    store.set_manifest(store.manifest.with_session_end(in_flight=session.stats.dropped, **reached))
+    store.end(in_flight=session.stats.dropped, **reached)
     return outcome
 
 

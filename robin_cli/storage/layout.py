@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
-from robin_cli.model.errors import StorageError
+from robin_cli.model.errors import StorageError, typed
 
 MANIFEST = "manifest.json"
 PAIRS = "pairs.parquet"
@@ -17,6 +19,7 @@ BATCHES = "batches"
 LOCK = "lock"
 RESCUED = "rescued.jsonl"
 REJECTED = "rescued-rejected.jsonl"
+_NAMED = 5
 
 
 def segment_path(run: Path, number: int) -> Path:
@@ -24,13 +27,44 @@ def segment_path(run: Path, number: int) -> Path:
     return run / SEGMENTS / f"{number:05}.parquet"
 
 
+def lost_path(run: Path, number: int) -> Path:
+    """Where a file lies by which the owner of ``run`` says that a segment is lost, and that the run goes on without it.
+
+    Readers that take the whole folder of segments as one table pass over names that begin so.
+    """
+    return run / SEGMENTS / f"_{number:05}.lost"
+
+
+def lost_segments(run: Path) -> frozenset[int]:
+    """The numbers of the segments that ``run`` goes on without; one that is there again is not among them."""
+    numbers = (file.stem.removeprefix("_") for file in (run / SEGMENTS).glob("_*.lost"))
+    found = map(int, filter(str.isdecimal, numbers))
+    return frozenset(number for number in found if number and not segment_path(run, number).exists())
+
+
 def segment_count(run: Path) -> int:
-    """How many segments ``run`` has. StorageError where one of them is missing, or their folder is a link."""
+    """How many segments ``run`` has, with those lost. StorageError where one is missing, or their folder is a link."""
     folder = run / SEGMENTS
     if folder.is_symlink():
         raise StorageError(f"{folder}: it is a link, and none is followed here; put the folder itself there")
     numbers = {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
+    if 0 in numbers:
+        raise StorageError(f"{segment_path(run, 0)}: segments are numbered from 1; move this file away")
+    numbers |= lost_segments(run)
     last = max(numbers, default=0)
-    if len(numbers) < last or 0 in numbers:
-        raise StorageError(f"{folder}: segments are missing ({len(numbers)} of {last}); restore a copy")
+    if len(numbers) < last:
+        missing = list(islice((number for number in range(1, last) if number not in numbers), _NAMED))
+        raise StorageError(
+            f"{folder}: segments are missing ({len(numbers)} of {last} are there). {way_on(run, missing)}"
+        )
     return last
+
+
+def way_on(run: Path, missing: Sequence[int]) -> str:
+    """Return the next step of an error where segments of ``run`` are missing; the first of them are named."""
+    files = ", ".join(str(lost_path(run, number)) for number in missing[:_NAMED])
+    some = "an empty file" if len(missing) == 1 else "empty files"
+    return (
+        f"Restore it from a copy. If there is none, go on without these answers: make {some} {files}, and "
+        f"robin resume {typed(run)} asks for as many again"
+    )

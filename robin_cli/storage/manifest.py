@@ -118,6 +118,12 @@ class Manifest:
         return int(self.data.get("rescued", 0))
 
     @property
+    def kept(self) -> tuple[int, int]:
+        """What there was at least as a session ended: segments, and judgments behind them. (0, 0) where nothing says."""
+        segments, behind = self.data.get("kept", (0, 0))
+        return int(segments), int(behind)
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The judges as --model names them, some with an address of their own."""
         model = self.settings["model"]
@@ -318,6 +324,7 @@ class _Data(TypedDict):
     scheduler_asked: NotRequired[str]
     shards: NotRequired[list[dict[str, Any]]]
     rescued: NotRequired[Annotated[int, Meta(ge=0)]]
+    kept: NotRequired[tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]]
 
 
 class _Prompt(TypedDict):

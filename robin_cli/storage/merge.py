@@ -36,7 +36,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import task_of
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal
-from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, RESCUED, SEGMENTS, VARIANCES, segment_path
+from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, RESCUED, SEGMENTS, VARIANCES
 from robin_cli.storage.locking import RunLock, is_locked
 from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.manifest import REACHED, Manifest, library_versions, new_run_id, now, read_manifest
@@ -57,7 +57,7 @@ from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued
 from robin_cli.storage.schema import judgments_table
 from robin_cli.storage.shards import Shard, check_apart, check_groups_named_once, check_together, opened
 from robin_cli.storage.snapshot import write_snapshot
-from robin_cli.storage.store import write_pair_batches, write_table
+from robin_cli.storage.store import write_pair_batches, write_segment, write_table
 
 _MOST_CALLS = 10**9
 _MOST_ARMS = 10**8
@@ -180,7 +180,7 @@ def _written(
         notes.append(f"scheduler: {scheduler}; the runs have different ones, chosen for each part by its budget")
         manifest = replace(manifest, settings={**manifest.settings, "scheduler": scheduler})
     fold, segments, rescued = _write_judgments(shards, space, folder, notes)
-    manifest = manifest.with_data(run_id=new_run_id(), rescued=manifest.rescued + rescued)
+    manifest = manifest.with_data(run_id=new_run_id(), rescued=manifest.rescued + rescued, kept=(segments, 0))
     Journal.create(folder / JOURNAL, segments + 1).close()
     if segments:
         write_snapshot(folder, fold, manifest.run_id, segments)
@@ -336,7 +336,7 @@ def _write_judgments(shards: Sequence[Shard], space: ArmSpace, folder: Path, not
             arm = lookup.arms_of(table)
             is_first = fold.draws.first(arm, table["draw"].to_numpy())
             segments += 1
-            write_table(table.filter(pa.array(is_first)), segment_path(folder, segments))
+            write_segment(table.filter(pa.array(is_first)), folder, segments)
             yield table.select(COUNTED).append_column(_ARM, pa.array(arm)).filter(pa.array(is_first))
 
     for shard in shards:

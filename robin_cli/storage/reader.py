@@ -18,14 +18,22 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
-from robin_cli.datasets.lines import AGAIN, check_unpacked
+from robin_cli.datasets.lines import check_unpacked
 from robin_cli.datasets.pair_table import ALWAYS, REFERENCE, TEXTS, PairTable
 from robin_cli.datasets.parquet_tables import batches, checked_file, opened_file, readable, table_batches
 from robin_cli.datasets.spool import Spool
 from robin_cli.datasets.texts import Texts, give_back, names_of, numbered_texts, numbers_of
 from robin_cli.files.local import reading
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, RepeatedJudgments, StorageError, did_you_mean, shown
+from robin_cli.model.errors import (
+    Damaged,
+    InputError,
+    LostJudgments,
+    RepeatedJudgments,
+    StorageError,
+    did_you_mean,
+    shown,
+)
 from robin_cli.model.groups import name_of, numbered
 from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.records import (
@@ -35,16 +43,27 @@ from robin_cli.model.records import (
     SYSTEM_COLUMNS,
     Status,
     as_text,
+    number_of,
 )
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import COUNTED, RATED, Fold
-from robin_cli.storage.journal import JournalContent, lines_of, read_journal
-from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, SEGMENTS, segment_count, segment_path
+from robin_cli.storage.journal import JournalContent, read_journal
+from robin_cli.storage.layout import (
+    COLUMNS,
+    JOURNAL,
+    PAIRS,
+    SEGMENTS,
+    lost_path,
+    lost_segments,
+    segment_count,
+    segment_path,
+    way_on,
+)
 from robin_cli.storage.lookup import ArmLookup, Draws
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
-from robin_cli.storage.schema import JUDGMENTS, judgments_table
+from robin_cli.storage.schema import JUDGMENTS, NUMBER, judgments_table
 
 _EMPTY = JUDGMENTS.empty_table()
 PAIRS_AT_A_TIME = 10_000
@@ -339,7 +358,7 @@ def repeated(count: int, place: str) -> str:
 def _place_of(path: Path, after: int, row: int) -> str:
     """The file of a run that holds a row of its judgments, counted from behind the first ``after`` segments."""
     for number in range(after + 1, segment_count(path) + 1):
-        row -= _rows_in(segment_path(path, number))
+        row -= _rows_of_segment(path, number)
         if row < 0:
             return str(segment_path(path, number))
     return str(path / JOURNAL)
@@ -427,9 +446,10 @@ def _no_column(name: str, known: Sequence[str]) -> str:
 def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) -> tuple[pa.Table, list[str]]:
     """Those of a run's further columns that are wanted of the names there are, and these; none where there is no such file."""
     place = path / COLUMNS
+    count = _rows_in(path / PAIRS)
     try:
-        count, beside = _rows_in(path / PAIRS), (path / PAIRS).stat().st_size
         with reading(place) as stream:
+            beside = (path / PAIRS).stat().st_size
             file, schema = opened_file(stream, str(place))
             known = _checked_columns(file, schema, count)
             # One by one: all columns' pages together may be more than is taken for a bomb. And few systems' names are
@@ -441,9 +461,7 @@ def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) ->
                 )
                 unpacked += found[name].nbytes
                 check_unpacked(unpacked, packed, str(place))
-    except FileNotFoundError as error:
-        if error.filename != str(place):
-            raise _unreadable(path / PAIRS, error) from error
+    except FileNotFoundError:
         return _NO_COLUMNS, []
     except _UNREADABLE as error:
         raise _unreadable(place, error) from error
@@ -504,7 +522,7 @@ def read_judgments(
     """The judgments of the run at ``path`` in the order they came, a segment at a time.
 
     The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
-    in its place, so every answer is met exactly once.
+    in its place, so every answer is met exactly once. Segments that the owner of the run gave up are left out, with a warning.
 
     Args:
         columns: those to read.
@@ -512,41 +530,70 @@ def read_judgments(
         journal: whether to read what is in no segment yet.
 
     Raises:
-        StorageError: its files are damaged.
+        RunError: no run there.
+        StorageError: its files are damaged, or some that must be there are not.
     """
+    # The order makes this safe beside a writer: what was read first promises no more than what is read later holds.
+    kept, before = (read_manifest(path).kept, segment_count(path)) if journal else ((0, 0), 0)
     content = read_journal(path / JOURNAL) if journal else None
-    count = segment_count(path)
+    count, lost = segment_count(path), lost_segments(path)
     if journal:
-        check_whole(path, content, count)
+        check_whole(path, kept, before, content, count)
     unpacked = packed = 0
     for number in range(after + 1, count + 1):
+        if number in lost:
+            continue
         name = segment_path(path, number)
         try:
             with reading(name) as segment:
-                table = _read_segment(segment, str(name), columns)
+                table = _read_segment(segment, str(name), columns, number)
                 _check_rows(table)
                 unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
             check_unpacked(unpacked, packed, str(path / SEGMENTS))
         except _UNREADABLE as error:  # files of a run that somebody sent may be made to fill the memory, too
-            raise _unreadable(name, error) from error
+            raise _unreadable(name, error, lost_path(path, number)) from error
         yield table
+    if lost and journal:
+        warn(_left_out(path, lost), LostJudgments, stacklevel=1)
     if content is not None:
         yield journal_table(path / JOURNAL, unsealed_rows(path, content, count)).select(columns)
 
 
-def check_whole(path: Path, content: JournalContent | None, segments: int) -> None:
-    """StorageError where a run's journal is not there, or names a segment as the next one that is not next to those there.
+def check_whole(path: Path, kept: tuple[int, int], before: int, content: JournalContent | None, segments: int) -> None:
+    """StorageError where a run lacks what its manifest, its journal and its segments say of each other must be there.
 
-    ``segments`` were counted after the journal was read: another process makes a segment first, and then the next journal.
+    Args:
+        kept: as the manifest has it, which was read first.
+        before: how many segments were there then, before the journal was read.
+        segments: how many were there after it. A writer makes a segment first, and then the next journal.
     """
-    if content is not None and content.segment <= segments + 1:
+    sealed, behind = kept
+    lost, journal = lost_segments(path), path / JOURNAL
+    needed = max(sealed, content.segment - 1 if content else 0)
+    if needed > segments:
+        missing = range(segments + 1, needed + 1)
+        raise StorageError(f"{segment_path(path, missing[-1])} is missing. {way_on(path, missing)}")
+    next_one = way_on(path, [segments + 1])
+    if content is None and segments not in lost:
+        raise StorageError(f"{journal} is missing, or has no first line. {next_one}")
+    if content is not None and content.segment < before and before not in lost:
+        raise StorageError(
+            f"{journal} is older than the segments beside it: it is from an older copy, or robin was at work as the run was "
+            f"copied. {next_one}"
+        )
+    # A segment holds what the journal held behind the one before, and what came until it was written.
+    if not behind or sealed + 1 in lost:
         return
-    missing = path / JOURNAL if content is None else segment_path(path, content.segment - 1)
-    header = lines_of([{"journal": 1, "segment": segments + 1}]).decode().strip()
-    raise StorageError(
-        f"{missing} is missing, or has no first line. Restore it from a copy. If there is none, you can go on without its "
-        f"answers: write this as the first line of {path / JOURNAL}: {header}"
-    )
+    place, found = journal, len(unsealed_rows(path, content, segments)) if content else 0
+    next_one = way_on(path, [sealed + 1])
+    if segments > sealed:
+        place, found = segment_path(path, sealed + 1), _rows_of_segment(path, sealed + 1)
+        next_one = f"Restore it from a copy{_otherwise(lost_path(path, sealed + 1))}"
+    if found < behind:
+        raise StorageError(
+            f"{place} holds {found:,} judgments, and {behind:,} were there as the last session ended: it was cut, or put back "
+            f"from an older copy. {next_one}"
+        )
 
 
 def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[dict[str, Any]]:
@@ -555,17 +602,31 @@ def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[di
     Where the journal's own segment is there, what came while that was written stands behind as many rows as it has.
     """
     if content.segment == segments:
-        try:
-            return content.rows[_rows_in(segment_path(path, segments)) :]
-        except _UNREADABLE as error:
-            raise _unreadable(segment_path(path, segments), error) from error
+        return content.rows[_rows_of_segment(path, segments) :]
     return content.rows if content.segment > segments else []
 
 
-def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str]) -> pa.Table:
+def _rows_of_segment(path: Path, number: int) -> int:
+    """How many rows a segment has; none if it is lost. StorageError where it cannot be read."""
+    if number in lost_segments(path):
+        return 0
+    return _rows_in(segment_path(path, number), lost_path(path, number))
+
+
+def _left_out(path: Path, lost: Collection[int]) -> str:
+    return (
+        f"{number_of(len(lost), 'segment')} of {path / SEGMENTS} left out, as {lost_path(path, min(lost)).name} says: the "
+        "answers in it are lost"
+    )
+
+
+def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: int) -> pa.Table:
     """Columns of a segment as JUDGMENTS has them; null where the robin that wrote it did not know them."""
     # In this thread alone: one of pyarrow's own that still held the file as the interpreter ends would abort the process.
     parquet = checked_file(stream, name, columns)
+    own = (parquet.schema_arrow.metadata or {}).get(NUMBER, b"%d" % number)  # earlier robins did not say
+    if own != b"%d" % number:
+        raise ValueError(f"it is segment {shown(own.decode(errors='replace'), 20)}, copied over this one")
     known = [name for name in columns if name in parquet.schema_arrow.names]
     with readable(name):
         table = parquet.read(columns=known, use_threads=False)
@@ -607,18 +668,30 @@ def journal_table(path: Path, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return table
 
 
-def _rows_in(path: Path) -> int:
-    """How many rows a Parquet file of a run has. One of _UNREADABLE where it cannot be read."""
-    with reading(path) as file:
-        return int(opened_file(file, str(path))[0].metadata.num_rows)
+def _rows_in(path: Path, lost: Path | None = None) -> int:
+    """How many rows a Parquet file of a run has. StorageError where it cannot be read; ``lost`` as for :func:`_unreadable`."""
+    try:
+        with reading(path) as file:
+            return int(opened_file(file, str(path))[0].metadata.num_rows)
+    except _UNREADABLE as error:
+        raise _unreadable(path, error, lost) from error
 
 
-def _unreadable(path: Path, error: Exception) -> StorageError:
+def _otherwise(lost: Path) -> str:
+    """The next step of an error about a segment of which there is no copy."""
+    return f", or name it {lost} to go on without it; robin resume asks for as many answers again"
+
+
+def _unreadable(path: Path, error: Exception, lost: Path | None = None) -> StorageError:
+    """What is wrong with a file of a run, and the next step; ``lost``: what to call it to go on without it."""
+    otherwise = _otherwise(lost) if lost else ""
+    if isinstance(error, Damaged):
+        return StorageError(f"{error.fact}. Restore it from a copy{otherwise}")
     if isinstance(error, InputError):
-        return StorageError(str(error).replace(AGAIN, "Restore it from a copy."))
+        return StorageError(str(error))
     if isinstance(error, OSError) and error.filename and error.strerror:
-        return StorageError(f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy")
-    return StorageError(f"{path}: cannot be read ({error}); restore it from a copy")
+        return StorageError(f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy{otherwise}")
+    return StorageError(f"{path}: cannot be read ({error}); restore it from a copy{otherwise}")
 
 
 def read_pair_names(path: Path) -> list[str]:

@@ -46,6 +46,9 @@ JudgmentKey = tuple[str, str, str | None, int]
 
 _ALL = attrgetter(*JUDGMENTS.names)
 
+NUMBER = b"robin_segment"
+"""The name of the footer's entry that says which segment of its run a file is, so that no copy passes for another."""
+
 FIELDS = tuple(field.name for field in fields(Judgment))
 
 

@@ -20,7 +20,7 @@ from robin_cli.model.arms import mean
 from robin_cli.model.errors import RobinError
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import COUNTED, SPENT, Fold
-from robin_cli.storage.layout import STATE, segment_path
+from robin_cli.storage.layout import STATE, lost_segments, segment_path
 from robin_cli.storage.named import Named
 from robin_cli.storage.reader import judgments_by_arm
 
@@ -79,7 +79,8 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
 
 def _position(run: Path, run_id: str, segments: int) -> dict[str, Any]:
     """What tells where in a run a snapshot was made. OSError if a segment is not there."""
-    size = sum(segment_path(run, number).stat().st_size for number in range(1, segments + 1))
+    lost = lost_segments(run)
+    size = sum(segment_path(run, number).stat().st_size for number in range(1, segments + 1) if number not in lost)
     return {"version": _VERSION, "run_id": run_id, "segments": segments, "bytes": size}
 
 

@@ -65,7 +65,7 @@ from robin_cli.storage.reader import (
     unsealed_rows,
 )
 from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, rescue, set_aside
-from robin_cli.storage.schema import FIELDS, JUDGMENTS, judgments_table
+from robin_cli.storage.schema import FIELDS, JUDGMENTS, NUMBER, judgments_table
 from robin_cli.storage.snapshot import folded, write_snapshot
 
 SEGMENT_ROWS = 10_000
@@ -104,7 +104,7 @@ class RunStore:
         self._segment = last + 1
         self._sealed_since_state = 0
         if pairs is None:
-            check_whole(path, content, last)
+            check_whole(path, manifest.kept, last, content, last)
         rows = [] if content is None else unsealed_rows(path, content, last)
         journal_table(path / JOURNAL, rows)  # a line that can be no segment must be said now, not when all is put away
         self._rows: list[Judgment | Mapping[str, Any]] = list(rows)
@@ -309,6 +309,12 @@ class RunStore:
         self.set_manifest(record(**session, in_flight=None))  # unknown until it ends
         self._is_announced = False
 
+    def end(self, **said: Any) -> None:
+        """Record that the session ended, with what is ``said`` of it, and how much is on disk, which is there from now on."""
+        with self._writing:  # a thread may be at work on a segment
+            kept = self._segment - 1, self._synced
+        self.set_manifest(self.manifest.with_session_end(**said).with_data(kept=kept))
+
     def write(self, judgments: Sequence[Judgment]) -> None:
         """Hand ``judgments``, in order, to the operating system: they outlive this process when this returns.
 
@@ -409,7 +415,7 @@ class RunStore:
         """Make a segment of the rows; what is written meanwhile goes over into the next journal, which is synced then."""
         with self._writing:
             rows, end = list(self._rows), self._journal.end
-        write_table(judgments_table(rows), segment_path(self.path, self._segment))
+        write_segment(judgments_table(rows), self.path, self._segment)
         with self._writing:
             self._journal = self._journal.rotated(self._segment + 1, behind=end)
             self._segment += 1
@@ -483,6 +489,11 @@ def write_table(table: pa.Table, path: Path) -> None:
     """Write a Parquet file that appears whole or not at all, for its owner only."""
     with whole_file(path) as file, written_table(file, table.schema) as writer:
         writer.write_table(table)
+
+
+def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
+    """Write segment ``number`` of ``run``, which says in itself that it is that one."""
+    write_table(judgments.replace_schema_metadata({NUMBER: b"%d" % number}), segment_path(run, number))
 
 
 def _answers(count: int) -> str:

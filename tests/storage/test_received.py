@@ -13,18 +13,23 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from robin_cli.api import judge
 from robin_cli.files.local import others_may_write
-from robin_cli.model.errors import RepeatedJudgments, RobinError, RunError, StorageError
+from robin_cli.model.errors import LostJudgments, RepeatedJudgments, RobinError, RunError, StorageError
 from robin_cli.prompts.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.table import Settings
+from robin_cli.storage import reader as reader_module
+from robin_cli.storage import store as store_module
 from robin_cli.storage.batches import Ledger, Submission, read_batches, requests_file
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
@@ -32,7 +37,7 @@ from robin_cli.storage.merge import merge
 from robin_cli.storage.pools import load_pools
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
-from robin_cli.storage.store import RunStore
+from robin_cli.storage.store import RunStore, write_table
 from robin_cli.views.export import judgments_of
 from robin_cli.views.gate import gated
 from robin_cli.views.report.writing import write_report
@@ -493,15 +498,149 @@ def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, na
         store.append([judgment(3)])
     (run / name).rename(tmp_path / "away")
     for read in READERS:
-        with pytest.raises(StorageError, match=r"(segments are|is) missing.*[Rr]estore (it from )?a copy"):
+        with pytest.raises(StorageError, match=r"(segments are|is) missing.*Restore it from a copy"):
             read(run)
     (listed,) = runs_in(tmp_path)
     assert "missing" in listed["error"]
-    if name != "judgments/00001.parquet":  # the last ones: the way on without them
-        with pytest.raises(StorageError) as found:
-            read_run(run)
-        (run / "journal.jsonl").write_text(str(found.value).rpartition("jsonl: ")[2] + "\n")
-        assert len(read_run(run).judgments) == (3 if "2" in name else 4)
+    left = {"judgments/00001.parquet": 1, "judgments/00002.parquet": 3, "journal.jsonl": 4}[name]
+    goes_on_without(run, left)
+
+
+def goes_on_without(run: Path, left: int) -> None:
+    """Do what the error says where there is no copy: ``left`` answers are there then, and work goes on with them."""
+    with pytest.raises(StorageError) as found:
+        read_run(run)
+    (said,) = re.findall(r"(?:an empty file|or name it) (\S+\.lost)", str(found.value))
+    if "or name it" in str(found.value):
+        Path(said.replace("_0", "0").replace(".lost", ".parquet")).rename(said)
+    Path(said).touch()
+    with pytest.warns(LostJudgments, match="1 segment of .* left out"):
+        assert len(read_run(run).judgments) == left
+    done = robin("status", run, cwd=run)
+    assert "note: 1 segment of" in done.stderr, done.stderr
+    with RunStore.open(run) as store:
+        store.append([judgment(8)])
+    with pytest.warns(LostJudgments):
+        assert len(read_run(run).judgments) == left + 1
+
+
+def ended(run: Path, count: int, *, closes: bool) -> bytes:
+    """Have a session add ``count`` answers to ``run``; the journal as it was before. ``closes``: it was not killed then."""
+    old = (run / "journal.jsonl").read_bytes()
+    store = RunStore.open(run)
+    store.begin({})
+    store.append([judgment(number) for number in range(3, 3 + count)])
+    store.end(in_flight=0)
+    if closes:
+        store.close()
+    else:
+        store._journal.close()
+        store._lock.release()
+    return old
+
+
+@pytest.mark.parametrize("how", ["cut at a line end", "put back", "cut to nothing", "segment of another session"])
+def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(tmp_path: Path, how: str) -> None:
+    run = made(tmp_path / "r", budget=9)
+    old = ended(run, 4, closes="segment" in how)
+    journal = run / "journal.jsonl"
+    assert len(read_run(run).judgments) == 7
+    if how == "cut at a line end":
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+    elif how == "put back":
+        journal.write_bytes(old)
+    elif how == "cut to nothing":
+        journal.write_bytes(b"")
+    else:
+        few = pq.read_table(run / "judgments/00002.parquet").slice(0, 2)
+        write_table(few, run / "judgments/00002.parquet")
+    for read in READERS:
+        with pytest.raises(StorageError, match=r"as the last session ended|is missing, or has no first line"):
+            read(run)
+    assert "judgments" in runs_in(tmp_path)[0]["error"]
+    goes_on_without(run, 6 if how == "cut at a line end" else 3)
+
+
+def test_refuses_a_journal_that_is_older_than_the_segments_beside_it(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", budget=20)
+    copy = (run / "journal.jsonl").read_bytes()
+    for number in range(3, 6):
+        with RunStore.open(run) as store:
+            store.append([judgment(number)])
+    (run / "journal.jsonl").write_bytes(copy)
+    with pytest.raises(StorageError, match="is older than the segments beside it"):
+        read_run(run)
+    with pytest.raises(StorageError, match="is older than the segments beside it"):
+        RunStore.open(run)
+    goes_on_without(run, 6)
+
+
+def test_takes_no_segment_for_another(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", budget=9)
+    with RunStore.open(run) as store:
+        store.append([judgment(number) for number in range(3, 6)])
+    shutil.copy(run / "judgments/00001.parquet", run / "judgments/00002.parquet")
+    with pytest.raises(StorageError, match=r"00002.parquet: cannot be read \(it is segment 1, copied over this one\)"):
+        read_run(run)
+    goes_on_without(run, 3)
+
+
+def test_takes_back_a_segment_that_is_found_again(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", budget=9)
+    segment, lost = run / "judgments/00001.parquet", run / "judgments/_00001.lost"
+    segment.rename(tmp_path / "away")
+    lost.touch()
+    with pytest.warns(LostJudgments), RunStore.open(run) as store:
+        assert not store.fold().arms.spent
+    (tmp_path / "away").rename(segment)
+    assert len(read_run(run).judgments) == 3
+
+
+def test_lets_readers_be_while_sessions_begin_seal_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "SEGMENT_ROWS", 3)
+    run = made(tmp_path / "r", budget=1000)
+    counts = []
+
+    def looking(function: Callable[..., Any]) -> Callable[..., Any]:
+        def looked(*args: Any, **named: Any) -> Any:
+            counts.append(len(read_run(run).judgments))
+            result = function(*args, **named)
+            counts.append(len(read_run(run).judgments))
+            return result
+
+        return looked
+
+    def between(read: Callable[..., Any]) -> Callable[..., Any]:
+        """A reader that has read one thing, and reads the next after another session."""
+
+        def later(*args: Any) -> Any:
+            result = read(*args)
+            if waiting:
+                waiting.pop()()
+            return result
+
+        return later
+
+    def session(start: int) -> None:
+        with RunStore.open(run) as store:
+            store.begin({})
+            for number in range(start, start + 4):
+                store.append([judgment(number)])
+            store.end(in_flight=0)
+
+    waiting: list[Callable[[], None]] = []
+    with monkeypatch.context() as patch:
+        for module, name in ((os, "fsync"), (os, "replace")):
+            patch.setattr(module, name, looking(getattr(module, name)))
+        session(3)
+    assert counts == sorted(counts)
+    assert counts[-1] == 7
+    with monkeypatch.context() as patch:
+        for place, name in enumerate(("read_manifest", "segment_count", "read_journal", "lost_segments")):
+            patch.setattr(reader_module, name, between(getattr(reader_module, name)))
+            waiting.append(partial(session, 7 + 4 * place))
+            assert len(read_run(run).judgments) >= 7 + 4 * place
+    assert len(read_run(run).judgments) == 23
 
 
 def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
@@ -509,7 +648,8 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     facts, rows = status_of(run), judgments_of(run).parts
     whole = pa.concat_tables(rows)
     line = json.dumps({**asdict(judgment(1)), "rating": 4})
-    shutil.copy(run / "judgments/00001.parquet", run / "judgments/00002.parquet")
+    of_an_earlier_robin = pq.read_table(run / "judgments/00001.parquet").replace_schema_metadata(None)
+    write_table(of_an_earlier_robin, run / "judgments/00002.parquet")
     (run / "journal.jsonl").write_text(
         f'{{"journal":1,"segment":3}}\n{json.dumps(asdict(judgment(3)))}\n{line}\n{line}\n'
     )
@@ -566,3 +706,14 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
             with pytest.raises(StorageError, match=r"00001.json: cannot be read .*; restore it from a copy"):
                 read(run)
         assert "restore it from a copy" in runs_in(tmp_path)[0]["error"]
+
+
+def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(tmp_path: Path) -> None:
+    data, run = write_pairs(tmp_path / "p.jsonl", 3), tmp_path / "r"
+    judge(data, attribute="helpfulness", budget=6, judge=lambda _: "Rating: 3", run=run, quiet=True)
+    assert read_manifest(run).kept == (0, 6)
+    (run / "judgments/00001.parquet").unlink()
+    (run / "journal.jsonl").write_text('{"journal":1,"segment":1}\n')  # as it was as the run was made
+    refused = robin("gate", run, "--require", "mean(helpfulness)>=0", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "holds 0 judgments, and 6 were there as the last session ended" in refused.stderr
