@@ -25,12 +25,28 @@ _SHORTEST_IN_ANSWERS = 12
 _NO_KEYS = {"none", "EMPTY"}
 """Such words hide nothing, and errors use them, too."""
 
-_IN_ADDRESSES = r"%([0-7][0-9a-fA-F])"
-_IN_JSON = r"\\(?:(?:x|u00)([0-7][0-9a-fA-F])|u(?:00[aA]0|200[0-9aA]|202[89fF]|205[fF]|3000))"
+_UNSEEN = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+"""Characters without a width, and soft hyphens: what is cut by them looks whole."""
+_IN_ADDRESSES = (
+    r"%(?:([0-7][0-9a-fA-F])|[cC]2%[aA][0dD]|[eE]2%80%(?:8[0-9a-fA-F]|[aA][89a-fA-F])"
+    r"|[eE]2%81%(?:9[fF]|[aA][0-9a-fA-F])|[eE]3%80%80|[eE][fF]%[bB][bB]%[bB][fF])"
+)
+_IN_JSON = (
+    r"\\(?:(?:x|u00)([0-7][0-9a-fA-F])|x[aA]0|x[aA][dD]"
+    r"|u(?:00[aA][0dD]|200[0-9a-fA-F]|202[89a-fA-F]|205[fF]|206[0-9a-fA-F]|3000|[fF][eE][fF]{2}))"
+)
 _ESCAPES = [re.compile(_IN_ADDRESSES), re.compile(_IN_JSON)]  # searched for ten times as fast as both in one
-_BLANKS = re.compile(r"\\+[nrtbf]?|\s+")
-_WRAPPING = re.compile(rf"{_IN_ADDRESSES}|\\*{_IN_JSON}|\\+(?![\\ux])[nrtbf]?|\s+")
+_BLANK = re.compile(rf"[\s{_UNSEEN}]+")
+_BLANKS = re.compile(rf"\\+[nrtbf]?|[\s{_UNSEEN}]+")
+_WRAPPING = re.compile(rf"{_IN_ADDRESSES}|\\*{_IN_JSON}|\\+(?![\\ux])[nrtbf]?|[\s{_UNSEEN}]+")
 """What may stand for a character of a key, and before or behind one."""
+_CHARACTERS: dict[str | None, str] = {
+    None: "",  # of a blank
+    **{f"{code:02x}": chr(code) for code in range(128)},
+    **{f"{code:02X}": chr(code) for code in range(128)},
+}
+_MOST_UNWRAPPED = 2**17
+"""Characters of a text in which escaped keys are taken out one by one: of four million full of them it would take seconds."""
 _MOST_LAYERS = 5
 """Of escapes within escapes that are looked through."""
 _LONGEST_WRAPPED = 6
@@ -70,6 +86,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return ``text`` without the key, and otherwise to the letter: what looks like another key stays."""
+        if self._is_long and len(text) > _MOST_UNWRAPPED:
+            return self._long_text(text)
         if not self._is_long or not self.is_in(text):
             return text
         for depth in range(_MOST_LAYERS + 1):  # what is no escape may look like one, so least is undone first
@@ -77,6 +95,15 @@ class Redactor:
             if is_bare:
                 break
         return text
+
+    def _long_text(self, text: str) -> str:
+        """As :meth:`text`; a text that holds an escaped key is taken out whole: no judge that works sends so long a one."""
+        clean = self._forms.sub("[key]", text)
+        if self.is_in(clean[:_MOST_UNWRAPPED]) or self.is_in(
+            clean
+        ):  # the beginning of one full of keys says so at once
+            return "[key]"
+        return text if clean == text else clean
 
     def body(self, body: Body) -> Body:
         """Return the body of a reply without the key; the same object if it is not in there."""
@@ -96,13 +123,13 @@ class Redactor:
                 text = text.replace("\\\\", "\\")
             if "\\" in text:
                 text = text.replace("\\n", "").replace("\\r", "").replace("\\t", "")
-            text = "".join(text.split())
+            text = "".join(text.split()) if text.isascii() else _BLANK.sub("", text)
             bare = text.replace("\\", "")
             if any(form in bare for form in self._cased) or self._hex in bare.lower():
                 return True
             wrapped = text
             for escapes in _ESCAPES:
-                text = escapes.sub(_unwrapped, text)
+                text = _without_escapes(text, escapes)
             if text == wrapped:
                 return False
         return False
@@ -219,6 +246,13 @@ class _Layer:
         if mark < len(self._after) and self._after[mark] == end:
             return self._before[mark]
         return self._before[mark - 1] + end - self._after[mark - 1]
+
+
+def _without_escapes(text: str, escapes: re.Pattern[str]) -> str:
+    """Return what ``text`` is once its escapes are undone; five times as fast as one by one."""
+    parts: list[str | None] = list(escapes.split(text))
+    parts[1::2] = map(_CHARACTERS.__getitem__, parts[1::2])
+    return "".join(parts)  # type: ignore[arg-type]  # each None is one of the even ones
 
 
 def _unwrapped(found: re.Match[str]) -> str:

@@ -169,6 +169,30 @@ def nearly(text: str, form: str) -> Iterator[str]:
             yield text.replace(form, f"{form[:first]}[key]{form[last:]}")
 
 
+@pytest.mark.parametrize("unseen", [*"\u200b\u200c\u200d\u2060\u00ad\ufeff\u200e\u202a\u180e\ufe0f"])
+def test_takes_out_a_key_that_is_cut_by_what_nobody_sees(unseen: str) -> None:
+    redactor, cut = Redactor(KEY), f"{KEY[:5]}{unseen}{unseen.join(KEY[5:])}"
+    assert redactor.text(f"a {cut} z\u200bz") == "a [key] z\u200bz"
+    for form in (cut, f"{_BASE64[0][:9]}{unseen}{_BASE64[0][9:]}"):
+        for wrapped in (json.dumps(form), json.dumps(json.dumps(form)), quote(form, safe="")):
+            if unseen in "\u180e\ufe0f" and wrapped.isascii():
+                continue  # escaped, a service has no reason to send these
+            clean = redactor.text(f"a {wrapped} z")
+            assert "[key]" in clean, wrapped
+            assert not redactor.is_in(clean), wrapped
+    assert redactor.text(f"soft{unseen}hyphens stay") == f"soft{unseen}hyphens stay"
+
+
+def test_gives_a_long_reply_full_of_escaped_keys_up_as_a_whole() -> None:
+    redactor, plain = Redactor(KEY), "A long answer. " * 20_000
+    for escaped in (_PERCENT, _ESCAPED, quote(_PERCENT), " ".join(KEY)):
+        assert redactor.text(f"{escaped} " * 20_000) == "[key]"
+        assert redactor.text(f"{plain}{escaped}") == "[key]"
+    assert redactor.text(plain) is plain
+    assert redactor.text(f"{plain}{KEY}, {_BASE64[0]}{plain}").startswith(f"{plain}[key], ")
+    assert redactor.text(f"{plain}{KEY}{plain}") == f"{plain}[key]{plain}"
+
+
 def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_path: Path) -> None:
     def answer(number: int, _: dict[str, Any]) -> Answer:
         field, form = number % len(fields), FORMS[number // len(fields) % len(FORMS)]
