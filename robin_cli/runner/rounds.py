@@ -178,7 +178,11 @@ class Rounds:
         """
         self._take_up()
         while not self.stop.requested.is_set():
-            submissions = self.ledger.open or self._begin_round()
+            submissions: Sequence[Submission] = self.ledger.open
+            if (
+                not submissions
+            ):  # in a thread: to fit the ranking of a thousand systems takes seconds, and signals are heard
+                submissions = await asyncio.to_thread(self._begin_round)
             if not submissions:
                 return
             self._brought = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -209,6 +210,23 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
         if samples == 1:  # no answer was thrown away
             assert sum(carrier.given.values()) == len(counted)
         assert not any(each.is_open for each in read_batches(run).values())
+
+
+def test_chooses_and_fits_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[threading.Thread] = []
+    begin = HeapScheduler._begin_round
+
+    def watched(self: HeapScheduler) -> None:
+        begun.append(threading.current_thread())
+        begin(self)
+
+    monkeypatch.setattr(HeapScheduler, "_begin_round", watched)
+    kept: list[Judgment] = []
+    carrier = Chaos(np.random.default_rng(0), tmp_path, chaos=0.0, power=0.0)
+    asyncio.run(session(kept, tmp_path, carrier, 40, 2, 1).run())
+    assert len(kept) == 40
+    assert len(begun) >= 2
+    assert threading.main_thread() not in begun
 
 
 def test_makes_a_file_no_longer_than_a_service_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
