@@ -64,7 +64,10 @@ _PLAIN: tuple[type[nodes.Node], ...] = (
 _INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.Mul: ("*", "write the text or the number out"),
     nodes.Pow: ("**", "write the number out"),
-    nodes.Mod: ("%", "put texts together with ~, or write the number out"),
+    nodes.Mod: (
+        "%",
+        "put texts and values together with ~, as in {{ 'from ' ~ low ~ ' to ' ~ high }}, or write the number out",
+    ),
     nodes.Dict: ("a dictionary", "write a list of pairs: [('a', 'b'), ('c', 'd')]"),
     nodes.Include: ("include", "a template is one file: copy the text into it"),
     nodes.Extends: ("extends", "a template is one file: copy the text into it"),
@@ -74,6 +77,17 @@ _INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.CallBlock: ("call", "write the text out, or loop over a list"),
     nodes.ScopedEvalContextModifier: ("autoescape", "use the filter e where a text is to be escaped"),
     nodes.NSRef: ("namespace", "give a name of its own with set"),
+}
+_CALLED_INSTEAD: Mapping[str, str] = {
+    "range": "write the numbers out, as in {% for number in [1, 2, 3] %}",
+    "namespace": "give a name of its own with set",
+    "dict": "write a list of pairs: [('a', 'b'), ('c', 'd')]",
+    "joiner": "use the filter join: {{ ['a', 'b'] | join(', ') }}",
+    "cycler": "ask for the place in the loop: {% if loop.index == 1 %}",
+    "lipsum": "write the text out",
+    "format": "put texts and values together with ~, as in {{ 'from ' ~ low ~ ' to ' ~ high }}",
+    "join": "use the filter join: {{ ['a', 'b'] | join(', ') }}",
+    "replace": "use the filter replace: {{ response | replace('a', 'b') }}",
 }
 _BARE = (
     *("capitalize", "count", "e", "escape", "first", "float", "int", "last", "length", "list", "lower", "string"),
@@ -185,7 +199,8 @@ class _Charging(NodeTransformer):
         method = node.node
         if not isinstance(method, nodes.Getattr) or method.attr not in _METHODS:
             called = getattr(method, "attr" if isinstance(method, nodes.Getattr) else "name", "")
-            raise _refused(node, f"the call {called}()", f"there are {', '.join(f'.{each}()' for each in _METHODS)}")
+            allowed = f"of a text you can call {', '.join(f'.{each}()' for each in _METHODS)}"
+            raise _refused(node, f"the call {called}()", _CALLED_INSTEAD.get(called, allowed))
         short = all(
             isinstance(each, nodes.Const) and (not isinstance(each.value, str) or len(each.value) <= _MOST_CHARACTERS)
             for each in node.args

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
+from robin_cli.model.errors import typed
 from robin_cli.model.records import Judgment, counted
 
 _SAME_ANSWERS = 4
@@ -19,13 +21,12 @@ _ALIKE_ARMS = 10
 
 _REMEDIES = {
     "truncated": "they were cut off: raise --max-tokens in a new run, above all for a model that thinks",
-    "filtered": "the endpoint filters them: see which pairs with robin export RUN --what judgments",
+    "filtered": "the endpoint filters them: see which pairs with {export}",
     "refused": "the judge declines to rate them: another judge may not",
     "empty": "they hold no text: is the model made for chat?",
 }
 _READ_THEM = (
-    "read some with robin export RUN --what judgments; a judge that keeps to the format helps, or --answer-format "
-    "json_schema in a new run"
+    "read some with {export}; a judge that keeps to the format helps, or --answer-format json_schema in a new run"
 )
 
 
@@ -36,10 +37,14 @@ class Diagnostics:
         temperature: of the run; at 0, equal answers are no surprise.
         arms: how many the run has.
         notify: called with one line.
+        run: the run directory, for the commands that a line names.
         noun: what answers are to hold: a rating or a verdict.
     """
 
-    def __init__(self, *, temperature: float, arms: int, notify: Callable[[str], None], noun: str = "rating") -> None:
+    def __init__(
+        self, *, temperature: float, arms: int, notify: Callable[[str], None], run: Path, noun: str = "rating"
+    ) -> None:
+        self._export = f"robin export {typed(run)} --what judgments"
         self._temperature = temperature
         self._noun = noun
         self._looked_at = min(_LOOKED_AT, arms)
@@ -100,7 +105,7 @@ class Diagnostics:
         reason = self._reasons.most_common(1)[0][0]
         return (
             f"{unparsed} of {self._answers} answers carry no {self._noun} ({counted(self._reasons, self._noun)}); "
-            f"{_REMEDIES.get(reason, _READ_THEM)}. They are paid for and count"
+            f"{_REMEDIES.get(reason, _READ_THEM).format(export=self._export)}. They are paid for and count"
         )
 
     def _alike(self, arm: int, _judgment: Judgment) -> str | None:
@@ -112,5 +117,5 @@ class Diagnostics:
         (rating,) = self._ratings
         return (
             f"the first {self._answers} answers, over {len(self._arms_seen)} pairs, all rate {rating}: does the judge read the "
-            "responses? Look at what it is asked (robin render) and at what it says (robin export RUN --what judgments)"
+            f"responses? Look at what it is asked (robin render) and at what it says ({self._export})"
         )

@@ -208,6 +208,7 @@ class Session:
                 temperature=manifest.settings["temperature"],
                 arms=len(self.space.pair_ids) * len(self.space.attributes),
                 notify=lambda line, who=who: notify(who + line),  # type: ignore[misc]  # mypy does not see the default
+                run=store.path,
                 noun=noun,
             )
             for who in said
@@ -364,7 +365,7 @@ async def work(
     """
 
     def note(line: str) -> None:
-        notify(f"note: {line}".replace("export RUN", f"export {typed(store.path)}"))
+        notify(f"note: {line}")
 
     for line in store.notes:
         note(line)

@@ -165,7 +165,7 @@ class Ledger:
                 table = read_table(file, str(path), Calls._fields)
             calls = Calls(*(table[name].cast(pa.int64()).to_numpy() for name in Calls._fields))
         except (OSError, InputError, KeyError, ValueError, pa.ArrowException) as error:
-            raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
+            raise StorageError(f"{path}: cannot be read ({_reason(error)}); restore it from a copy") from error
         limits = (self._arms, _MOST_DRAWS, 129)
         within = all(((each >= 0) & (each < most)).all() for each, most in zip(calls, limits, strict=True))
         if len(calls.arm) != batch.requests or not within or not (calls.calls > 0).all():
@@ -220,11 +220,16 @@ def read_batches(run: Path) -> dict[int, Submission]:
         try:
             batch = msgspec.json.decode(read_at_most(path, _LONGEST), type=Submission)
         except (OSError, ValueError, msgspec.MsgspecError) as error:  # a ValueError where it is not UTF-8
-            raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
+            raise StorageError(f"{path}: cannot be read ({_reason(error)}); restore it from a copy") from error
         if batch.number != int(path.stem):
             raise StorageError(f"{path}: says that it is batch {batch.number}; restore it from a copy")
         found[batch.number] = batch
     return dict(sorted(found.items()))
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be read, without the system's number and the name, which stands before it."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def calls_of(tickets: Sequence[tuple[int, int, int]]) -> Calls:

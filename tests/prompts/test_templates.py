@@ -16,8 +16,10 @@ DOUBLED = "{% set x = response %}" + "{% set x = x ~ x %}" * 40 + "{{ x }}"
 BOUNDED = "the prompt grows beyond .* characters; loop over fewer items, or repeat less text"
 BOMBS = {
     "{{ ('x' * 10**5) * 10**5 }}": r"line 1: \* is not allowed in a template; write the text or the number out",
-    "{{ '%1000000000d' % 1 }}": r"% is not allowed in a template; put texts together with ~",
-    "{% for a in range(10**9) %}{% for b in range(10**9) %}{% endfor %}{% endfor %}": r"the call range\(\) is not",
+    "{{ '%1000000000d' % 1 }}": r"% is not allowed in a template; put texts and values together with ~, as in",
+    "{% for a in range(10**9) %}{% for b in range(10**9) %}{% endfor %}{% endfor %}": (
+        r"the call range\(\) is not .* write the numbers out, as in \{% for number in \[1, 2, 3\] %\}"
+    ),
     "{{ 9**9**9**9 }}": r"\*\* is not allowed in a template; write the number out",
     "{% for a in response %}{% for b in response %}{% for c in response %}{% endfor %}{% endfor %}{% endfor %}": BOUNDED,
     "{% for a in response %}{% for b in response %}" + "z" * 50_000 + "{% endfor %}{% endfor %}": BOUNDED,
@@ -38,14 +40,14 @@ BOMBS = {
     "{{ '%1000000000d'|format(1) }}": "the filter format is not",
     "{{ 1|round(-1000000000) }}": "the filter round is not",
     "{{ response|tojson(indent=1000000000) }}": "the filter tojson with such arguments is not allowed",
-    "{{ '{:1000000000}'.format(1) }}": r"the call format\(\) is not",
-    "{{ response.ljust(1000000000) }}": r"the call ljust\(\) is not",
+    "{{ '{:1000000000}'.format(1) }}": r"the call format\(\) is not .* put texts and values together with ~",
+    "{{ response.ljust(1000000000) }}": r"the call ljust\(\) is not .* of a text you can call \.capitalize\(\), ",
     "{{ response.strip(response) }}": "give it a text of at most 100 characters",
     "{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}": "macro is not .* write the text out, or loop over a list",
     "{{ self.user() }}{{ self.user() }}": r"the call user\(\) is not",
     "{% for a in [1] recursive %}{{ loop([1, 1]) }}{% endfor %}": "a recursive loop is not .* write a loop in a loop",
     "{{ lipsum(n=100000) }}": r"the call lipsum\(\) is not",
-    "{% set n = namespace(x=1) %}": r"the call namespace\(\) is not",
+    "{% set n = namespace(x=1) %}": r"the call namespace\(\) is not .* give a name of its own with set",
     "{{ response['upper'] }}": "use texts, numbers and lists only",
     "{{ 0x" + "f" * 100_000 + " // 3 }}": "a number in it is too long; write a shorter one",
     "{{ 0xfffffffffffffffffffff // 3 }}": "a number in it is too large; write a smaller one",
@@ -54,6 +56,7 @@ BOMBS = {
     "{{ " + ("(" * 60 + "low" + "~low)" * 60 + "~") * 40 + "1 }}": "has more than 5,000",
 }
 LEGITIMATE = [
+    "{{ 'from ' ~ low ~ ' to ' ~ high }}{% for number in [1, 2, 3] %}{{ number }}{% endfor %}",
     "{{ rubric[:20] }}|{{ instruction[-3:] }}|{{ response[::2] }}|{{ response[0] }}",
     "{{ response|trim|upper }} {{ title|title }} {{ response|length }} {{ response|wordcount }} {{ attribute|capitalize }}",
     "{{ response|replace('e', 'EE') }} {{ response|replace('', '-') }} {{ response|replace('e', '', 1) }}",

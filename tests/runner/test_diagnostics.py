@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.storage.test_store import judgment
 
 def told(answers: Iterable[tuple[int, Judgment]], *, temperature: float = 1.0, arms: int = 20) -> list[str]:
     lines: list[str] = []
-    diagnostics = Diagnostics(temperature=temperature, arms=arms, notify=lines.append)
+    diagnostics = Diagnostics(temperature=temperature, arms=arms, notify=lines.append, run=Path("runs/a b"))
     for arm, each in answers:
         diagnostics.look(arm, each)
     return lines
@@ -90,3 +91,11 @@ def test_says_once_that_everything_gets_one_rating() -> None:
 def test_ignores_calls_that_failed() -> None:
     failed = replace(judgment(1), status="failed", rating=None, reason="context_length")
     assert told([(number % 20, failed) for number in range(500)]) == []
+
+
+def test_names_the_run_in_its_commands_and_leaves_other_words_be() -> None:
+    for reason in ("missing", "filtered"):
+        (line,) = told([(number, unparsed(number, reason)) for number in range(40)])
+        assert "robin export 'runs/a b' --what judgments" in line
+    (line,) = told([(number % 20, ok(number, f"Feedback {number}, at length.")) for number in range(100)])
+    assert "(robin export 'runs/a b' --what judgments)" in line

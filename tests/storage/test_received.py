@@ -35,7 +35,7 @@ from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.merge import merge
 from robin_cli.storage.pools import load_pools
-from robin_cli.storage.reader import read_run
+from robin_cli.storage.reader import read_columns, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore, write_table
 from robin_cli.views.export import judgments_of
@@ -717,3 +717,16 @@ def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(tmp
     refused = robin("gate", run, "--require", "mean(helpfulness)>=0", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "holds 0 judgments, and 6 were there as the last session ended" in refused.stderr
+
+
+def test_says_plainly_why_a_ledger_or_its_pairs_cannot_be_read(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "batches").mkdir()
+    ledger = run / "batches/00001.json"
+    ledger.mkdir()
+    with pytest.raises(StorageError) as found:
+        read_batches(run)
+    assert re.fullmatch(rf"{ledger}: cannot be read \([^\[\]]+\); restore it from a copy", str(found.value))
+    (run / "pairs.parquet").write_bytes(b"damaged")
+    with pytest.raises(StorageError, match=r"r/pairs\.parquet: .*[Rr]estore it from a copy"):
+        read_columns(run)
