@@ -30,6 +30,7 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
 
 _ABSENT = "null or empty"
+_LONG = 2**20
 
 
 def pair_of(
@@ -212,7 +213,16 @@ def pair_ids_of(prompts: Iterable[bytes], responses: Iterable[bytes]) -> list[st
     """The ids of pairs by their texts in UTF-8, see :func:`pair_id_of`."""
     sha256, length = hashlib.sha256, struct.Struct(">Q").pack  # looked up once: there may be ten million
     both = zip(prompts, responses, strict=True)
-    return [sha256(length(len(a)) + a + length(len(b)) + b).hexdigest()[:16] for a, b in both]
+
+    def id_of(prompt: bytes, response: bytes) -> str:
+        if len(prompt) + len(response) < _LONG:
+            return sha256(length(len(prompt)) + prompt + length(len(response)) + response).hexdigest()[:16]
+        hashed = sha256(length(len(prompt)))
+        for part in (prompt, length(len(response)), response):  # put together they would take as much again
+            hashed.update(part)
+        return hashed.hexdigest()[:16]
+
+    return [id_of(*each) for each in both]
 
 
 def mean(ratings: Sequence[float]) -> float:

@@ -34,8 +34,6 @@ MOST_IDLE = 2**20
 LIMIT_ENV = "ROBIN_MAX_UNPACKED_GB"
 """The environment variable that raises the limits on what is unpacked; not a setting, for a folder's robin.toml to raise."""
 
-"""The next step where a file is damaged; where it is a run's own, the storage names another."""
-
 BOM = b"\xef\xbb\xbf"
 
 _CHUNK_BYTES = 2**20
@@ -143,7 +141,9 @@ def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes |
             yield number, BadRow(too_long("line"), "too long")
             total += _skip_line(stream, line, MAX_FILE_BYTES - total)
         else:
-            yield number, line
+            held = [line]
+            del line
+            yield number, held.pop()  # a line that has a name here would be held while its row is worked on
         if total > MAX_FILE_BYTES:
             raise file_too_long(source)
 

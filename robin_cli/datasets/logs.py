@@ -56,8 +56,13 @@ def as_pairs(rows: Rows, source: Source) -> Rows:
         if isinstance(row, BadRow):
             yield number, row
             continue
-        rest = chain([(number, row)], rows)
-        yield from rest if row.keys() & _ORDINARY else _of_a_log(row, rest, source)
+        # An iterator lets go of the row that it has given; chain holds what it was handed until the end.
+        is_ordinary, rest = bool(row.keys() & _ORDINARY), chain(iter([(number, row)]), rows)
+        if is_ordinary:
+            del row  # or it would be held, however long it is, until the last one is read
+            yield from rest
+            return
+        yield from _of_a_log(row, rest, source)
         return
 
 

@@ -32,6 +32,7 @@ from robin_cli.datasets.plain_rows import Columns, columns_in, columns_of
 from robin_cli.datasets.rows import BadRow, Part, Row, Table, Wanted, no_collector, place, weight
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
+from robin_cli.datasets.texts import give_back
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
 
@@ -333,6 +334,7 @@ class _Gathering:
 
     def dataset(self) -> Dataset:
         """The pairs, the human ratings of those with several workers' being their means, of those who gave one."""
+        give_back()
         pairs = self._pairs.table(self._further.forgotten)
         if self._later:
             pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
@@ -502,7 +504,7 @@ def _with_fields(table: Table, fields: Fields, of_two: Fields | None) -> tuple[T
                 names = list(each[1])
                 break
     holds_two = any(field is not None and field.is_among(names or ()) for field in (of_two.response, of_two.other))
-    return table._replace(rows=chain(before, rows)), of_two if holds_two else fields
+    return table._replace(rows=chain(iter(before), rows)), of_two if holds_two else fields
 
 
 def _checked(fields: Fields, names: list[str], source: str) -> Fields:

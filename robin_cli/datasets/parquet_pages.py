@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-MOST_BYTES = 320 * 2**20
-"""The most that the open pages of all columns may take together, and again the rows that are decoded at a time."""
+MOST_BYTES = 128 * 2**20
+"""The most that the open pages of all columns may take together, and again the rows that are decoded at a time.
 
-_FURTHER_BYTES = 160 * 2**20
+Arrow decodes a page whole. With it, two long rows in each form that they go through, and all else, robin takes 600 MB at most.
+"""
+
+_FURTHER_BYTES = 96 * 2**20
 """The most of it that columns may take which are not needed, as open pages and as so many rows:"""
 _FURTHER_ROWS = 64
 
@@ -210,7 +213,8 @@ def _too_large(source: str, group: int, name: str, what: str) -> InputError:
     limit = size(at_most(MOST_BYTES))
     return InputError(
         f'{source}: row group {group + 1}, column "{name[:80]}": {what} when it is unpacked; {limit} is the most. '
-        "Write it with smaller row groups and pages, or as JSON lines; or, if you trust it, allow more: "
+        "Write it with smaller pages and row groups, pyarrow.parquet.write_table(table, FILE, write_batch_size=1, "
+        "row_group_size=100), or as JSON lines; or, if you trust it, allow more: "
         f"{LIMIT_ENV}=4 (GiB) in the environment"
     )
 

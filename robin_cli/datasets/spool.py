@@ -8,13 +8,14 @@ import tempfile
 import weakref
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
 
+from robin_cli.datasets.texts import give_back
 from robin_cli.model.errors import InputError
 
 IN_MEMORY_BYTES = 2**26
@@ -26,13 +27,16 @@ _ROWS = 2**13
 _BYTES = 2**24
 """Of rows, that are written together before there are so many."""
 
+_FEW = 16
+"""Rows that make a group are long: what Arrow keeps of the memory that they were read in is more than all the rest."""
+
 _MOST_WAITING = 1
 """Groups of rows that are held while they wait to be written."""
 
 _AROUND_BYTES = 2**16
 """What a row that is read by itself may bring into this process's memory beside itself."""
 
-_LET_GO_BYTES = 2**26
+_LET_GO_BYTES = 2**25
 """How much of that may be there at a time."""
 
 _FOR_LONG = Path("/var/tmp")  # noqa: S108  # a file without a name is made in it
@@ -73,6 +77,11 @@ class Spool:
         if self._pending_rows >= _ROWS or self._pending_bytes >= _BYTES:
             self._write()
 
+    def extend(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Put the rows of several batches behind those there are; none of them is held by a name when this returns."""
+        for batch in batches:
+            self.add(batch)
+
     def at(self, row: int) -> tuple[pa.RecordBatch, int]:
         """The batch that holds the row, and its place there. IndexError where there is none."""
         if not 0 <= row < len(self):
@@ -102,6 +111,7 @@ class Spool:
         if not self._pending:
             return
         batches, self._pending = self._pending, []
+        is_long = self._pending_rows <= _FEW
         self._starts.append(self._ends[-1])
         self._ends.append(self._ends[-1] + self._pending_rows)
         self._pending_rows = self._pending_bytes = 0
@@ -116,8 +126,11 @@ class Spool:
                 self._spill([each] if each is not None else [])
         assert self._thread is not None  # noqa: S101  # for the types
         self._writing.append(self._thread.submit(self._spill, batches))
-        if len(self._writing) > _MOST_WAITING:
+        del batches
+        if len(self._writing) > (0 if is_long else _MOST_WAITING):
             self._writing.popleft().result()
+        if is_long:
+            give_back()
 
     def _settle(self) -> None:
         """Wait until all is where it belongs; InputError where the disk does not take it."""

@@ -220,10 +220,14 @@ class PromptSet:
             values["reference"] = pair.reference
         context, blocks = context_of(self._template, self._source, values), self._template.blocks
         try:
-            texts = {role: "".join(blocks[role](context)) for role in ("system", "user") if role in blocks}
+            # Joined in one go: a response may be tens of megabytes, and each copy takes as much again.
+            texts = {
+                role: "".join([*blocks[role](context), self._request if role == "user" else ""])
+                for role in ("system", "user")
+                if role in blocks
+            }
         except _RENDERING as error:
             raise InputError(f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})") from error
-        texts["user"] += self._request
         return [{"role": role, "content": text} for role, text in texts.items()]
 
     def _values(self, pair: Pair, rubric: Rubric) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from robin_cli.datasets.texts import give_back
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.dispatch.limiter import Permit
 from robin_cli.model.errors import EndpointError, LimitReached
@@ -23,7 +24,10 @@ from robin_cli.scheduling.scheduler import Found, Idle, Scheduler, Ticket
 from robin_cli.storage.group_commit import GroupCommit
 
 _MOST_ASKED = 24 * 2**20
-"""Characters of prompts under way, above which no further call is begun: each takes several times its prompt in memory."""
+"""Bytes of prompts under way, above which no further call is begun: each takes several times its prompt in memory."""
+
+_LONG = 2**22
+"""Bytes of a prompt after which what is kept of its memory is given back: the next one may be another's."""
 
 GRACE_S = 10.0
 """How long calls under way may still take after the run was asked to stop."""
@@ -170,9 +174,13 @@ class Call:
     permit: Permit | None
 
     @property
-    def characters(self) -> int:
-        """Of its prompt."""
-        return sum(len(message["content"]) for message in self.question.messages)
+    def size(self) -> int:
+        """Bytes that its prompt takes in memory, about: a character may take four."""
+        texts = (message["content"] for message in self.question.messages)
+        return sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
+
+
+_NO_QUESTION = Question([])
 
 
 class Engine:
@@ -268,7 +276,7 @@ class Engine:
                 continue
             call = self._next(await self._judges[0].acquire() if self._alone else None)
             if isinstance(call, Call):
-                self._asked += call.characters
+                self._asked += call.size
                 task = asyncio.create_task(self._make_calls(call))
                 self._calls.add(task)
                 task.add_done_callback(self._calls.discard)
@@ -361,8 +369,11 @@ class Engine:
         together again.
         """
         while True:
+            is_long = call.size >= _LONG
             await self._make(call)
             del call  # its prompt may be long
+            if is_long:
+                give_back()
             if not self._alone or self._over or self._stop.requested.is_set() or self._must_wait():
                 return
             permit = self._judges[0].take()
@@ -370,7 +381,8 @@ class Engine:
             if not isinstance(following, Call):
                 return
             call = following
-            self._asked += call.characters
+            del following
+            self._asked += call.size
 
     async def _make(self, call: Call) -> None:
         """Make the call, and hand on what came of it; what goes wrong beyond a failure ends the run."""
@@ -389,7 +401,7 @@ class Engine:
             self._end(error)
         finally:
             self._begun -= 1
-            self._asked -= call.characters
+            self._asked -= call.size
             self._changed.set()
 
     async def _ask(self, call: Call, permit: Permit) -> None:
@@ -412,7 +424,10 @@ class Engine:
             self._open -= 1
             raise
         self._unwritten += 1
-        self._commit.commit(judgments, lambda error: self._keep(call, judgments, error))
+        answered = Call(
+            call.ticket, call.judge, _NO_QUESTION, call.money, None
+        )  # its prompt may be long, and the next goes out
+        self._commit.commit(judgments, lambda error: self._keep(answered, judgments, error))
 
     def _judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         try:

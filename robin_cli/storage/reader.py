@@ -138,6 +138,7 @@ class RunData:
             start += len(batch)
             if len(mine):
                 spool.add(batch.take(pa.array(mine)))
+        give_back()
         return PairTable(spool)
 
     @cached_property
@@ -407,8 +408,8 @@ def _joined(arms: Iterable[IntArray]) -> IntArray:
 def read_pairs(path: Path) -> PairTable:
     """The pairs of the run at ``path``, with their texts. StorageError where they cannot be read."""
     spool = Spool()
-    for batch in read_pair_batches(path, lambda _name: True):
-        spool.add(batch)
+    spool.extend(read_pair_batches(path, lambda _name: True))
+    give_back()
     return PairTable(spool, lambda: read_columns(path))
 
 

@@ -13,14 +13,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from robin_cli.datasets.lines import MOST_TIMES, MOST_UNPACKED
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table, written_table
+from robin_cli.datasets.texts import give_back
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
@@ -70,7 +74,7 @@ from robin_cli.storage.snapshot import folded, write_snapshot
 
 SEGMENT_ROWS = 10_000
 _GROUP_BYTES = 2**25
-"""Of pairs, that make a row group before there are PAIRS_AT_A_TIME: a page, which is decoded whole, is no longer then."""
+"""Of texts, that make a row group before all of its rows are there: a page, which is decoded whole, is no longer then."""
 
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
 """Of answers, that make a segment before there are as many rows: they are held in memory until then."""
@@ -443,6 +447,7 @@ def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageEr
 def write_pairs(pairs: PairTable, path: Path) -> None:
     """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be ten million."""
     write_pair_batches(path, pairs.schema, pairs.batches)
+    give_back()  # what their pages took, which is much where texts are long
 
 
 def write_pair_batches(path: Path, schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]) -> None:
@@ -492,8 +497,13 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
-    """Write segment ``number`` of ``run``, which says in itself that it is that one."""
-    write_table(judgments.replace_schema_metadata({NUMBER: b"%d" % number}), segment_path(run, number))
+    """Write segment ``number`` of ``run``, which says in itself that it is that one; in row groups of a bounded size."""
+    table = judgments.replace_schema_metadata({NUMBER: b"%d" % number})
+    lengths = sum(pc.binary_length(table[name]).to_numpy().astype(np.int64) for name in ("text", "feedback"))
+    ends = np.flatnonzero(np.diff(np.cumsum(lengths) // _GROUP_BYTES)) + 1
+    with whole_file(segment_path(run, number)) as file, written_table(file, table.schema) as writer:
+        for start, end in pairwise([0, *ends.tolist(), len(table)]):
+            writer.write_table(table.slice(start, end - start))
 
 
 def _answers(count: int) -> str:

@@ -7,12 +7,15 @@ import gzip
 import json
 import lzma
 import os
+import re
 import resource
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +31,8 @@ from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.datasets.writing import complaint, written
-from tests.storage.test_store import manifest
+from tests.judges.wire import completion, serving
+from tests.storage.test_store import judgment, manifest
 
 IDS = [str(number) for number in range(200_000)]
 
@@ -202,6 +206,62 @@ def test_holds_few_long_rows_at_a_time(tmp_path: Path) -> None:
         for n in range(14):
             file.write(json.dumps({"prompt": f"{n} " * 2**21, "response": f"{n}" * 2**23}) + "\n")
     assert peak_of(tmp_path, "plan", "pairs.jsonl", "-a", "helpfulness", "-b", "14") < 600
+
+
+@pytest.fixture
+def emoji(tmp_path: Path) -> Path:
+    """Four rows of 24 MB that take four times as much as Python's text."""
+    path = tmp_path / "emoji.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for n in range(4):
+            response = f"{n} " * (12 * 10**6) + "\N{GRINNING FACE}"
+            file.write(json.dumps({"id": f"p{n}", "prompt": "p", "response": response}, ensure_ascii=False) + "\n")
+    return path
+
+
+def test_holds_no_long_row_while_the_next_one_is_read(tmp_path: Path, emoji: Path) -> None:
+    assert peak_of(tmp_path, "plan", emoji.name, "-a", "helpfulness", "-b", "9") < 500
+
+
+def test_holds_no_long_prompt_while_the_next_one_is_asked(tmp_path: Path, emoji: Path) -> None:
+    def answered(*_: object) -> dict[str, Any]:
+        wire.bodies.clear()  # or they would fill the memory of the tests
+        return completion("Rating: 3")
+
+    with serving(answered) as wire:
+        judge = ("--base-url", wire.url, "--model", "m", "--run", "r", "-o", "scores.csv")
+        assert peak_of(tmp_path, "judge", emoji.name, "-a", "helpfulness", "--budget", "8", *judge) < 530
+        assert peak_of(tmp_path, "resume", "r", "--budget", "12", "-o", "scores.csv") < 530
+    assert peak_of(tmp_path, "report", "r", "-o", "report.html") < 530
+
+
+def test_holds_a_page_of_a_parquet_file_beside_few_rows(tmp_path: Path) -> None:
+    rows = {"prompt": ["p"] * 4, "response": [f"{n}" * (31 * 2**20) for n in range(4)]}
+    pq.write_table(pa.table(rows), tmp_path / "a.parquet", use_dictionary=False)
+    assert peak_of(tmp_path, "plan", "a.parquet", "-a", "helpfulness", "-b", "9") < 600
+
+
+def test_says_how_to_write_a_parquet_file_whose_pages_are_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**23)
+    table = pa.table({"prompt": ["p"] * 9, "response": [f"{n}" * 2**20 for n in range(9)]})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
+    said = complaint(tmp_path / "a.parquet")
+    assert "a page of 9 MiB" in said
+    (call,) = re.findall(r"pyarrow\.parquet\.write_table\(table, FILE, (.*)\), or", said)
+    options = {name: int(value) for name, value in (each.split("=") for each in call.split(", "))}
+    pq.write_table(table, tmp_path / "b.parquet", **options)
+    assert len(load_pairs(tmp_path / "b.parquet").pairs) == 9
+
+
+def test_writes_long_answers_in_row_groups_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_GROUP_BYTES", 2**20)
+    answers = [replace(judgment(n), text="x" * 2**19) for n in range(9)]
+    with RunStore.create(tmp_path / "r", manifest(budget=9), [Pair(f"p{n}", "p", "r") for n in range(3)]) as run:
+        run.append(answers)
+    assert pq.ParquetFile(tmp_path / "r/judgments/00001.parquet").num_row_groups == 5
+    assert read_run(tmp_path / "r", ["text"]).judgments["text"].to_pylist() == ["x" * 2**19] * 9
 
 
 def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ async def _serve(wire: Wire, handler: Handler, ready: threading.Event, over: thr
             answer = await answer
         return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
 
-    app = web.Application()
+    app = web.Application(client_max_size=2**27)
     app.add_routes([web.post("/v1/chat/completions", handle)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()

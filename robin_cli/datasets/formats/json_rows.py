@@ -240,12 +240,17 @@ def _line_rows(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRo
             blank += 1
             lines.check_idle(blank, number - blank, source)
         else:
-            yield number, _line_row(line)
+            held = [_line_row(line)]
+            del line  # neither of them has a name while the row is worked on: either may take a hundred megabytes
+            yield number, held.pop()
 
 
 def _line_row(line: bytes) -> Row | BadRow:
     try:
-        return _object(parse(line.rstrip()))  # or the line end would count as line 2
+        try:
+            return _object(parse(line))
+        except NotJSON:
+            return _object(parse(line.rstrip()))  # or the line end would count as line 2
     except NotJSON as error:
         said = f"{error} Correct the line, or leave such rows out with --skip-bad-rows."
         return BadRow(said + _NAMED_JSON * (_first(line) == b"["), "not JSON")

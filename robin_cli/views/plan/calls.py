@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -125,7 +125,8 @@ def calls_of(
     run = pilot or earlier
     already = Already()
     if run is None:
-        prompt = _characters(dataset, prompts) / CHARACTERS_PER_TOKEN / a_request
+        lengths = _of_each(dataset, prompts, _characters)
+        prompt = sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN / a_request
         source = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
         tokens: tuple[float, float | None] = (prompt, None)
         cost = None
@@ -157,11 +158,11 @@ def _reserve(config: Settings, dataset: Dataset, prompts: PromptSet, prices: Seq
         return None
     longest = most_tokens(config.extra_body, config.max_tokens)
     meters = [Meter(price, tier=config.tier, falls_back=config.tier_fallback) for price in prices]
-    each = [
-        meter.most(messages, longest, config.samples_per_request)
-        for messages in _messages(dataset, prompts)
-        for meter in meters
-    ]
+
+    def reserved(messages: list[Message]) -> float:
+        return sum(meter.most(messages, longest, config.samples_per_request) for meter in meters) / len(meters)
+
+    each = _of_each(dataset, prompts, reserved)
     return sum(each) / len(each)
 
 
@@ -216,18 +217,15 @@ def _seconds_of(run: RunData) -> float:
     return sum(float(part[-1] - part[0]) for part in parts if len(part))
 
 
-def _messages(dataset: Dataset, prompts: PromptSet) -> Iterator[list[Message]]:
-    """What is sent, of an even sample of the pairs and all attributes."""
-    for at in range(0, len(dataset.pairs), max(1, len(dataset.pairs) // _SAMPLE)):
-        pair = dataset.pairs[at]  # one at a time: all of the sample may be larger than the memory
-        for attribute in prompts.rubrics:
-            yield prompts.messages(pair, attribute)
+def _of_each(dataset: Dataset, prompts: PromptSet, measured: Callable[[list[Message]], float]) -> list[float]:
+    """What ``measured`` gives of the messages about an even sample of the pairs, for all attributes."""
+    places = range(0, len(dataset.pairs), max(1, len(dataset.pairs) // _SAMPLE))
+    # Nothing here has a name that would hold one pair's texts while the next one's are read.
+    return [measured(prompts.messages(dataset.pairs[at], name)) for at in places for name in prompts.rubrics]
 
 
-def _characters(dataset: Dataset, prompts: PromptSet) -> float:
-    """Mean length of what is sent."""
-    lengths = [sum(len(message["content"]) for message in messages) for messages in _messages(dataset, prompts)]
-    return sum(lengths) / len(lengths)
+def _characters(messages: list[Message]) -> float:
+    return float(sum(len(message["content"]) for message in messages))
 
 
 def _mean(column: Any) -> float:

@@ -66,7 +66,7 @@ def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room:
         blocks = []
         for start in range(0, count, _BLOCK):
             part = range(start, min(start + _BLOCK, count))
-            texts = _of_block(map(pair, part), longest)
+            texts = _of_block(pair, part, longest)
             if texts is None:
                 break
             blocks.append(packed([[text, answers(k, longest, most)] for k, text in zip(part, texts, strict=True)]))
@@ -77,11 +77,11 @@ def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room:
     return Texts(blocks, _BLOCK, longest, most, cut=longest is not None)
 
 
-def _of_block(pairs: Iterable[Pair], longest: int | None) -> list[list[str]] | None:
+def _of_block(pair: Callable[[int], Pair], numbers: Iterable[int], longest: int | None) -> list[list[str]] | None:
     """The texts of some pairs, cut; None where they are so long that no more of them is to be held in memory."""
     texts, characters = [], 0
-    for pair in pairs:
-        texts.append([_cut(text, longest) for text in _of(pair)])
+    for number in numbers:
+        texts.append([_cut(text, longest) for text in _of(pair(number))])  # no pair is held while the next one is read
         characters += sum(map(len, texts[-1]))
         if characters > _MOST_CHARACTERS:
             return None
