@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-MOST_BYTES = 128 * 2**20
+MOST_BYTES = 96 * 2**20
 """The most that the open pages of all columns may take together, and again the rows that are decoded at a time.
 
 Arrow decodes a page whole. With it, two long rows in each form that they go through, and all else, robin takes 600 MB at most.

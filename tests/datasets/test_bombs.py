@@ -236,7 +236,7 @@ def test_holds_no_long_prompt_while_the_next_one_is_asked(tmp_path: Path, emoji:
 
 
 def test_holds_a_page_of_a_parquet_file_beside_few_rows(tmp_path: Path) -> None:
-    rows = {"prompt": ["p"] * 4, "response": [f"{n}" * (31 * 2**20) for n in range(4)]}
+    rows = {"prompt": ["p"] * 4, "response": [f"{n}" * (23 * 2**20) for n in range(4)]}
     pq.write_table(pa.table(rows), tmp_path / "a.parquet", use_dictionary=False)
     assert peak_of(tmp_path, "plan", "a.parquet", "-a", "helpfulness", "-b", "9") < 600
 
