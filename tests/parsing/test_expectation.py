@@ -53,10 +53,10 @@ def test_is_the_mean_over_the_ratings_that_could_have_been_drawn() -> None:
     assert found.why is None
 
 
-@pytest.mark.parametrize("drawn", ["2", "3", "4"])
-def test_does_not_depend_on_the_rating_that_was_drawn(drawn: str) -> None:
-    likely = {"3": 0.5, "4": 0.3, "2": 0.19}
-    assert rated(likely, drawn, FIVE) == rated(likely, "3", FIVE)
+def test_does_not_depend_on_the_rating_that_was_drawn() -> None:
+    for drawn in ("2", "3", "4"):
+        likely = {"3": 0.5, "4": 0.3, "2": 0.19}
+        assert rated(likely, drawn, FIVE) == rated(likely, "3", FIVE), drawn
 
 
 def test_adds_up_tokens_that_say_the_same() -> None:
@@ -85,11 +85,11 @@ def test_takes_numbers_of_several_digits_that_are_one_token() -> None:
     assert rated({"85": 0.6, "90": 0.4}, "85", HUNDRED).value == pytest.approx(87, abs=2**-12)
 
 
-@pytest.mark.parametrize(("drawn", "after"), [("1", ("0",)), ("8", ()), ("1", ())])
-def test_refuses_numbers_that_take_several_tokens_whichever_was_drawn(drawn: str, after: tuple[str, ...]) -> None:
-    found = rated({"8": 0.6, "1": 0.4}, drawn, TEN, *after)
-    assert (found.value, found.why) == (None, "split_numbers")
-    assert found.off_scale == pytest.approx(0.4)
+def test_refuses_numbers_that_take_several_tokens_whichever_was_drawn() -> None:
+    for drawn, after in (("1", ("0",)), ("8", ()), ("1", ())):
+        found = rated({"8": 0.6, "1": 0.4}, drawn, TEN, *after)
+        assert (found.value, found.why) == (None, "split_numbers"), (drawn, after)
+        assert found.off_scale == pytest.approx(0.4), (drawn, after)
 
 
 def test_takes_a_split_tokenizer_where_no_rating_begins_another() -> None:
@@ -98,9 +98,8 @@ def test_takes_a_split_tokenizer_where_no_rating_begins_another() -> None:
     assert rated({"7": 0.5, "8": 0.5}, "7", HUNDRED, "5").why == "split_numbers"
 
 
-@pytest.mark.parametrize(
-    ("likely", "scale", "why"),
-    [
+def test_leaves_to_the_text_what_may_begin_a_longer_rating() -> None:
+    for likely, scale, why in (
         # 1 is a rating of its own, and begins 10: with 1 to 10 it is undecided, with 2 to 10 or -1 to 9 as well or not
         ({"1": 1.0}, Scale(1, 9), None),
         ({"1": 1.0}, Scale(1, 10), "split_numbers"),
@@ -123,12 +122,8 @@ def test_takes_a_split_tokenizer_where_no_rating_begins_another() -> None:
         ({"1": 0.5, "-10": 0.5}, Scale(-10, 10), None),
         ({"1": 0.04, "x": 0.5, "2": 0.46}, Scale(0, 19), "off_scale"),
         ({"1": 0.06, "x": 0.5, "2": 0.44}, Scale(0, 19), "split_numbers"),
-    ],
-)
-def test_leaves_to_the_text_what_may_begin_a_longer_rating(
-    likely: dict[str, float], scale: Scale, why: str | None
-) -> None:
-    assert rated(likely, next(iter(likely)), scale).why == why
+    ):
+        assert rated(likely, next(iter(likely)), scale).why == why, (likely, scale, why)
 
 
 def test_adds_up_numbers_written_in_several_ways() -> None:
@@ -168,9 +163,9 @@ def test_looks_at_a_thousand_tokens_of_a_place_and_asks_for_as_many_as_endpoints
     assert TOP_LOGPROBS == 20  # OpenAI refuses more: "must be at most 20"
 
 
-@pytest.mark.parametrize("raw", [[300], [256], [-1], [True], ["3"], "3", [], None])
-def test_reads_the_text_of_a_token_whose_bytes_are_none(raw: object) -> None:
-    assert expected_rating([{"token": "3", "bytes": raw, "logprob": 0.0}], "3", 0, FIVE).value == 3
+def test_reads_the_text_of_a_token_whose_bytes_are_none() -> None:
+    for raw in ([300], [256], [-1], [True], ["3"], "3", [], None):
+        assert expected_rating([{"token": "3", "bytes": raw, "logprob": 0.0}], "3", 0, FIVE).value == 3, raw
 
 
 def test_takes_negative_ratings_of_one_token_and_refuses_a_sign_alone() -> None:

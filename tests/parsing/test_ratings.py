@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from robin_cli.model.records import UNPARSED_REASONS, Scale
 from robin_cli.parsing.ratings import parse_rating
+from tests.parsing.tables import each
 
 FIVE = Scale(0, 4)
 SEVEN = Scale(1, 7)
@@ -23,338 +23,110 @@ def read(text: str | None, scale: Scale = FIVE, *, finish_reason: str | None = N
     return rating.reason if rating.value is None else rating.value
 
 
+# fmt: off
 RATED = [
     # as asked
-    ("Feedback: Clear and correct.\nRating: 3", 3),
-    ("Rating: 0", 0),
-    ("Rating: 4\n", 4),
-    ("\n\n  Rating: 2  \n\n", 2),
+    *each(3, "Feedback: Clear and correct.\nRating: 3"),
+    *each(0, "Rating: 0"),
+    *each(4, "Rating: 4\n"),
+    *each(2, "\n\n  Rating: 2  \n\n"),
     # case, spaces and colons
-    ("rating: 3", 3),
-    ("RATING: 3", 3),
-    ("RaTiNg:3", 3),
-    ("Rating : 3", 3),
-    ("Rating:\t3", 3),
-    ("Rating:\xa03", 3),
-    ("Rating:\u30003", 3),
-    ("Rating：3", 3),
-    ("Rating ： ３", 3),
-    ("Rating﹕3", 3),
-    ("Rating= 3", 3),
-    ("Rating 3", 3),
-    ("Rating - 3", 3),
-    ("Rating – 3", 3),
-    ("Rating — 3", 3),
-    ("Rating—3", 3),
-    ("Rating → 3", 3),
-    ("Rating is 3", 3),
-    ("Rating is: 3", 3),
+    *each(3, "rating: 3", "RATING: 3", "RaTiNg:3", "Rating : 3", "Rating:\t3", "Rating:\xa03", "Rating:\u30003",
+        "Rating：3", "Rating ： ３", "Rating﹕3", "Rating= 3", "Rating 3", "Rating - 3", "Rating – 3", "Rating — 3",
+        "Rating—3", "Rating → 3", "Rating is 3", "Rating is: 3"),
     # list marks and quote marks
-    ("- Rating: 3", 3),
-    ("* Rating: 3", 3),
-    ("+ Rating: 3", 3),
-    ("• Rating: 3", 3),
-    ("– Rating: 3", 3),
-    ("2. Rating: 3", 3),
-    ("2) Rating: 3", 3),
-    ("(2) Rating: 3", 3),
-    ("b) Rating: 3", 3),
-    ("12.\u200b Rating: 3", 3),
-    ("> Rating: 3", 3),
-    ("> > **Rating:** 3", 3),
-    ("1. Feedback: fine\n2. Rating: 3", 3),
+    *each(3, "- Rating: 3", "* Rating: 3", "+ Rating: 3", "• Rating: 3", "– Rating: 3", "2. Rating: 3",
+        "2) Rating: 3", "(2) Rating: 3", "b) Rating: 3", "12.\u200b Rating: 3", "> Rating: 3", "> > **Rating:** 3",
+        "1. Feedback: fine\n2. Rating: 3"),
     # headings, emphasis, code, tables
-    ("# Rating: 3", 3),
-    ("### **Rating: 3**", 3),
-    ("**Rating:** 3", 3),
-    ("**Rating**: 3", 3),
-    ("**Rating: 3**", 3),
-    ("***Rating:*** ***3***", 3),
-    ("__Rating__: 3", 3),
-    ("_Rating: 3_", 3),
-    ("**_Rating: 3_**", 3),
-    ("Rating: **3**", 3),
-    ("Rating: *3*.", 3),
-    ("Rating: `3`", 3),
-    ("`Rating: 3`", 3),
-    ("```\nFeedback: fine\nRating: 3\n```", 3),
-    ("| Rating | 3 |", 3),
-    ("Rating\\: 3", 3),
-    ("⭐ Rating: 3", 3),
+    *each(3, "# Rating: 3", "### **Rating: 3**", "**Rating:** 3", "**Rating**: 3", "**Rating: 3**",
+        "***Rating:*** ***3***", "__Rating__: 3", "_Rating: 3_", "**_Rating: 3_**", "Rating: **3**", "Rating: *3*.",
+        "Rating: `3`", "`Rating: 3`", "```\nFeedback: fine\nRating: 3\n```", "| Rating | 3 |", "Rating\\: 3",
+        "⭐ Rating: 3"),
     # quotation marks and brackets
-    ('Rating: "3"', 3),
-    ("Rating: '3'", 3),
-    ("Rating: “3”", 3),
-    ("Rating: „3“", 3),
-    ("Rating: «3»", 3),
-    ("Rating: ‘3’.", 3),
-    ("Rating: 「3」", 3),
-    ('"Rating: 3"', 3),
-    ("“Rating”: 3", 3),
-    ("[Rating: 3]", 3),
-    ("[Rating]: 3", 3),
-    ("Rating: [3]", 3),
-    ("Rating: [[3]]", 3),
-    ("[[Rating: 3]]", 3),
-    ("Rating: (3)", 3),
-    ("Rating (3)", 3),
-    ("Rating [3/4]", 3),
-    ("Rating: {3}", 3),
-    ("Rating: <3>", 3),
-    ("<Rating: 3>", 3),
-    ("<rating>3</rating>", 3),
-    ("Rating: 【3】", 3),
-    ("Rating: （3）", 3),
-    ('{\n  "feedback": "fine",\n  "rating": 3\n}', 3),
-    ('{"Rating": "3"}', 3),
+    *each(3, 'Rating: "3"', "Rating: '3'", "Rating: “3”", "Rating: „3“", "Rating: «3»", "Rating: ‘3’.", "Rating: 「3」",
+        '"Rating: 3"', "“Rating”: 3", "[Rating: 3]", "[Rating]: 3", "Rating: [3]", "Rating: [[3]]", "[[Rating: 3]]",
+        "Rating: (3)", "Rating (3)", "Rating [3/4]", "Rating: {3}", "Rating: <3>", "<Rating: 3>",
+        "<rating>3</rating>", "Rating: 【3】", "Rating: （3）", '{\n  "feedback": "fine",\n  "rating": 3\n}',
+        '{"Rating": "3"}'),
     # out of the high end
-    ("Rating: 3/4", 3),
-    ("Rating: 3 / 4", 3),
-    ("Rating: **3**/4", 3),
-    ("Rating: **3** / **4**", 3),
-    ("Rating: 3／4", 3),
-    ("Rating: 3/4.0", 3),
-    ("Rating: 4/4", 4),
-    ("Rating: 0/4", 0),
-    ("Rating: 3 out of 4", 3),
-    ("Rating: 3 Out Of 4.", 3),
-    ("Rating: 3 (out of 4)", 3),
-    ("Rating: 3 of 4", 3),
-    ("Rating: 3 stars out of 4", 3),
-    ("Rating: 3★/4", 3),
-    ("Rating: 3 points (out of 4)", 3),
-    ("Rating: 3 out of a possible 4", 3),
-    ("Rating: 3 out of a maximum of 4", 3),
-    ("Rating: 3 on a scale of 0 to 4", 3),
-    ("Rating: 3 (scale: 0-4)", 3),
-    ("Rating: 4.0/4", 4),
+    *each(3, "Rating: 3/4", "Rating: 3 / 4", "Rating: **3**/4", "Rating: **3** / **4**", "Rating: 3／4",
+        "Rating: 3/4.0", "Rating: 3 out of 4", "Rating: 3 Out Of 4.", "Rating: 3 (out of 4)", "Rating: 3 of 4",
+        "Rating: 3 stars out of 4", "Rating: 3★/4", "Rating: 3 points (out of 4)", "Rating: 3 out of a possible 4",
+        "Rating: 3 out of a maximum of 4", "Rating: 3 on a scale of 0 to 4", "Rating: 3 (scale: 0-4)"),
+    *each(4, "Rating: 4/4", "Rating: 4.0/4"),
+    *each(0, "Rating: 0/4"),
     # the stated scale is not the rating
-    ("Rating (0-4): 3", 3),
-    ("Rating (0–4): 3", 3),
-    ("Rating [0-4]: 3", 3),
-    ("**Rating (0-4):** 3", 3),
-    ("**Rating** (0 to 4): 3", 3),
-    ("Rating (out of 4): 3", 3),
-    ("Rating out of 4: 3", 3),
-    ("Rating (/4): 3", 3),
-    ("Rating（0-4）：3", 3),
-    ("Rating (0 = bad, 4 = good): 3", 3),
-    ("Rating (0 = bad (really), 4 = good): 3", 3),
-    ("Rating (helpfulness) (0-4): 3", 3),
-    ("Rating (4): 3", 3),
-    ("Rating: 3 (0-4)", 3),
-    ("Rating on a scale of 0 to 4: 3", 3),
-    ("Rating on a scale from 0-4: 3", 3),
-    ("Rating for style: 3", 3),
-    ("Rating for response 2: 3", 3),
-    ("Rating of the response: 3", 3),
-    ("Rating scale: 0-4\nRating: 3", 3),
-    ("Rating: 3\nRating scale: 0-4", 3),
+    *each(3, "Rating (0-4): 3", "Rating (0–4): 3", "Rating [0-4]: 3", "**Rating (0-4):** 3", "**Rating** (0 to 4): 3",
+        "Rating (out of 4): 3", "Rating out of 4: 3", "Rating (/4): 3", "Rating（0-4）：3",
+        "Rating (0 = bad, 4 = good): 3", "Rating (0 = bad (really), 4 = good): 3", "Rating (helpfulness) (0-4): 3",
+        "Rating (4): 3", "Rating: 3 (0-4)", "Rating on a scale of 0 to 4: 3", "Rating on a scale from 0-4: 3",
+        "Rating for style: 3", "Rating for response 2: 3", "Rating of the response: 3",
+        "Rating scale: 0-4\nRating: 3", "Rating: 3\nRating scale: 0-4"),
     # the word score
-    ("Rating: Score 3", 3),
-    ("Rating: score: 3", 3),
-    ("Rating: Score of 3", 3),
-    ("Rating: **Score 3**: mostly right", 3),
-    ("Rating score: 3", 3),
-    ("Rating: [Score 3]", 3),
+    *each(3, "Rating: Score 3", "Rating: score: 3", "Rating: Score of 3", "Rating: **Score 3**: mostly right",
+        "Rating score: 3", "Rating: [Score 3]"),
     # integral decimals and other digits
-    ("Rating: 3.0", 3),
-    ("Rating: 3.00", 3),
-    ("Rating: 03", 3),
-    ("Rating: +3", 3),
-    ("Rating: ３", 3),
-    ("Rating: ３．０", 3),
-    ("Rating: ٣", 3),
-    ("Rating: 3\ufe0f\u20e3", 3),
-    ("Rating: 3分", 3),
+    *each(3, "Rating: 3.0", "Rating: 3.00", "Rating: 03", "Rating: +3", "Rating: ３", "Rating: ３．０", "Rating: ٣",
+        "Rating: 3\ufe0f\u20e3", "Rating: 3分"),
     # a full stop or an explanation after it
-    ("Rating: 3.", 3),
-    ("Rating: 3。", 3),
-    ("Rating: 3!", 3),
-    ("Rating: 3.)", 3),
-    ("Rating: 3, mostly right", 3),
-    ("Rating: 3 because 2 of 4 points are covered", 3),
-    ("Rating: 3, as 2 of 4 points are covered", 3),
-    ("Rating: 3. Of 4 claims 2 are right.", 3),
-    ("Rating: 3 - good, but 2 errors", 3),
-    ("Rating: 3 — 2 of 4 claims hold", 3),
-    ("Rating: 3: good", 3),
-    ("Rating: 3 (good; not 4)", 3),
-    ("Rating: 3 (2 of 4)", 3),
-    ("Rating: 3 (3-4 would do as well)", 3),
-    ("Rating: 3 out of a possible four", 3),
-    ("Rating: 3 = good", 3),
-    ("Rating: 3 points", 3),
-    ("Rating: 3⭐", 3),
-    ("Rating: 3<br>", 3),
+    *each(3, "Rating: 3.", "Rating: 3。", "Rating: 3!", "Rating: 3.)", "Rating: 3, mostly right",
+        "Rating: 3 because 2 of 4 points are covered", "Rating: 3, as 2 of 4 points are covered",
+        "Rating: 3. Of 4 claims 2 are right.", "Rating: 3 - good, but 2 errors", "Rating: 3 — 2 of 4 claims hold",
+        "Rating: 3: good", "Rating: 3 (good; not 4)", "Rating: 3 (2 of 4)", "Rating: 3 (3-4 would do as well)",
+        "Rating: 3 out of a possible four", "Rating: 3 = good", "Rating: 3 points", "Rating: 3⭐", "Rating: 3<br>"),
     # which line speaks
-    ("Rating: 3\nThe answer names 2 of 4 causes.", 3),
-    ("Rating: 3\nRating: 3", 3),
-    ("Rating: 3\n\n**Rating: 3/4**", 3),
-    ("Rating: Score of the response\n\nFeedback: fine\nRating: 3", 3),
-    ("Rating: <your rating>\nRating: 3", 3),
-    ("Rating:\nRating: 3", 3),
-    ("### Rating\nRating: 3", 3),
-    ("Rating: 3\nRating explanation: it has 2 flaws", 3),
-    ("My rating: 1\nRating: 3", 3),
-    ("~~Rating: 2~~\nRating: 3", 3),
-    ("Rating: 3\n</rating>", 3),
-    ("Score: 1\nRating: 3", 3),
+    *each(3, "Rating: 3\nThe answer names 2 of 4 causes.", "Rating: 3\nRating: 3", "Rating: 3\n\n**Rating: 3/4**",
+        "Rating: Score of the response\n\nFeedback: fine\nRating: 3", "Rating: <your rating>\nRating: 3",
+        "Rating:\nRating: 3", "### Rating\nRating: 3", "Rating: 3\nRating explanation: it has 2 flaws",
+        "My rating: 1\nRating: 3", "~~Rating: 2~~\nRating: 3", "Rating: 3\n</rating>", "Score: 1\nRating: 3"),
     # line ends
-    ("Feedback: a\r\nRating: 3\r\n", 3),
-    ("Feedback: a\rRating: 3\r", 3),
-    ("Feedback: a\u2028Rating: 3", 3),
-    ("Feedback: a\u2029Rating: 3\x85", 3),
-    ("Feedback: a\x0bRating: 3\x0c", 3),
+    *each(3, "Feedback: a\r\nRating: 3\r\n", "Feedback: a\rRating: 3\r", "Feedback: a\u2028Rating: 3",
+        "Feedback: a\u2029Rating: 3\x85", "Feedback: a\x0bRating: 3\x0c"),
     # what stands around unseen
-    ("\ufeffRating: 3", 3),
-    ("\u200bRating:\u200b3\u200b", 3),
-    ("\x00Rating: 3\x00", 3),
-    ("Feedback: \ud800\nRating: 3 \udfff", 3),
+    *each(3, "\ufeffRating: 3", "\u200bRating:\u200b3\u200b", "\x00Rating: 3\x00",
+        "Feedback: \ud800\nRating: 3 \udfff"),
 ]
+# fmt: on
 
+# fmt: off
 UNRATED = [
     # missing: no rating line, or no number in the last one
-    ("The response is good.", "missing"),
-    ("3", "missing"),
-    ("Feedback: it deserves a 3.", "missing"),
-    ("Feedback: fine. Rating: 3", "missing"),
-    ("Final rating: 3", "missing"),
-    ("My rating is 3", "missing"),
-    ("Ratings: 4", "missing"),
-    ("Ratingless 4", "missing"),
-    ("Rating4: 3", "missing"),
-    ("Rating's 3", "missing"),
-    ("Rating scale: 4", "missing"),
-    ("Rating criteria: 1. accuracy", "missing"),
-    ("Rating", "missing"),
-    ("Rating:", "missing"),
-    ("### Rating\n3", "missing"),
-    ("Rating:\n3", "missing"),
-    ("Rating: N/A", "missing"),
-    ("Rating: none", "missing"),
-    ("Rating: three", "missing"),
-    ("Rating: Score of the response", "missing"),
-    ("Rating: <an integer from 0 to 4>", "missing"),
-    ("Rating: I would give it a 3", "missing"),
-    ("Rating: ⭐⭐⭐", "missing"),
-    ("Rating: ~3", "missing"),
-    ("Rating: <3", "missing"),
-    ("Rating: - 3", "missing"),
-    ("Rating: --3", "missing"),
-    ("Rating (3): good", "missing"),
-    ("Rating (0-4)", "missing"),
-    ("Rating (0-4):", "missing"),
-    ("Rating (0 = bad, 4 = good)", "missing"),
-    ("Rating (0 = bad (really), 4", "missing"),
-    ("Rating: 3\nRating: N/A", "missing"),
-    ("Rating: 3\nRating:", "missing"),
-    ("~~Rating: 3~~", "missing"),
-    ("</rating> 3", "missing"),
-    ("Feedback: fine\\nRating: 3", "missing"),
-    ("\x1b[1mRating: 3\x1b[0m", "missing"),
-    ("\x00", "missing"),
+    *each("missing", "The response is good.", "3", "Feedback: it deserves a 3.", "Feedback: fine. Rating: 3",
+        "Final rating: 3", "My rating is 3", "Ratings: 4", "Ratingless 4", "Rating4: 3", "Rating's 3",
+        "Rating scale: 4", "Rating criteria: 1. accuracy", "Rating", "Rating:", "### Rating\n3", "Rating:\n3",
+        "Rating: N/A", "Rating: none", "Rating: three", "Rating: Score of the response",
+        "Rating: <an integer from 0 to 4>", "Rating: I would give it a 3", "Rating: ⭐⭐⭐", "Rating: ~3", "Rating: <3",
+        "Rating: - 3", "Rating: --3", "Rating (3): good", "Rating (0-4)", "Rating (0-4):",
+        "Rating (0 = bad, 4 = good)", "Rating (0 = bad (really), 4", "Rating: 3\nRating: N/A", "Rating: 3\nRating:",
+        "~~Rating: 3~~", "</rating> 3", "Feedback: fine\\nRating: 3", "\x1b[1mRating: 3\x1b[0m", "\x00"),
     # out of range: a number, and not one on this scale
-    ("Rating: 5", "out_of_range"),
-    ("Rating: 33", "out_of_range"),
-    ("Rating: -1", "out_of_range"),
-    ("Rating: −1", "out_of_range"),
-    ("Rating: –1", "out_of_range"),
-    ("Rating -3", "out_of_range"),
-    ("Rating: -3/4", "out_of_range"),
-    ("Rating: 8/10", "out_of_range"),
-    ("Rating: 3/5", "out_of_range"),
-    ("Rating: 3/10", "out_of_range"),
-    ("Rating: 3 / **10**", "out_of_range"),
-    ("Rating: 3 out of 5", "out_of_range"),
-    ("Rating: 3 (out of 10)", "out_of_range"),
-    ("Rating: 3 of 5 stars", "out_of_range"),
-    ("Rating: 3 stars out of 10", "out_of_range"),
-    ("Rating: 3★/5", "out_of_range"),
-    ("Rating: 3 (out of a total of 10)", "out_of_range"),
-    ("Rating: 3 on a scale of 1 to 10", "out_of_range"),
-    ("Rating on a scale of 1 to 10: 3", "out_of_range"),
-    ("Rating: 3 on a scale from 1-5", "out_of_range"),
-    ("Rating: 3 (scale 1-5)", "out_of_range"),
-    ("Rating (1-5): 3", "out_of_range"),
-    ("Rating (out of 10): 3", "out_of_range"),
-    ("Rating: 3.5/5", "out_of_range"),
-    ("Rating: 7\nRating: 7", "out_of_range"),
-    ("Rating: " + "9" * 10_000, "out_of_range"),
-    ("Rating: 3/" + "4" * 10_000, "out_of_range"),
+    *each("out_of_range", "Rating: 5", "Rating: 33", "Rating: -1", "Rating: −1", "Rating: –1", "Rating -3",
+        "Rating: -3/4", "Rating: 8/10", "Rating: 3/5", "Rating: 3/10", "Rating: 3 / **10**", "Rating: 3 out of 5",
+        "Rating: 3 (out of 10)", "Rating: 3 of 5 stars", "Rating: 3 stars out of 10", "Rating: 3★/5",
+        "Rating: 3 (out of a total of 10)", "Rating: 3 on a scale of 1 to 10", "Rating on a scale of 1 to 10: 3",
+        "Rating: 3 on a scale from 1-5", "Rating: 3 (scale 1-5)", "Rating (1-5): 3", "Rating (out of 10): 3",
+        "Rating: 3.5/5", "Rating: 7\nRating: 7", "Rating: " + "9" * 10_000, "Rating: 3/" + "4" * 10_000),
     # not an integer
-    ("Rating: 3.5", "not_an_integer"),
-    ("Rating: 3,5", "not_an_integer"),
-    ("Rating: 4,0", "not_an_integer"),
-    ("Rating: 1,000", "not_an_integer"),
-    ("Rating: 3.5/4", "not_an_integer"),
-    ("Rating: **3.5**", "not_an_integer"),
-    ("Rating: 3．5", "not_an_integer"),
-    ("Rating: ٣٫٥", "not_an_integer"),
-    ("Rating: 3.25.", "not_an_integer"),
-    ("Rating: 2.999", "not_an_integer"),
-    ("Rating: .5", "not_an_integer"),
-    ("Rating: 3½", "not_an_integer"),
-    ("Rating: 3 ½", "not_an_integer"),
-    ("Rating: 3²", "not_an_integer"),
-    ("Rating: 3%", "not_an_integer"),
-    ("Rating: 3+", "not_an_integer"),
-    ("Rating: 3rd of the answers", "not_an_integer"),
-    ("Rating: 3e0", "not_an_integer"),
-    ("Rating: 0x3", "not_an_integer"),
-    ("Rating: 3:1 odds", "not_an_integer"),
-    ("Rating: 3.0.1 beta", "not_an_integer"),
+    *each("not_an_integer", "Rating: 3.5", "Rating: 3,5", "Rating: 4,0", "Rating: 1,000", "Rating: 3.5/4",
+        "Rating: **3.5**", "Rating: 3．5", "Rating: ٣٫٥", "Rating: 3.25.", "Rating: 2.999", "Rating: .5", "Rating: 3½",
+        "Rating: 3 ½", "Rating: 3²", "Rating: 3%", "Rating: 3+", "Rating: 3rd of the answers", "Rating: 3e0",
+        "Rating: 0x3", "Rating: 3:1 odds", "Rating: 3.0.1 beta"),
     # ambiguous: a range, two numbers, two lines
-    ("Rating: 0-4", "ambiguous"),
-    ("Rating: 3-4", "ambiguous"),
-    ("Rating: 3–4", "ambiguous"),
-    ("Rating: 3 - 4", "ambiguous"),
-    ("Rating: 3 – 4 points", "ambiguous"),
-    ("Rating: 3—4", "ambiguous"),
-    ("Rating: **3** - **4**", "ambiguous"),
-    ("Rating: 3~4", "ambiguous"),
-    ("Rating: 3..4", "ambiguous"),
-    ("Rating: 3 to 4", "ambiguous"),
-    ("Rating: 3to4", "ambiguous"),
-    ("Rating: 3 or 4", "ambiguous"),
-    ("Rating: 3 or maybe a 4", "ambiguous"),
-    ("Rating: 3, or 4", "ambiguous"),
-    ("Rating: 3 (or 4)", "ambiguous"),
-    ("Rating: 3 or higher", "ambiguous"),
-    ("Rating: 3? Or 4?", "ambiguous"),
-    ("Rating: 3 and 4", "ambiguous"),
-    ("Rating: 3 & 4", "ambiguous"),
-    ("Rating: 3 -> 4", "ambiguous"),
-    ("Rating: 3 → 4", "ambiguous"),
-    ("Rating: 3.5-4", "ambiguous"),
-    ("Rating: 3/4 - 4/4", "ambiguous"),
-    ("Rating: 3-4/4", "ambiguous"),
-    ("Rating: 3, 4", "ambiguous"),
-    ("Rating: 3 4", "ambiguous"),
-    ("Rating: 3; 4.", "ambiguous"),
-    ("Rating: 3 (4)", "ambiguous"),
-    ("Rating: 2 3/4", "ambiguous"),
-    ("Rating: 3/4/4", "ambiguous"),
-    ("Rating: 2 + 1 = 3", "ambiguous"),
-    ("Rating: 0 = bad, 4 = good", "ambiguous"),
-    ("Rating: 0 (bad) to 4 (good)", "ambiguous"),
-    ("Rating: 0 (bad), 1 (poor), 2 (fair)", "ambiguous"),
-    ("Rating: 0: bad, 1: poor, 2: fair", "ambiguous"),
-    ("Rating: 2024-01-03", "ambiguous"),
-    ("Rating: 3\nRating: 4", "ambiguous"),
-    ("Rating: 3\nFeedback: or rather\nRating: 2", "ambiguous"),
-    ("Rating: 3\nRating: 7", "ambiguous"),
-    ("Rating: 7\nRating: 3", "ambiguous"),
-    ("Rating: 7\nRating: 8", "ambiguous"),
-    ("Rating: 3\nRating: 3.5", "ambiguous"),
-    ("Rating: 3/4\nRating: 3/10", "ambiguous"),
-    ("Rating: 0-4\nRating: 3", "ambiguous"),
-    ("Rating for style: 2\nRating for facts: 3", "ambiguous"),
+    *each("ambiguous", "Rating: 0-4", "Rating: 3-4", "Rating: 3–4", "Rating: 3 - 4", "Rating: 3 – 4 points",
+        "Rating: 3—4", "Rating: **3** - **4**", "Rating: 3~4", "Rating: 3..4", "Rating: 3 to 4", "Rating: 3to4",
+        "Rating: 3 or 4", "Rating: 3 or maybe a 4", "Rating: 3, or 4", "Rating: 3 (or 4)", "Rating: 3 or higher",
+        "Rating: 3? Or 4?", "Rating: 3 and 4", "Rating: 3 & 4", "Rating: 3 -> 4", "Rating: 3 → 4", "Rating: 3.5-4",
+        "Rating: 3/4 - 4/4", "Rating: 3-4/4", "Rating: 3, 4", "Rating: 3 4", "Rating: 3; 4.", "Rating: 3 (4)",
+        "Rating: 2 3/4", "Rating: 3/4/4", "Rating: 2 + 1 = 3", "Rating: 0 = bad, 4 = good",
+        "Rating: 0 (bad) to 4 (good)", "Rating: 0 (bad), 1 (poor), 2 (fair)", "Rating: 0: bad, 1: poor, 2: fair",
+        "Rating: 2024-01-03", "Rating: 3\nRating: 4", "Rating: 3\nFeedback: or rather\nRating: 2",
+        "Rating: 3\nRating: 7", "Rating: 7\nRating: 3", "Rating: 7\nRating: 8", "Rating: 3\nRating: 3.5",
+        "Rating: 3/4\nRating: 3/10", "Rating: 0-4\nRating: 3", "Rating for style: 2\nRating for facts: 3"),
     # empty
-    (None, "empty"),
-    ("", "empty"),
-    (" \r\n\t\u3000", "empty"),
+    *each("empty", None, "", " \r\n\t\u3000"),
 ]
+# fmt: on
 
 OTHER_SCALES = [
     ("Rating: 7", SEVEN, 7),
@@ -379,63 +151,35 @@ OTHER_SCALES = [
     ("Rating: -3", SIGNED, "out_of_range"),
 ]
 
+# fmt: off
 REASONED = [
-    ("<think>Rating: 1</think>Rating: 3", 3),
-    ("<think>\nRating: 1\n</think>\n\nFeedback: fine\nRating: 3", 3),
-    ("<THINK>\nRating: 1\n</Think>\nRating: 3", 3),
-    ("Rating: 1 may do.\n</think>\nRating: 3", 3),
-    ("<think>a</think>\nRating: 1\n</think>\nRating: 3", 3),
-    ("<think>a <think> b</think>\nRating: 3", 3),
-    ("Rating: 3\n<think>Rating: 1</think>", 3),
-    ("Rating: 3\n<think>\nRating: 1", 3),
-    ("Rating: <think>hm</think>3", 3),
-    ("Rating: 1<think>hm</think>0", "ambiguous"),
-    ("My <think>hm</think>Rating: 3", "missing"),
-    ("<think>\nRating: 3\n</think>", "missing"),
-    ("<think>\nRating: 3", "missing"),
-    ("Rating: 3\n</think>", "missing"),
-    ("<think></think>", "missing"),
-    ("<thinking>\nRating: 1\n</thinking>\nRating: 3", "ambiguous"),
+    *each(3, "<think>Rating: 1</think>Rating: 3", "<think>\nRating: 1\n</think>\n\nFeedback: fine\nRating: 3",
+        "<THINK>\nRating: 1\n</Think>\nRating: 3", "Rating: 1 may do.\n</think>\nRating: 3",
+        "<think>a</think>\nRating: 1\n</think>\nRating: 3", "<think>a <think> b</think>\nRating: 3",
+        "Rating: 3\n<think>Rating: 1</think>", "Rating: 3\n<think>\nRating: 1", "Rating: <think>hm</think>3"),
+    *each("ambiguous", "Rating: 1<think>hm</think>0", "<thinking>\nRating: 1\n</thinking>\nRating: 3"),
+    *each("missing", "My <think>hm</think>Rating: 3", "<think>\nRating: 3\n</think>", "<think>\nRating: 3",
+        "Rating: 3\n</think>", "<think></think>"),
 ]
+# fmt: on
 
+# fmt: off
 CUT = [
     # no full rating line
-    (None, "truncated"),
-    ("", "truncated"),
-    ("Feedback: The answer is", "truncated"),
-    ("<think>\nRating: 3\n", "truncated"),
-    ("Feedback: fine\nRat", "truncated"),
-    ("Feedback: fine\nRating", "truncated"),
-    ("Feedback: fine\nRating: ", "truncated"),
-    ("Rating: Score", "truncated"),
-    ("Rating: N/A\n", "truncated"),
-    ("Rating: 3\nRating:", "truncated"),
+    *each("truncated", None, "", "Feedback: The answer is", "<think>\nRating: 3\n", "Feedback: fine\nRat",
+        "Feedback: fine\nRating", "Feedback: fine\nRating: ", "Rating: Score", "Rating: N/A\n", "Rating: 3\nRating:"),
     # the number could have gone on
-    ("Rating: 1", "truncated"),
-    ("Rating: 3", "truncated"),
-    ("Rating: 3.", "truncated"),
-    ("**Rating: 3**", "truncated"),
-    ("**_Rating: 3_**", "truncated"),
-    ("Rating: 3 ", "truncated"),
-    ("Rating: 3/4", "truncated"),
-    ("Rating: 3 o", "truncated"),
-    ("Rating: 3 out of ", "truncated"),
-    ("Rating: 3 out of a possible", "truncated"),
-    ("Rating: 3 points on a scale of 1", "truncated"),
-    ("Rating: 3\nRating: 3", "truncated"),
-    ("Rating: 7", "truncated"),
+    *each("truncated", "Rating: 1", "Rating: 3", "Rating: 3.", "**Rating: 3**", "**_Rating: 3_**", "Rating: 3 ",
+        "Rating: 3/4", "Rating: 3 o", "Rating: 3 out of ", "Rating: 3 out of a possible",
+        "Rating: 3 points on a scale of 1", "Rating: 3\nRating: 3", "Rating: 7"),
     # it could not
-    ("Rating: 3\n", 3),
-    ("Rating: 3\r\n", 3),
-    ("Rating: 3\u2028", 3),
-    ("Rating: 3 because the", 3),
-    ("Rating: 3, as it leaves out", 3),
-    ("Rating: 3\nThis is because", 3),
-    ("Rating: 3\nfoo Rating: 3", 3),
-    ("Rating: 7\nas", "out_of_range"),
-    ("Rating: 3.5\nas", "not_an_integer"),
-    ("Rating: 3-4 as it see", "ambiguous"),
+    *each(3, "Rating: 3\n", "Rating: 3\r\n", "Rating: 3\u2028", "Rating: 3 because the",
+        "Rating: 3, as it leaves out", "Rating: 3\nThis is because", "Rating: 3\nfoo Rating: 3"),
+    *each("out_of_range", "Rating: 7\nas"),
+    *each("not_an_integer", "Rating: 3.5\nas"),
+    *each("ambiguous", "Rating: 3-4 as it see"),
 ]
+# fmt: on
 
 REFUSALS = [
     "I'm sorry, but I can't assist with that.",
@@ -498,62 +242,62 @@ FEEDBACK = [
 ]
 
 
-@pytest.mark.parametrize(("text", "rating"), RATED)
-def test_reads_a_rating_in_any_dress(text: str, rating: int) -> None:
-    assert read(text) == rating
+def test_reads_a_rating_in_any_dress() -> None:
+    for text, rating in RATED:
+        assert read(text) == rating, (text, rating)
 
 
-@pytest.mark.parametrize(("text", "reason"), UNRATED)
-def test_says_why_there_is_no_rating(text: str | None, reason: str) -> None:
-    assert read(text) == reason
+def test_says_why_there_is_no_rating() -> None:
+    for text, reason in UNRATED:
+        assert read(text) == reason, (text, reason)
 
 
-@pytest.mark.parametrize(("text", "scale", "expected"), OTHER_SCALES)
-def test_reads_ratings_on_any_scale(text: str, scale: Scale, expected: int | str) -> None:
-    assert read(text, scale) == expected
+def test_reads_ratings_on_any_scale() -> None:
+    for text, scale, expected in OTHER_SCALES:
+        assert read(text, scale) == expected, (text, scale, expected)
 
 
-@pytest.mark.parametrize(("text", "expected"), REASONED)
-def test_does_not_read_reasoning(text: str, expected: int | str) -> None:
-    assert read(text) == expected
+def test_does_not_read_reasoning() -> None:
+    for text, expected in REASONED:
+        assert read(text) == expected, (text, expected)
 
 
-@pytest.mark.parametrize(("text", "expected"), CUT)
-def test_reads_a_cut_answer_only_if_its_rating_line_is_full(text: str | None, expected: int | str) -> None:
-    assert read(text, finish_reason="length") == expected
+def test_reads_a_cut_answer_only_if_its_rating_line_is_full() -> None:
+    for text, expected in CUT:
+        assert read(text, finish_reason="length") == expected, (text, expected)
 
 
-@pytest.mark.parametrize("text", REFUSALS)
-def test_knows_a_refusal_by_its_opening(text: str) -> None:
-    assert read(text) == "refused"
+def test_knows_a_refusal_by_its_opening() -> None:
+    for text in REFUSALS:
+        assert read(text) == "refused", text
 
 
-@pytest.mark.parametrize("text", NO_REFUSALS)
-def test_does_not_take_plain_talk_for_a_refusal(text: str) -> None:
-    assert read(text) == "missing"
+def test_does_not_take_plain_talk_for_a_refusal() -> None:
+    for text in NO_REFUSALS:
+        assert read(text) == "missing", text
 
 
 def test_reads_the_rating_that_follows_an_apology() -> None:
     assert read("I'm sorry, but I can't see how this helps.\nRating: 0") == 0
 
 
-@pytest.mark.parametrize("text", [None, "", "Rating: 3"])
-def test_believes_the_endpoint_that_an_answer_was_refused_or_filtered(text: str | None) -> None:
-    assert parse_rating(text, FIVE, refusal="I can't help with that.").reason == "refused"
-    assert parse_rating(text, FIVE, finish_reason="content_filter").reason == "filtered"
-    assert parse_rating(text, FIVE, finish_reason="content_filter", refusal="No.").reason == "filtered"
+def test_believes_the_endpoint_that_an_answer_was_refused_or_filtered() -> None:
+    for text in (None, "", "Rating: 3"):
+        assert parse_rating(text, FIVE, refusal="I can't help with that.").reason == "refused", text
+        assert parse_rating(text, FIVE, finish_reason="content_filter").reason == "filtered", text
+        assert parse_rating(text, FIVE, finish_reason="content_filter", refusal="No.").reason == "filtered", text
 
 
 def test_takes_an_empty_refusal_for_none() -> None:
     assert parse_rating("Rating: 3", FIVE, finish_reason="stop", refusal="").value == 3
 
 
-@pytest.mark.parametrize(("text", "feedback"), FEEDBACK)
-def test_keeps_the_feedback_without_its_label(text: str | None, feedback: str) -> None:
-    assert parse_rating(text, FIVE).feedback == feedback
+def test_keeps_the_feedback_without_its_label() -> None:
+    for text, feedback in FEEDBACK:
+        assert parse_rating(text, FIVE).feedback == feedback, (text, feedback)
 
 
-LONG = 300_000
+LONG = 100_000
 HEADS = ["", "Rating", "Rating:", "Rating: 3", "Rating: 3 or", "Rating (", "Rating of", "Feedback"]
 FILLINGS = [
     " ", "*", "(", ")", "()", "(a)", "((a)", "1", "1.", "1-", "1 to ", "/1", "of 1 ", "<", "<1", "<think>", "</think>",
@@ -562,16 +306,18 @@ FILLINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("filling", FILLINGS)
-def test_gets_through_any_length_of_anything(filling: str) -> None:
-    def filled(head: str, size: int) -> str:
+def test_gets_through_any_length_of_anything() -> None:
+    def filled(head: str, filling: str, size: int) -> str:
         return head + filling * (size // len(filling)) + "x"
 
-    parts = "\n".join(filled(head, LONG // len(HEADS)) for head in HEADS)
-    lines = "\n" in filling or "\r" in filling
-    for text in [parts] if lines else [parts, filled("Rating: 3", LONG), filled("I'm sorry", LONG)]:
-        assert parse_rating(text, FIVE, finish_reason="length").reason in (None, *UNPARSED_REASONS)
-        assert lines or parse_rating(text, FIVE).reason in (None, *UNPARSED_REASONS)
+    for filling in FILLINGS:
+        parts = "\n".join(filled(head, filling, LONG // len(HEADS)) for head in HEADS)
+        lines = "\n" in filling or "\r" in filling
+        for text in (
+            [parts] if lines else [parts, *(filled(head, filling, LONG) for head in ("Rating: 3", "I'm sorry"))]
+        ):
+            assert parse_rating(text, FIVE, finish_reason="length").reason in (None, *UNPARSED_REASONS), filling
+            assert lines or parse_rating(text, FIVE).reason in (None, *UNPARSED_REASONS), filling
 
 
 # a busy machine is no reason to fail

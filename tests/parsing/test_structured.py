@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,9 +20,8 @@ def read(text: str, **told: Any) -> tuple[int | None, str | None, str]:
     return found.value, found.reason, found.feedback
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "reason"),
-    [
+def test_reads_the_rating_of_an_object() -> None:
+    for text, value, reason in (
         ('{"feedback": "fine", "rating": 3}', 3, None),
         ('```json\n{"feedback": "fine", "rating": 3}\n```', 3, None),
         ('<think>{"rating": 1}</think>\n{"feedback": "fine", "rating": 3}', 3, None),
@@ -52,10 +50,8 @@ def read(text: str, **told: Any) -> tuple[int | None, str | None, str]:
         ("", None, "empty"),
         ("Feedback: fine\nRating: 2", 2, None),  # the endpoint took the schema, and let the judge write as it likes
         ("I think 3", None, "missing"),
-    ],
-)
-def test_reads_the_rating_of_an_object(text: str, value: int | None, reason: str | None) -> None:
-    assert read(text)[:2] == (value, reason)
+    ):
+        assert read(text)[:2] == (value, reason), (text, value, reason)
 
 
 def test_says_why_an_answer_that_is_no_object_has_no_rating() -> None:
@@ -65,18 +61,15 @@ def test_says_why_an_answer_that_is_no_object_has_no_rating() -> None:
     assert read('{"feedback": " fine ", "rating": 3}')[2] == "fine"
 
 
-@pytest.mark.parametrize(
-    ("text", "at"),
-    [
+def test_finds_the_rating_of_an_object_in_its_text() -> None:
+    for text, at in (
         ('{"rating": 3}', 11),
         ('{"rating" : "-1"}', 13),
         ('{"feedback": "\\"rating\\": 3", "rating":2}', 39),
         ('{"part": {"rating": 1}, "rating": 2}', None),  # which of two is meant cannot be told from the text
         ('{"rating": null}', None),
-    ],
-)
-def test_finds_the_rating_of_an_object_in_its_text(text: str, at: int | None) -> None:
-    assert place_of_rating(text, answer_format="json_schema") == at
+    ):
+        assert place_of_rating(text, answer_format="json_schema") == at, (text, at)
 
 
 def test_finds_the_rating_of_an_object_only_where_one_was_asked_for() -> None:
@@ -84,9 +77,8 @@ def test_finds_the_rating_of_an_object_only_where_one_was_asked_for() -> None:
     assert place_of_rating("Feedback: fine\nRating: 3", answer_format="json_schema") == 23
 
 
-@pytest.mark.parametrize(
-    ("text", "answer_format", "does"),
-    [
+def test_tells_whether_an_answer_has_the_structure_that_was_asked_for() -> None:
+    for text, answer_format, does in (
         ("Rating: 3", "text", True),
         ('{"rating": 3}', "json_schema", True),
         ('<think>{}</think> {"feedback": "a"}', "json_schema", True),
@@ -99,12 +91,8 @@ def test_finds_the_rating_of_an_object_only_where_one_was_asked_for() -> None:
         ("<think>so</think>Feedback: fine\nRating: 3", "grammar", True),
         ("Feedback: fine\n\nRating: 3", "grammar", False),
         ("Well. Feedback: fine\nRating: 3", "grammar", False),
-    ],
-)
-def test_tells_whether_an_answer_has_the_structure_that_was_asked_for(
-    text: str, answer_format: str, *, does: bool
-) -> None:
-    assert follows(text, answer_format) is does
+    ):
+        assert follows(text, answer_format) is does, (text, answer_format, does)
 
 
 def test_asks_for_the_ratings_of_the_scale_and_nothing_else() -> None:
@@ -133,11 +121,9 @@ def test_finds_the_number_that_the_parser_read(text: str) -> None:
         assert text[at:].lstrip("-0").startswith(str(found.value).lstrip("0"))
 
 
-@pytest.mark.parametrize(
-    "text", ["Rating: 3", "<think>Rating: 1</think>Feedback: a\r\n**Rating:** 3/4", "Rating (0-4): 3\n\nBye"]
-)
-def test_finds_the_number_after_reasoning_and_marks(text: str) -> None:
-    at = rating_place(text)
-    assert at is not None
-    assert text[at] == "3"
-    assert rating_place("no number. Rating: none") is None
+def test_finds_the_number_after_reasoning_and_marks() -> None:
+    for text in ("Rating: 3", "<think>Rating: 1</think>Feedback: a\r\n**Rating:** 3/4", "Rating (0-4): 3\n\nBye"):
+        at = rating_place(text)
+        assert at is not None, text
+        assert text[at] == "3", text
+        assert rating_place("no number. Rating: none") is None, text

@@ -17,6 +17,7 @@ from robin_cli.parsing.expectation import expected_verdict
 from robin_cli.parsing.judgments import AnswerReader
 from robin_cli.parsing.structured import VERDICT, follows, grammar_of, parse_answer, place_of_rating, request_of
 from robin_cli.parsing.verdicts import parse_verdict, verdict_place
+from tests.parsing.tables import each
 
 TIES, NO_TIES = Scale(0, 2), Scale(0, 1)
 A, TIE, B = 2, 1, 0
@@ -28,284 +29,125 @@ def read(text: str | None, scale: Scale = TIES, *, finish_reason: str | None = N
     return found.reason if found.value is None else found.value
 
 
+# fmt: off
 SAID = [
     # as asked
-    ("Feedback: A is clearer.\nVerdict: A", A),
-    ("Feedback: B is clearer.\nVerdict: B", B),
-    ("Feedback: alike.\nVerdict: tie", TIE),
-    ("Verdict: A\n", A),
-    ("\n\n  Verdict: B  \n\n", B),
+    *each(A, "Feedback: A is clearer.\nVerdict: A", "Verdict: A\n"),
+    *each(B, "Feedback: B is clearer.\nVerdict: B", "\n\n  Verdict: B  \n\n"),
+    *each(TIE, "Feedback: alike.\nVerdict: tie"),
     # case, spaces, colons and width
-    ("verdict: a", A),
-    ("VERDICT: B", B),
-    ("Verdict:B", B),
-    ("Verdict : A", A),
-    ("Verdict:\tA", A),
-    ("Verdict:\u3000A", A),
-    ("Verdict：A", A),
-    ("Verdict：Ａ", A),
-    ("Verdict ： ｂ", B),
-    ("Verdict﹕B", B),
-    ("Verdict= A", A),
-    ("Verdict A", A),
-    ("Verdict b", B),
-    ("Verdict tie", TIE),
-    ("Verdict - A", A),
-    ("Verdict — A", A),
-    ("Verdict→A", A),
-    ("Verdict is B", B),
-    ("Verdict is: B", B),
-    ("Verdict: TIE", TIE),
-    ("Verdict: Tie.", TIE),
-    ("Verdict: a tie", TIE),
-    ("Verdict: A tie.", TIE),
-    ("Verdict: It's a tie", TIE),
-    ("Verdict: It is a tie!", TIE),
+    *each(A, "verdict: a", "Verdict : A", "Verdict:\tA", "Verdict:\u3000A", "Verdict：A", "Verdict：Ａ", "Verdict= A",
+        "Verdict A", "Verdict - A", "Verdict — A", "Verdict→A"),
+    *each(B, "VERDICT: B", "Verdict:B", "Verdict ： ｂ", "Verdict﹕B", "Verdict b", "Verdict is B", "Verdict is: B"),
+    *each(TIE, "Verdict tie", "Verdict: TIE", "Verdict: Tie.", "Verdict: a tie", "Verdict: A tie.",
+        "Verdict: It's a tie", "Verdict: It is a tie!"),
     # lists, quotes, headings, emphasis, tables, brackets
-    ("- Verdict: A", A),
-    ("* Verdict: A", A),
-    ("• Verdict: A", A),
-    ("2. Verdict: A", A),
-    ("(2) Verdict: A", A),
-    ("b) Verdict: A", A),
-    ("> > **Verdict:** B", B),
-    ("### **Verdict: B**", B),
-    ("**Verdict:** A", A),
-    ("**Verdict**: A", A),
-    ("**Verdict: A**", A),
-    ("***Verdict:*** ***A***", A),
-    ("__Verdict__: tie", TIE),
-    ("Verdict: **A**", A),
-    ("Verdict: *A*.", A),
-    ("Verdict: _B_", B),
-    ("`Verdict: A`", A),
-    ("Verdict: `B`", B),
-    ("| Verdict | A |", A),
-    ("⚖️ Verdict: A", A),
-    ('Verdict: "A"', A),
-    ("Verdict: 'A'", A),
-    ("Verdict: “tie”", TIE),
-    ("Verdict: 「B」", B),
-    ("Verdict: [A]", A),
-    ("Verdict: [[A]]", A),
-    ("[[Verdict: B]]", B),
-    ("[Verdict]: A", A),
-    ("Verdict: (A)", A),
-    ("Verdict (A)", A),
-    ("Verdict: {tie}", TIE),
-    ("Verdict: <A>", A),
-    ("<verdict>A</verdict>", A),
-    ("<Verdict: B>", B),
-    ("Verdict: 【A】", A),
-    ('{\n  "feedback": "fine",\n  "verdict": "A"\n}', A),
+    *each(A, "- Verdict: A", "* Verdict: A", "• Verdict: A", "2. Verdict: A", "(2) Verdict: A", "b) Verdict: A",
+        "**Verdict:** A", "**Verdict**: A", "**Verdict: A**", "***Verdict:*** ***A***", "Verdict: **A**",
+        "Verdict: *A*.", "`Verdict: A`", "| Verdict | A |", "⚖️ Verdict: A", 'Verdict: "A"', "Verdict: 'A'",
+        "Verdict: [A]", "Verdict: [[A]]", "[Verdict]: A", "Verdict: (A)", "Verdict (A)", "Verdict: <A>",
+        "<verdict>A</verdict>", "Verdict: 【A】", '{\n  "feedback": "fine",\n  "verdict": "A"\n}'),
+    *each(B, "> > **Verdict:** B", "### **Verdict: B**", "Verdict: _B_", "Verdict: `B`", "Verdict: 「B」",
+        "[[Verdict: B]]", "<Verdict: B>"),
+    *each(TIE, "__Verdict__: tie", "Verdict: “tie”", "Verdict: {tie}"),
     # a word for the response
-    ("Verdict: Response A", A),
-    ("Verdict: **Response B**", B),
-    ("Verdict: response: A", A),
-    ("Verdict: Response [A]", A),
-    ("Verdict: Assistant B", B),
-    ("Verdict: Answer A.", A),
-    ("Verdict: Option b", B),
-    ("Verdict: Model A is better", A),
-    ("Verdict Response A", A),
+    *each(A, "Verdict: Response A", "Verdict: response: A", "Verdict: Response [A]", "Verdict: Answer A.",
+        "Verdict: Model A is better", "Verdict Response A"),
+    *each(B, "Verdict: **Response B**", "Verdict: Assistant B", "Verdict: Option b"),
     # what the verdict is on
-    ("Verdict (A, B or tie): B", B),
-    ("Verdict (A/B/tie): tie", TIE),
-    ("Verdict on helpfulness: A", A),
-    ("Verdict for this pair: B", B),
-    ("**Verdict (one of A, B and tie):** A", A),
+    *each(B, "Verdict (A, B or tie): B", "Verdict for this pair: B"),
+    *each(TIE, "Verdict (A/B/tie): tie"),
+    *each(A, "Verdict on helpfulness: A", "**Verdict (one of A, B and tie):** A"),
     # an explanation behind it
-    ("Verdict: A.", A),
-    ("Verdict: A!", A),
-    ("Verdict: A?", A),
-    ("Verdict: A…", A),
-    ("Verdict: A (B is close)", A),
-    ("Verdict: A (clearly)", A),
-    ("Verdict: A, because B omits the date", A),
-    ("Verdict: A because B omits the date", A),
-    ("Verdict: B since it is right", B),
-    ("Verdict: B overall", B),
-    ("Verdict: B by far", B),
-    ("Verdict: A - it is clearer", A),
-    ("Verdict: A – it is clearer", A),
-    ("Verdict: A — B is wrong", A),
-    ("Verdict: A. B is wrong.", A),
-    ("Verdict: A; B is wrong", A),
-    ("Verdict: A: it is right", A),
-    ("Verdict: tie (both are right)", TIE),
-    ("Verdict: tie, both are right", TIE),
-    ("Verdict: tie because A and B say the same", TIE),
-    ("Verdict: A is better", A),
-    ("Verdict: A is clearly better.", A),
-    ("Verdict: B is the better response", B),
-    ("Verdict: B is slightly better than A", B),
-    ("Verdict: A is better than response B.", A),
-    ("Verdict: A is better because it is right", A),
-    ("Verdict: A wins", A),
-    ("Verdict: A★", A),
+    *each(A, "Verdict: A.", "Verdict: A!", "Verdict: A?", "Verdict: A…", "Verdict: A (B is close)",
+        "Verdict: A (clearly)", "Verdict: A, because B omits the date", "Verdict: A because B omits the date",
+        "Verdict: A - it is clearer", "Verdict: A – it is clearer", "Verdict: A — B is wrong",
+        "Verdict: A. B is wrong.", "Verdict: A; B is wrong", "Verdict: A: it is right", "Verdict: A is better",
+        "Verdict: A is clearly better.", "Verdict: A is better than response B.",
+        "Verdict: A is better because it is right", "Verdict: A wins", "Verdict: A★"),
+    *each(B, "Verdict: B since it is right", "Verdict: B overall", "Verdict: B by far",
+        "Verdict: B is the better response", "Verdict: B is slightly better than A"),
+    *each(TIE, "Verdict: tie (both are right)", "Verdict: tie, both are right",
+        "Verdict: tie because A and B say the same"),
     # several lines
-    ("Verdict: A\nVerdict: A", A),
-    ("Verdict: A\n\nThank you.", A),
-    ("Feedback: x\n- Verdict: One of A, B and tie\nVerdict: B", B),
-    ("Verdict:\nVerdict: tie", TIE),
-    ("Verdict: One of A and B\nVerdict: B", B),
-    ("Response A: B\nVerdict: A", A),
-    ("Rating: 3\nVerdict: A", A),
-    ("~~Verdict: B~~\nVerdict: A", A),
-    ("Verdict: A\r\n", A),
-    ("Feedback: a\u2028Verdict: B", B),
+    *each(A, "Verdict: A\nVerdict: A", "Verdict: A\n\nThank you.", "Response A: B\nVerdict: A",
+        "Rating: 3\nVerdict: A", "~~Verdict: B~~\nVerdict: A", "Verdict: A\r\n"),
+    *each(B, "Feedback: x\n- Verdict: One of A, B and tie\nVerdict: B", "Verdict: One of A and B\nVerdict: B",
+        "Feedback: a\u2028Verdict: B"),
+    *each(TIE, "Verdict:\nVerdict: tie"),
     # what stands around unseen
-    ("\ufeffVerdict: A", A),
-    ("\u200bVerdict:\u200bA\u200b", A),
-    ("\x00Verdict: A\x00", A),
-    ("Feedback: \ud800\nVerdict: A \udfff", A),
+    *each(A, "\ufeffVerdict: A", "\u200bVerdict:\u200bA\u200b", "\x00Verdict: A\x00",
+        "Feedback: \ud800\nVerdict: A \udfff"),
     # reasoning
-    ("<think>Verdict: B</think>Verdict: A", A),
-    ("<think>\nVerdict: B\n</think>\n\nFeedback: fine\nVerdict: A", A),
-    ("Verdict: B may do.\n</think>\nVerdict: A", A),
-    ("Verdict: A\n<think>Verdict: B", A),
-    ("Verdict: <think>hm</think>A", A),
+    *each(A, "<think>Verdict: B</think>Verdict: A", "<think>\nVerdict: B\n</think>\n\nFeedback: fine\nVerdict: A",
+        "Verdict: B may do.\n</think>\nVerdict: A", "Verdict: A\n<think>Verdict: B", "Verdict: <think>hm</think>A"),
 ]
+# fmt: on
 
+# fmt: off
 UNSAID = [
     # missing: no verdict line, or none of the three in the last one
-    ("A", "missing"),
-    ("[[A]]", "missing"),
-    ("A is better.", "missing"),
-    ("Feedback: fine. Verdict: A", "missing"),
-    ("Final verdict: A", "missing"),
-    ("My verdict is A", "missing"),
-    ("Verdicts: A", "missing"),
-    ("Verdict's A", "missing"),
-    ("Verdict scale: A", "missing"),
-    ("Verdict", "missing"),
-    ("Verdict:", "missing"),
-    ("### Verdict\nA", "missing"),
-    ("Verdict:\nA", "missing"),
-    ("Verdict: N/A", "missing"),
-    ("Verdict: none", "missing"),
-    ("Verdict: both", "missing"),
-    ("Verdict: both A and B", "missing"),
-    ("Verdict: neither", "missing"),
-    ("Verdict: draw", "missing"),
-    ("Verdict: equal", "missing"),
-    ("Verdict: tied", "missing"),
-    ("Verdict: the better one is A", "missing"),
-    ("Verdict: the first", "missing"),
-    ("Verdict: 1", "missing"),
-    ("Verdict: 2", "missing"),
-    ("Verdict: AB", "missing"),
-    ("Verdict: Accurate", "missing"),
-    ("Verdict: Better", "missing"),
-    ("Verdict: not A", "missing"),
-    ("Verdict: I prefer A", "missing"),
-    ("Verdict: I", "out_of_range"),
-    ("Verdict: <A", "missing"),
-    ("Verdict: А", "missing"),  # in Cyrillic letters
-    ("Verdict (A): good", "missing"),
-    ("Verdict (A, B or tie)", "missing"),
-    ("Verdict: \\boxed{A}", "missing"),
-    ("Verdict: One of A, B and tie", "missing"),
-    ("Verdict: A\nVerdict: N/A", "missing"),
-    ("~~Verdict: A~~", "missing"),
-    ("</verdict> A", "missing"),
-    ("Feedback: fine\\nVerdict: A", "missing"),
-    ("<think>\nVerdict: A", "missing"),
-    ("<think>\nVerdict: A\n</think>", "missing"),
-    ("Rating: 4", "missing"),
+    *each("missing", "A", "[[A]]", "A is better.", "Feedback: fine. Verdict: A", "Final verdict: A",
+        "My verdict is A", "Verdicts: A", "Verdict's A", "Verdict scale: A", "Verdict", "Verdict:", "### Verdict\nA",
+        "Verdict:\nA", "Verdict: N/A", "Verdict: none", "Verdict: both", "Verdict: both A and B", "Verdict: neither",
+        "Verdict: draw", "Verdict: equal", "Verdict: tied", "Verdict: the better one is A", "Verdict: the first",
+        "Verdict: 1", "Verdict: 2", "Verdict: AB", "Verdict: Accurate", "Verdict: Better", "Verdict: not A",
+        "Verdict: I prefer A", "Verdict: <A"),
+    *each("out_of_range", "Verdict: I"),
+    *each("missing", "Verdict: А"),  # in Cyrillic letters
+    *each("missing", "Verdict (A): good", "Verdict (A, B or tie)", "Verdict: \\boxed{A}",
+        "Verdict: One of A, B and tie", "Verdict: A\nVerdict: N/A", "~~Verdict: A~~", "</verdict> A",
+        "Feedback: fine\\nVerdict: A", "<think>\nVerdict: A", "<think>\nVerdict: A\n</think>", "Rating: 4"),
     # another letter
-    ("Verdict: C", "out_of_range"),
-    ("Verdict: [[C]]", "out_of_range"),
-    ("Verdict: Response D", "out_of_range"),
-    ("Verdict: C (tie)", "missing"),
+    *each("out_of_range", "Verdict: C", "Verdict: [[C]]", "Verdict: Response D"),
+    *each("missing", "Verdict: C (tie)"),
     # both, or the letter is part of something else
-    ("Verdict: A and B", "ambiguous"),
-    ("Verdict: A or B", "ambiguous"),
-    ("Verdict: A or tie", "ambiguous"),
-    ("Verdict: A, B", "ambiguous"),
-    ("Verdict: A B", "ambiguous"),
-    ("Verdict: A/B", "ambiguous"),
-    ("Verdict: A / B", "ambiguous"),
-    ("Verdict: A & B", "ambiguous"),
-    ("Verdict: A, B or tie", "ambiguous"),
-    ("Verdict: A or B or tie", "ambiguous"),
-    ("Verdict: A > B", "ambiguous"),
-    ("Verdict: A>B", "ambiguous"),
-    ("Verdict: [[A>>B]]", "ambiguous"),
-    ("Verdict: A < B", "ambiguous"),
-    ("Verdict: A=B", "ambiguous"),
-    ("Verdict: A -> B", "ambiguous"),
-    ("Verdict: A→B", "ambiguous"),
-    ("Verdict: A-B", "ambiguous"),
-    ("Verdict: A vs. B", "ambiguous"),
-    ("Verdict: A versus B", "ambiguous"),
-    ("Verdict: A over B", "ambiguous"),
-    ("Verdict: A, or perhaps B", "ambiguous"),
-    ("Verdict: A? Or B?", "ambiguous"),
-    ("Verdict: **A** and **B**", "ambiguous"),
-    ("Verdict: Response A and Response B", "ambiguous"),
-    ("Verdict: A (B)", "ambiguous"),
-    ("Verdict: A (tie)", "ambiguous"),
-    ("Verdict: tie, A", "ambiguous"),
-    ("Verdict: tie or A", "ambiguous"),
-    ("Verdict: tie between A and B", "ambiguous"),
-    ("Verdict: tie-break: A", "ambiguous"),
-    ("Verdict: tie breaker", "ambiguous"),
-    ("Verdict: A is worse than B", "ambiguous"),
-    ("Verdict: A is not better", "ambiguous"),
-    ("Verdict: A is better in style", "ambiguous"),
-    ("Verdict: A is better than A", "ambiguous"),
-    ("Verdict: A as well as B", "ambiguous"),
-    ("Verdict: A good answer", "ambiguous"),
-    ("Verdict: a response that helps", "ambiguous"),
-    ("Verdict: A response", "ambiguous"),
-    ("Verdict: A-", "ambiguous"),
-    ("Verdict: B+", "ambiguous"),
-    ("Verdict: A- it is right", "ambiguous"),
-    ("Verdict: A's answer", "ambiguous"),
-    ("Verdict: A.I. is", "ambiguous"),
-    ("Verdict: A%", "ambiguous"),
-    ("Verdict: A\nVerdict: B", "ambiguous"),
-    ("Verdict: A\nFeedback: or rather\nVerdict: tie", "ambiguous"),
-    ("Verdict: A\nVerdict: C", "ambiguous"),
-    ("Verdict: A and B\nVerdict: A", "ambiguous"),
-    ("Verdict for style: A\nVerdict for facts: B", "ambiguous"),
+    *each("ambiguous", "Verdict: A and B", "Verdict: A or B", "Verdict: A or tie", "Verdict: A, B", "Verdict: A B",
+        "Verdict: A/B", "Verdict: A / B", "Verdict: A & B", "Verdict: A, B or tie", "Verdict: A or B or tie",
+        "Verdict: A > B", "Verdict: A>B", "Verdict: [[A>>B]]", "Verdict: A < B", "Verdict: A=B", "Verdict: A -> B",
+        "Verdict: A→B", "Verdict: A-B", "Verdict: A vs. B", "Verdict: A versus B", "Verdict: A over B",
+        "Verdict: A, or perhaps B", "Verdict: A? Or B?", "Verdict: **A** and **B**",
+        "Verdict: Response A and Response B", "Verdict: A (B)", "Verdict: A (tie)", "Verdict: tie, A",
+        "Verdict: tie or A", "Verdict: tie between A and B", "Verdict: tie-break: A", "Verdict: tie breaker",
+        "Verdict: A is worse than B", "Verdict: A is not better", "Verdict: A is better in style",
+        "Verdict: A is better than A", "Verdict: A as well as B", "Verdict: A good answer",
+        "Verdict: a response that helps", "Verdict: A response", "Verdict: A-", "Verdict: B+",
+        "Verdict: A- it is right", "Verdict: A's answer", "Verdict: A.I. is", "Verdict: A%", "Verdict: A\nVerdict: B",
+        "Verdict: A\nFeedback: or rather\nVerdict: tie", "Verdict: A\nVerdict: C", "Verdict: A and B\nVerdict: A",
+        "Verdict for style: A\nVerdict for facts: B"),
     # nothing, and refusals
-    (None, "empty"),
-    ("", "empty"),
-    (" \n\t\u3000", "empty"),
-    ("I'm sorry, but I can't assist with that.", "refused"),
-    ("I cannot evaluate these responses.", "refused"),
+    *each("empty", None, "", " \n\t\u3000"),
+    *each("refused", "I'm sorry, but I can't assist with that.", "I cannot evaluate these responses."),
 ]
+# fmt: on
 
 
 def test_reads_enough_shapes() -> None:
     assert len({text for text, _ in (*SAID, *UNSAID)}) == len(SAID) + len(UNSAID) >= 200
 
 
-@pytest.mark.parametrize(("text", "points"), SAID)
-def test_reads_a_verdict(text: str, points: int) -> None:
-    assert read(text) == points
+def test_reads_a_verdict() -> None:
+    for text, points in SAID:
+        assert read(text) == points, (text, points)
 
 
-@pytest.mark.parametrize(("text", "reason"), UNSAID)
-def test_says_why_there_is_no_verdict(text: str | None, reason: str) -> None:
-    assert read(text) == reason
+def test_says_why_there_is_no_verdict() -> None:
+    for text, reason in UNSAID:
+        assert read(text) == reason, (text, reason)
 
 
-@pytest.mark.parametrize(("text", "points"), [(text, points) for text, points in SAID if points != TIE])
-def test_reads_the_same_where_there_are_no_ties(text: str, points: int) -> None:
-    assert read(text, NO_TIES) == points // 2
+def test_reads_the_same_where_there_are_no_ties() -> None:
+    for text, points in [(text, points) for text, points in SAID if points != TIE]:
+        assert read(text, NO_TIES) == points // 2, (text, points)
 
 
-@pytest.mark.parametrize("text", ["Verdict: tie", "Verdict: a tie", "Verdict: [[Tie]]"])
-def test_takes_a_tie_for_off_the_scale_where_the_judge_was_to_choose(text: str) -> None:
-    assert read(text, NO_TIES) == "out_of_range"
+def test_takes_a_tie_for_off_the_scale_where_the_judge_was_to_choose() -> None:
+    for text in ("Verdict: tie", "Verdict: a tie", "Verdict: [[Tie]]"):
+        assert read(text, NO_TIES) == "out_of_range", text
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_reads_a_cut_answer_only_where_its_verdict_was_closed() -> None:
+    for text, found in (
         (None, "truncated"),
         ("Feedback: it goes on", "truncated"),
         ("Verdict:", "truncated"),
@@ -323,10 +165,8 @@ def test_takes_a_tie_for_off_the_scale_where_the_judge_was_to_choose(text: str) 
         ("Verdict: A - it omits nothing and", A),
         ("Verdict: tie\nBecause", TIE),
         ("Verdict: A and B\n", "ambiguous"),
-    ],
-)
-def test_reads_a_cut_answer_only_where_its_verdict_was_closed(text: str | None, found: int | str) -> None:
-    assert read(text, finish_reason="length") == found
+    ):
+        assert read(text, finish_reason="length") == found, (text, found)
 
 
 def test_goes_by_what_the_endpoint_says_first() -> None:
@@ -383,11 +223,9 @@ def test_reads_no_verdict_in_feedback(feedback: str) -> None:
         assert read(f"Feedback: {line}\nVerdict: B") == B
 
 
-@pytest.mark.parametrize(
-    "text", ["Verdict: " + "A " * 200_000, "Verdict: " + "(" * 200_000, "*" * 300_000, "Verdict" * 50_000]
-)
-def test_reads_answers_of_any_length(text: str) -> None:
-    assert isinstance(read(text), str)
+def test_reads_answers_of_any_length() -> None:
+    for text in ("Verdict: " + "A " * 200_000, "Verdict: " + "(" * 200_000, "*" * 300_000, "Verdict" * 50_000):
+        assert isinstance(read(text), str), text
 
 
 # in JSON, and by a grammar
@@ -398,9 +236,8 @@ def in_json(text: str, scale: Scale = TIES, **told: Any) -> tuple[int | None, st
     return found.value, found.reason
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "reason"),
-    [
+def test_reads_the_verdict_of_an_object() -> None:
+    for text, value, reason in (
         ('{"feedback": "fine", "verdict": "A"}', A, None),
         ('{"feedback": "fine", "verdict": "B"}', B, None),
         ('{"feedback": "fine", "verdict": "tie"}', TIE, None),
@@ -425,10 +262,8 @@ def in_json(text: str, scale: Scale = TIES, **told: Any) -> tuple[int | None, st
         ("Feedback: fine\nVerdict: B", B, None),  # the endpoint took the schema, and let the judge write as it likes
         ("[" * 100_000, None, "missing"),
         ("", None, "empty"),
-    ],
-)
-def test_reads_the_verdict_of_an_object(text: str, value: int | None, reason: str | None) -> None:
-    assert in_json(text) == (value, reason)
+    ):
+        assert in_json(text) == (value, reason), (text, value, reason)
 
 
 def test_takes_no_tie_in_an_object_where_there_is_none() -> None:
@@ -448,21 +283,16 @@ def test_asks_for_the_verdicts_that_there_are_and_nothing_else() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "answer_format", "does"),
-    [
+def test_tells_whether_a_verdict_has_the_structure_that_was_asked_for() -> None:
+    for text, answer_format, does in (
         ("Feedback: fine\nVerdict: tie\n", "grammar", True),
         ("Feedback: fine\nVerdict: C", "grammar", False),
         ("Feedback: fine\nRating: 3", "grammar", False),
         ('{"verdict": "A"}', "json_schema", True),
         ("Verdict: A", "json_schema", False),
         ("Verdict: A", "text", True),
-    ],
-)
-def test_tells_whether_a_verdict_has_the_structure_that_was_asked_for(
-    text: str, answer_format: str, *, does: bool
-) -> None:
-    assert follows(text, answer_format, VERDICT) is does
+    ):
+        assert follows(text, answer_format, VERDICT) is does, (text, answer_format, does)
 
 
 @given(st.text(), st.sampled_from(["A", "B", "tie"]))
@@ -507,10 +337,10 @@ def test_goes_by_the_text_where_much_of_the_probability_is_of_no_verdict() -> No
     assert (value, why) == (2.0, None)
 
 
-@pytest.mark.parametrize("text", ["Verdict: Response A", "Verdict: a tie", "Verdict: It's a tie"])
-def test_finds_no_place_behind_words_that_were_drawn_before_the_verdict(text: str) -> None:
-    assert isinstance(read(text), int)
-    assert verdict_place(text) is None
+def test_finds_no_place_behind_words_that_were_drawn_before_the_verdict() -> None:
+    for text in ("Verdict: Response A", "Verdict: a tie", "Verdict: It's a tie"):
+        assert isinstance(read(text), int), text
+        assert verdict_place(text) is None, text
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -539,10 +369,10 @@ def kept(arm: int, text: str, tokens: list[dict[str, Any]] | None = None) -> tup
     return judgment.rating, judgment.expected_rating
 
 
-@pytest.mark.parametrize(("said", "first", "second"), [("A", 2, 0), ("B", 0, 2), ("tie", 1, 1)])
-def test_keeps_points_of_the_same_response_in_both_orders(said: str, first: int, second: int) -> None:
-    assert kept(0, f"Verdict: {said}") == (first, None)
-    assert kept(1, f"Verdict: {said}") == (second, None)
+def test_keeps_points_of_the_same_response_in_both_orders() -> None:
+    for said, first, second in (("A", 2, 0), ("B", 0, 2), ("tie", 1, 1)):
+        assert kept(0, f"Verdict: {said}") == (first, None), (said, first, second)
+        assert kept(1, f"Verdict: {said}") == (second, None), (said, first, second)
 
 
 def test_keeps_what_was_to_be_expected_of_the_same_response_in_both_orders() -> None:
