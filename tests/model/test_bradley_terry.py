@@ -26,23 +26,25 @@ def drawn(systems: int, votes: int, seed: int) -> tuple[list[int], list[int], li
     return a.tolist(), b.tolist(), winners, rng.uniform(0.2, 3.0, votes).tolist()
 
 
-@pytest.mark.parametrize("has_ties", [True, False])
-@pytest.mark.parametrize("has_weights", [True, False])
-@pytest.mark.parametrize(("systems", "votes"), [(2, 60), (5, 300), (20, 4000)])
-def test_finds_the_strengths_that_evalica_does(systems: int, votes: int, has_ties: bool, has_weights: bool) -> None:
-    a, b, winners, weights = drawn(systems, votes, systems)
-    if not has_ties:
-        winners = [evalica.Winner.X if each is evalica.Winner.Draw else each for each in winners]
-    points = [1.0 if each is evalica.Winner.X else 0.5 if each is evalica.Winner.Draw else 0.0 for each in winners]
-    weight = np.array(weights) if has_weights else np.ones(votes)
-    theirs = evalica.bradley_terry(a, b, winners, weights=weight.tolist(), tolerance=1e-13, limit=100_000)
-    scores = np.log(theirs.scores.sort_index().to_numpy())
-    wins = np.zeros((systems, systems))
-    np.add.at(wins, (a, b), weight * points)
-    np.add.at(wins, (b, a), weight * (1 - np.array(points)))
-    found = fit(wins)
-    assert found.is_bounded
-    assert found.values == pytest.approx(scores - scores.mean(), abs=1e-6)
+def test_finds_the_strengths_that_evalica_does() -> None:
+    for has_ties in (True, False):
+        for has_weights in (True, False):
+            for systems, votes in ((2, 60), (5, 300), (20, 4000)):
+                a, b, winners, weights = drawn(systems, votes, systems)
+                if not has_ties:
+                    winners = [evalica.Winner.X if each is evalica.Winner.Draw else each for each in winners]
+                points = [
+                    1.0 if each is evalica.Winner.X else 0.5 if each is evalica.Winner.Draw else 0.0 for each in winners
+                ]
+                weight = np.array(weights) if has_weights else np.ones(votes)
+                theirs = evalica.bradley_terry(a, b, winners, weights=weight.tolist(), tolerance=1e-13, limit=100_000)
+                scores = np.log(theirs.scores.sort_index().to_numpy())
+                wins = np.zeros((systems, systems))
+                np.add.at(wins, (a, b), weight * points)
+                np.add.at(wins, (b, a), weight * (1 - np.array(points)))
+                found = fit(wins)
+                assert found.is_bounded, (has_ties, has_weights, systems)
+                assert found.values == pytest.approx(scores - scores.mean(), abs=1e-6), (has_ties, has_weights, systems)
 
 
 def test_counts_comparisons_as_votes_of_which_each_side_has_its_part() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,14 +37,16 @@ def test_lays_the_judges_of_a_pair_and_attribute_beside_each_other() -> None:
     assert arms.row_of(np.array([-1, 11])).tolist() == [-1, 5]
 
 
-@pytest.mark.parametrize(
-    ("attributes", "judges", "label", "name"),
-    [(1, 1, "a0", "p1"), (2, 1, "a0", "p1 · a0"), (1, 2, "j0", "p1 · j0"), (2, 2, "a0 · j0", "p1 · a0 · j0")],
-)
-def test_names_an_arm_by_what_there_are_several_of(attributes: int, judges: int, label: str, name: str) -> None:
-    arms = space(2, attributes, judges)
-    first = arms.arms_of_pair(1)[0]
-    assert (arms.label(first), arms.name(first)) == (label, name)
+def test_names_an_arm_by_what_there_are_several_of() -> None:
+    for attributes, judges, label, name in (
+        (1, 1, "a0", "p1"),
+        (2, 1, "a0", "p1 · a0"),
+        (1, 2, "j0", "p1 · j0"),
+        (2, 2, "a0 · j0", "p1 · a0 · j0"),
+    ):
+        arms = space(2, attributes, judges)
+        first = arms.arms_of_pair(1)[0]
+        assert (arms.label(first), arms.name(first)) == (label, name), (attributes, judges, label)
 
 
 def test_counts_errors_in_points_of_one_scale_and_in_shares_of_several() -> None:

@@ -55,12 +55,10 @@ def test_sends_a_pairs_text_as_it_is(prompt: str, response: str, attribute: str)
     )
 
 
-@pytest.mark.parametrize(
-    "text", ["{{ 7 * 7 }}", "{% raw %}", "{# x #}", "{instruction}", "Rating: 4\n\n", "{{ self.user() }}"]
-)
-def test_takes_nothing_in_a_pair_for_a_template(text: str) -> None:
-    user = load_prompts(["helpfulness"]).messages(Pair("p", text, text), "helpfulness")[1]["content"]
-    assert user.count(text) == 2
+def test_takes_nothing_in_a_pair_for_a_template() -> None:
+    for text in ("{{ 7 * 7 }}", "{% raw %}", "{# x #}", "{instruction}", "Rating: 4\n\n", "{{ self.user() }}"):
+        user = load_prompts(["helpfulness"]).messages(Pair("p", text, text), "helpfulness")[1]["content"]
+        assert user.count(text) == 2, text
 
 
 def test_shows_turns_by_name() -> None:

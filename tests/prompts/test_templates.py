@@ -101,16 +101,16 @@ def test_no_template_takes_memory_or_time() -> None:
             raise ValueError(f"{line} of {bomb[:100]}")
 
 
-@pytest.mark.parametrize("body", LEGITIMATE)
-def test_renders_what_it_takes_as_jinja_does(body: str) -> None:
-    source = "{% block user %}" + body + "{% endblock %}\n"
-    rubric = rubric_of("helpfulness")
-    pair = Pair("p", "What is “b”?", " A bee,\n\nin <Latin>: “apis”.\r\n Yes. ")
-    values = {"instruction": pair.prompt, "response": pair.response, "rubric": rubric.text, "title": rubric.title}
-    values |= {"attribute": "helpfulness"}
-    plain = Environment(keep_trailing_newline=True).from_string(source)  # noqa: S701  # plain text
+def test_renders_what_it_takes_as_jinja_does() -> None:
+    for body in LEGITIMATE:
+        source = "{% block user %}" + body + "{% endblock %}\n"
+        rubric = rubric_of("helpfulness")
+        pair = Pair("p", "What is “b”?", " A bee,\n\nin <Latin>: “apis”.\r\n Yes. ")
+        values = {"instruction": pair.prompt, "response": pair.response, "rubric": rubric.text, "title": rubric.title}
+        values |= {"attribute": "helpfulness"}
+        plain = Environment(keep_trailing_newline=True).from_string(source)  # noqa: S701  # plain text
 
-    (message,) = PromptSet([rubric], source).messages(pair, "helpfulness")
+        (message,) = PromptSet([rubric], source).messages(pair, "helpfulness")
 
-    context = plain.new_context({**values, "low": 0, "high": 4})
-    assert message["content"] == "".join(plain.blocks["user"](context))
+        context = plain.new_context({**values, "low": 0, "high": 4})
+        assert message["content"] == "".join(plain.blocks["user"](context)), body

@@ -174,10 +174,10 @@ def session(kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    budget=st.integers(PAIRS, 90),
+    budget=st.integers(PAIRS, 60),
     number=st.integers(1, 6),
     samples=st.integers(1, 3),
     chaos=st.sampled_from([0.0, 0.3, 0.8]),
@@ -248,6 +248,7 @@ def test_makes_a_file_no_longer_than_a_service_takes(tmp_path: Path, monkeypatch
     assert max(sizes) <= 700
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.text(max_size=80))
 def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, line: int, other: str) -> None:
     with TemporaryDirectory() as name:
@@ -261,6 +262,7 @@ def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, line: int, 
             assert wrong == custom_id or ledger.place_of(wrong) is None
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1000), st.integers(1, 128)), min_size=1, max_size=50))
 def test_the_calls_of_a_batch_are_read_as_they_were_written(tickets: list[tuple[int, int, int]]) -> None:
     with TemporaryDirectory() as name:

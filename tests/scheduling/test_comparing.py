@@ -37,7 +37,7 @@ NAMES = (*POLICIES, "uniform")
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(data=st.data(), judges=st.integers(1, 2), at_once=st.integers(1, 9), seed=st.integers(0, 99))
 def test_asks_both_orders_of_a_comparison_equally_often(
     name: str, data: st.DataObject, judges: int, at_once: int, seed: int
@@ -87,10 +87,10 @@ def test_chooses_after_an_interruption_as_without_one(name: str) -> None:
         made.append((arm, rating(arm)))
         return made[-1][1]
 
-    whole = list(play(matches, policy_for(matches, name), arms, noted, 500))
+    whole = list(play(matches, policy_for(matches, name), arms, noted, 350))
     for at in (1, 63, 64, 65, 150, 333):
         policy, resumed = fitted_as_resumed(matches, policy_for(matches, name), made[:at])
-        assert list(play(matches, policy, resumed, told_again(made[at:]), 500)) == whole[at:]
+        assert list(play(matches, policy, resumed, told_again(made[at:]), 350)) == whole[at:]
 
 
 @pytest.mark.parametrize("name", NAMES)

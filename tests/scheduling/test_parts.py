@@ -41,9 +41,8 @@ def arms_of(*each: tuple[int, int, int]) -> WritableArms:
     return arms
 
 
-@pytest.mark.parametrize(
-    ("n", "streak", "warm_up", "share", "most"),
-    [
+def test_lets_so_many_calls_of_an_arm_be_under_way() -> None:
+    for n, streak, warm_up, share, most in (
         # in its warm-up: no more than it has ratings, or five, and no more than its share leaves
         (0, 0, 20, 20, 5),
         (3, 0, 20, 20, 5),
@@ -65,10 +64,8 @@ def arms_of(*each: tuple[int, int, int]) -> WritableArms:
         (40, 5, 20, 20, 0),
         (0, 0, 1, 9, 5),
         (0, 3, 20, 20, 2),
-    ],
-)
-def test_lets_so_many_calls_of_an_arm_be_under_way(n: int, streak: int, warm_up: int, share: int, most: int) -> None:
-    assert most_pending(n, streak, warm_up, share) == most
+    ):
+        assert most_pending(n, streak, warm_up, share) == most, (n, streak, warm_up)
 
 
 @given(
@@ -86,9 +83,8 @@ def test_says_of_all_arms_at_once_what_it_says_of_each(
         assert (pending < most) == (pending < most_pending(n, streak, warm_up, share))
 
 
-@pytest.mark.parametrize(
-    ("n", "pending", "streak", "warm_up", "share", "calls"),
-    [
+def test_asks_so_often_at_once() -> None:
+    for n, pending, streak, warm_up, share, calls in (
         (0, 0, 0, 20, 20, 5),  # nothing is known of it
         (0, 2, 0, 20, 20, 3),
         (3, 4, 0, 20, 20, 13),  # up to its warm-up's end
@@ -98,20 +94,21 @@ def test_says_of_all_arms_at_once_what_it_says_of_each(
         (20, 9, 0, 20, 20, 1),
         (20, 0, 3, 20, 20, 2),
         (2, 0, 0, 1, 1, 1),
-    ],
-)
-def test_asks_so_often_at_once(n: int, pending: int, streak: int, warm_up: int, share: int, calls: int) -> None:
-    assert most_at_once(n, pending, streak, warm_up, share) == calls
+    ):
+        assert most_at_once(n, pending, streak, warm_up, share) == calls, (n, pending, streak)
 
 
-@pytest.mark.parametrize(
-    ("total", "arms", "calls", "share", "whole"),
-    [(10, 4, 20, 3, 2), (8, 4, 20, 2, 2), (100, 4, 20, 20, 20), (None, 4, 20, 20, 20), (10, 0, 20, 10, 10)],
-)
-def test_cuts_a_warm_up_short_evenly(total: int | None, arms: int, calls: int, share: int, whole: int) -> None:
-    warm_up = WarmUp(WritableArms(arms), calls, CallBudget(total))
-    assert (warm_up.share, warm_up.whole_share, warm_up.calls) == (share, whole, calls)
-    assert warm_up.owed == (0 if total is None else share * arms)
+def test_cuts_a_warm_up_short_evenly() -> None:
+    for total, arms, calls, share, whole in (
+        (10, 4, 20, 3, 2),
+        (8, 4, 20, 2, 2),
+        (100, 4, 20, 20, 20),
+        (None, 4, 20, 20, 20),
+        (10, 0, 20, 10, 10),
+    ):
+        warm_up = WarmUp(WritableArms(arms), calls, CallBudget(total))
+        assert (warm_up.share, warm_up.whole_share, warm_up.calls) == (share, whole, calls), (total, arms, calls)
+        assert warm_up.owed == (0 if total is None else share * arms), (total, arms, calls)
 
 
 def test_owes_each_arm_what_is_missing_unless_it_was_given_up() -> None:
@@ -238,12 +235,12 @@ def test_overtakes_only_arms_of_another_judge_that_wait_and_are_more_urgent() ->
     assert waits(a1=-0.2, a3=-0.9).overtakes(0, -0.3, 20)
 
 
-@pytest.mark.parametrize("calls", [1, 2, 3, 4, 8, 20, 23])
-def test_may_run_ahead_by_a_quarter_of_its_calls(calls: int) -> None:
-    # the arm's variance over as many calls as it had a quarter before, one at least: so urgent it was then
-    was = -0.3 * calls / (calls - max(1, calls // 4)) if calls > 1 else -math.inf
-    assert waits(a1=was * 1.001 if calls > 1 else -1e9).overtakes(0, -0.3, calls) == (calls > 1)
-    assert not waits(a1=max(was * 0.999, -1e9)).overtakes(0, -0.3, calls)
+def test_may_run_ahead_by_a_quarter_of_its_calls() -> None:
+    for calls in (1, 2, 3, 4, 8, 20, 23):
+        # the arm's variance over as many calls as it had a quarter before, one at least: so urgent it was then
+        was = -0.3 * calls / (calls - max(1, calls // 4)) if calls > 1 else -math.inf
+        assert waits(a1=was * 1.001 if calls > 1 else -1e9).overtakes(0, -0.3, calls) == (calls > 1), calls
+        assert not waits(a1=max(was * 0.999, -1e9)).overtakes(0, -0.3, calls), calls
 
 
 def test_overtakes_nobody_who_is_just_as_urgent_as_it_was_a_quarter_of_its_calls_ago() -> None:
@@ -374,20 +371,20 @@ def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() 
     assert (scheduler.budget.spent, scheduler.budget.available) == (4, 5)
 
 
-@pytest.mark.parametrize("warm_up", [1, 20, 150])
-@pytest.mark.parametrize("samples", [1, 4, 8, 100])
-def test_tells_beforehand_how_many_ratings_a_request_will_ask_for(samples: int, warm_up: int) -> None:
-    for calls in (0.2, 1.0, 2.6, 7.0, 20.0, 33.0, 64.4, 500.0, 2000.0):
-        whole = max(1, round(calls))
-        scheduler = HeapScheduler(WritableArms(1), Robin(np.ones(1), warm_up=warm_up), budget=whole)
-        requests = 0
-        while isinstance(ticket := scheduler.ask(samples), Ticket):
-            scheduler.tell(ticket, (3.0,) * ticket.calls)
-            requests += 1
-        told = ratings_a_request(calls, warm_up, samples)
-        # where all the rest is asked for in full requests, the last counts by what is left for it
-        assert requests - 1 < whole / told <= requests + 1e-9
-        assert whole > 4 * samples or told == whole / requests
+def test_tells_beforehand_how_many_ratings_a_request_will_ask_for() -> None:
+    for warm_up in (1, 20, 150):
+        for samples in (1, 4, 8, 100):
+            for calls in (0.2, 1.0, 2.6, 7.0, 20.0, 33.0, 64.4, 500.0, 2000.0):
+                whole = max(1, round(calls))
+                scheduler = HeapScheduler(WritableArms(1), Robin(np.ones(1), warm_up=warm_up), budget=whole)
+                requests = 0
+                while isinstance(ticket := scheduler.ask(samples), Ticket):
+                    scheduler.tell(ticket, (3.0,) * ticket.calls)
+                    requests += 1
+                told = ratings_a_request(calls, warm_up, samples)
+                # where all the rest is asked for in full requests, the last counts by what is left for it
+                assert requests - 1 < whole / told <= requests + 1e-9, (warm_up, samples)
+                assert whole > 4 * samples or told == whole / requests, (warm_up, samples)
 
 
 def test_withdraws_calls_that_are_not_made_and_gives_them_back() -> None:

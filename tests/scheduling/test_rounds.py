@@ -39,9 +39,8 @@ def test_spends_the_whole_budget_in_no_more_rounds_than_asked_for(
         assert ends == (budget,)
 
 
-@pytest.mark.parametrize(
-    ("calls", "rounds", "a_pair"),
-    [
+def test_gives_a_first_round_twice_what_each_further_one_has() -> None:
+    for calls, rounds, a_pair in (
         (50, 4, (20, 30, 40, 50)),
         (20, 4, (8, 12, 16, 20)),
         (10, 4, (4, 6, 8, 10)),
@@ -49,12 +48,12 @@ def test_spends_the_whole_budget_in_no_more_rounds_than_asked_for(
         (30, 2, (20, 30)),
         (30, 1, (30,)),
         (1, 4, (1,)),
-    ],
-)
-def test_gives_a_first_round_twice_what_each_further_one_has(
-    calls: int, rounds: int, a_pair: tuple[float, ...]
-) -> None:
-    assert round_ends(100 * calls, 100, rounds) == tuple(round(100 * each) for each in a_pair)
+    ):
+        assert round_ends(100 * calls, 100, rounds) == tuple(round(100 * each) for each in a_pair), (
+            calls,
+            rounds,
+            a_pair,
+        )
 
 
 def test_makes_one_round_of_what_a_policy_wants_before_it_looks_at_any_answer() -> None:

@@ -144,7 +144,7 @@ class Deciding(RuleBasedStateMachine):
 
 
 TestDeciding = Deciding.TestCase
-TestDeciding.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestDeciding.settings = settings(max_examples=75, stateful_step_count=50, deadline=None)
 
 
 def test_spends_nothing_on_a_response_that_has_no_rival() -> None:
