@@ -8,7 +8,7 @@ import evalica
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
@@ -66,6 +66,7 @@ LEVELS = st.integers(-2, 9)
 
 
 @given(st.lists(st.tuples(LEVELS, LEVELS), min_size=20, max_size=60))
+@settings(max_examples=30)
 def test_agrees_with_the_textbook_on_levels_whatever_they_are(pairs: list[tuple[int, int]]) -> None:
     a, b = np.array(pairs).T
     found = by_name(agreement(a + 0.0, b + 0.0, each_its_own(len(a)), Scale(-2, 9), resamples=0))
@@ -78,13 +79,13 @@ def test_agrees_with_the_textbook_on_levels_whatever_they_are(pairs: list[tuple[
 
 def test_states_no_agreement_of_levels_where_all_round_to_one() -> None:
     scores, human = np.linspace(2.6, 3.4, 24), np.linspace(3.4, 2.6, 24)
-    found = by_name(agreement(scores, human, each_its_own(24), SCALE))
+    found = by_name(agreement(scores, human, each_its_own(24), SCALE, resamples=200))
     assert found["pearson"].value == pytest.approx(-1)
     for name in ("kappa", "alpha"):
         assert np.isnan([found[name].value, found[name].ci_low]).all()
         assert found[name].why == "all scores and human ratings round to one level"
     scores[0] = 2.2  # 36 % of the resamples leave this pair out
-    found = by_name(agreement(scores, human, each_its_own(24), SCALE))
+    found = by_name(agreement(scores, human, each_its_own(24), SCALE, resamples=200))
     assert all(np.isfinite(found[name].ci_low) and found[name].why == "" for name in ("kappa", "alpha"))
 
 
@@ -121,7 +122,7 @@ def test_has_the_intervals_of_a_bootstrap_over_prompts() -> None:
     found = by_name(agreement(x[mixed], y[mixed], prompt[mixed], SCALE, seed=2))["pearson"]
     grouped = [np.flatnonzero(prompt == each) for each in range(30)]
     drawn = []
-    for _ in range(4000):
+    for _ in range(2000):
         rows = np.concatenate([grouped[each] for each in rng.integers(30, size=30)])
         drawn.append(np.corrcoef(x[rows], y[rows])[0, 1])
     low, high = np.quantile(drawn, [0.0188, 0.9812])  # see below
@@ -131,7 +132,7 @@ def test_has_the_intervals_of_a_bootstrap_over_prompts() -> None:
     assert over_pairs.ci_high - over_pairs.ci_low < 0.85 * (high - low)
 
 
-@pytest.mark.parametrize(("prompts", "tail"), [(20, 0.0159), (30, 0.0188), (1000, 0.0248)])
+@pytest.mark.parametrize(("prompts", "tail"), [(20, 0.0159), (200, 0.0240)])
 def test_widens_the_percentiles_of_few_prompts(prompts: int, tail: float) -> None:
     rng = np.random.default_rng(5)
     x = rng.uniform(0, 4, prompts)
@@ -187,9 +188,9 @@ def test_states_values_alone_where_nothing_is_resampled() -> None:
     assert np.isnan(correlations(x[1:], y[1:])).all()  # 19 have both
 
 
-@pytest.mark.parametrize(("pairs", "times"), [(10, 1000), (5000, 1000), (10_000, 500), (50_000, 100), (1_000_000, 100)])
-def test_resamples_less_where_there_are_more_pairs(pairs: int, times: int) -> None:
-    assert resamples_for(pairs) == times
+def test_resamples_less_where_there_are_more_pairs() -> None:
+    for pairs, times in ((10, 1000), (5000, 1000), (10_000, 500), (50_000, 100), (1_000_000, 100)):
+        assert resamples_for(pairs) == times, (pairs, times)
 
 
 def test_says_how_many_human_ratings_are_off_the_scale() -> None:

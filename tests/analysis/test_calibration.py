@@ -57,9 +57,8 @@ def test_states_no_interval_of_one_prompt_or_of_ratings_all_alike() -> None:
     assert (told.ci_low, told.ci_high) == (0, 4)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "starts"),
-    [
+def test_takes_the_levels_of_a_long_scale_in_bins_of_round_widths() -> None:
+    for low, high, starts in (
         (0, 4, [0, 1, 2, 3, 4]),
         (0, 10, list(range(11))),
         (1, 12, [1, 2, 4, 6, 8, 10]),
@@ -70,10 +69,8 @@ def test_states_no_interval_of_one_prompt_or_of_ratings_all_alike() -> None:
         (-7, 93, [-7, *range(0, 93, 10)]),
         (0, 99, list(range(0, 100, 10))),
         (0, 1000, list(range(0, 1000, 100))),
-    ],
-)
-def test_takes_the_levels_of_a_long_scale_in_bins_of_round_widths(low: int, high: int, starts: list[int]) -> None:
-    assert bins_of(Scale(low, high)) == starts
+    ):
+        assert bins_of(Scale(low, high)) == starts, (low, high, starts)
 
 
 def test_tells_of_a_long_scale_what_its_bins_have() -> None:

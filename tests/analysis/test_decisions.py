@@ -81,7 +81,7 @@ def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_
 
 @example([[4] * 9, [4] * 9, [1] * 9, [2] * 9])
 @given(st.lists(RATINGS, min_size=4, max_size=4))
-@settings(deadline=None)
+@settings(max_examples=30)
 def test_bets_on_the_mean_of_a_panel(ratings: list[list[int]]) -> None:
     _, verdicts, arms = made("a<3", ratings, judges=2)
 
@@ -183,11 +183,11 @@ def test_leaves_undecided_what_is_not_certified_and_says_which_way_it_leans() ->
     assert task.decisions == 4
 
 
-@pytest.mark.parametrize(("text", "leaning"), [("a>=3", "keep"), ("a>3", "drop"), ("a<=3", "keep"), ("a<3", "drop")])
-def test_leans_at_the_threshold_itself_as_the_relation_says(text: str, leaning: str) -> None:
-    task, _, _ = made(text, [[3]])
+def test_leans_at_the_threshold_itself_as_the_relation_says() -> None:
+    for text, leaning in (("a>=3", "keep"), ("a>3", "drop"), ("a<=3", "keep"), ("a<3", "drop")):
+        task, _, _ = made(text, [[3]])
 
-    assert leanings(task, np.array([3.0])).tolist() == [leaning]
+        assert leanings(task, np.array([3.0])).tolist() == [leaning], (text, leaning)
 
 
 def test_leans_in_a_group_to_the_highest_mean_and_the_first_of_equals() -> None:

@@ -89,15 +89,19 @@ def counted(sequences: list[list[int]], levels: int = 5) -> IntArray:
     return np.array([np.bincount(each, minlength=levels) for each in sequences])
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.2])
-@pytest.mark.parametrize(("bottom", "top"), [(0, 4), (1, 5), (-2, 2), (10, 18)])
-def test_gives_the_means_that_no_bet_has_won_against(bottom: int, top: int, alpha: float) -> None:
-    low, high = mean_intervals(counted(SEQUENCES), bottom, top, alpha=alpha)
-    for place, ratings in enumerate(SEQUENCES):
-        shares = [rating / 4 for rating in ratings]
-        assert low[place] == pytest.approx(bottom + (top - bottom) * lower_end(shares, alpha), abs=1e-6)
-        mirrored = lower_end([1 - share for share in shares], alpha)
-        assert high[place] == pytest.approx(top - (top - bottom) * mirrored, abs=1e-6)
+def test_gives_the_means_that_no_bet_has_won_against() -> None:
+    for alpha in (0.05, 0.2):
+        for bottom, top in ((0, 4), (1, 5), (-2, 2), (10, 18)):
+            low, high = mean_intervals(counted(SEQUENCES), bottom, top, alpha=alpha)
+            for place, ratings in enumerate(SEQUENCES):
+                shares = [rating / 4 for rating in ratings]
+                assert low[place] == pytest.approx(bottom + (top - bottom) * lower_end(shares, alpha), abs=1e-6), (
+                    alpha,
+                    bottom,
+                    top,
+                )
+                mirrored = lower_end([1 - share for share in shares], alpha)
+                assert high[place] == pytest.approx(top - (top - bottom) * mirrored, abs=1e-6), (alpha, bottom, top)
 
 
 def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alpha: float, unbet: float) -> float:
@@ -120,7 +124,7 @@ def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alph
     return min(both(min(max(m, 1e-6), 1.0)) for m in np.linspace(near - 0.01, near + 0.01, 81))
 
 
-@pytest.mark.parametrize(("first", "second"), [(0, 5), (1, 3), (2, 4), (4, 4), (5, 1), (1, 1)])
+@pytest.mark.parametrize(("first", "second"), [(1, 3), (2, 4), (5, 1)])
 def test_a_sum_of_means_is_held_by_the_product_of_the_bets(first: int, second: int) -> None:
     a, b = SEQUENCES[first], SEQUENCES[second]
     shares_a, shares_b = ([x / 4 for x in each] for each in (a, b))
@@ -205,8 +209,9 @@ def test_reaches_over_the_whole_scale_while_an_arm_has_no_rating() -> None:
     assert [each.shape for each in mean_intervals(np.empty((0, 3)), 1, 3)] == [(0,), (0,)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize(
+    "spread", ["coin", *(pytest.param(name, marks=pytest.mark.whole) for name in SPREADS if name != "coin")]
+)
 def test_covers_whoever_stops_when(spread: str) -> None:
     # Simulated: 400 sequences, looked at after every rating of the first 40, then after every fifth; the share in which the
     # true mean was ever outside must be at most 5 %. By chance alone it passes 5 % + 3 s.e. = 8.3 % once in a thousand.
@@ -230,6 +235,7 @@ def test_refuses_a_level_that_is_none(alpha: float) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0, 2.0, 5.0, 0.25]), min_size=3, max_size=3), min_size=1, max_size=8))
+@settings(max_examples=30)
 @example([[0.25, 0.5, 0.75], [0.5, 0.25, 0.25]])  # no whole number among them, as where a curve spreads ratings evenly
 def test_says_of_many_arms_what_it_says_of_each_alone(rows: list[list[float]]) -> None:
     counts = np.array(rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -178,9 +177,8 @@ def test_relies_on_a_judge_as_far_as_on_people_where_it_says_the_same() -> None:
     assert found.std_error > 0.9 * scores.std() / math.sqrt(300)
 
 
-@pytest.mark.parametrize(
-    ("labels", "probability", "why"),
-    [
+def test_refuses_a_mean_of_labels_that_do_not_carry_it() -> None:
+    for labels, probability, why in (
         ([2.0, 3.0] * 12, 1.0, f"24 prompts with a label; {FEWEST_LABELLED} are needed"),
         ([3.0], 1.0, "1 prompt with a label; 25 are needed"),
         ([], 1.0, "0 prompts with a label; 25 are needed"),
@@ -190,17 +188,17 @@ def test_relies_on_a_judge_as_far_as_on_people_where_it_says_the_same() -> None:
             [1e-4] + [1.0] * 99,
             "the labels' probabilities differ so much that 40 prompts count as 1; 10",
         ),
-    ],
-)
-def test_refuses_a_mean_of_labels_that_do_not_carry_it(
-    labels: Sequence[float], probability: float | list[float], why: str
-) -> None:
-    given = np.concatenate([labels, np.full(100 - len(labels), NAN)])
-    scores = np.tile([1.0, 3.0], 50)
-    found = corrected(scores, given, np.asarray(probability), np.arange(100), evenly(100))
-    assert found.why.startswith(why)
-    assert np.isnan([found.estimate, found.low, found.high, found.std_error, found.lam]).all()
-    assert (found.n_labels, found.n_prompts) == (len(labels), len(labels))
+    ):
+        given = np.concatenate([labels, np.full(100 - len(labels), NAN)])
+        scores = np.tile([1.0, 3.0], 50)
+        found = corrected(scores, given, np.asarray(probability), np.arange(100), evenly(100))
+        assert found.why.startswith(why), (labels, probability, why)
+        assert np.isnan([found.estimate, found.low, found.high, found.std_error, found.lam]).all(), (
+            labels,
+            probability,
+            why,
+        )
+        assert (found.n_labels, found.n_prompts) == (len(labels), len(labels)), (labels, probability, why)
 
 
 def test_refuses_a_mean_that_would_seem_certain() -> None:

@@ -129,7 +129,6 @@ def test_numbers_that_changed_while_they_were_read_make_no_small_error() -> None
     assert likely_worst_error(space, both, n, total, total_sq) > 0.5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("calls", [3, 5, 20])
 def test_likely_intervals_hold_on_average_over_pairs(calls: int) -> None:
     # simulated: 2,000 pairs whose judges differ in noise; 95 % of 2,000 is known to half a percent

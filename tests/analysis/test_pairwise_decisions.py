@@ -41,11 +41,11 @@ def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
 
 def test_is_seldom_wrong_where_it_is_certain() -> None:
     wrong = certain = 0
-    for seed in range(3):
-        matches = comparisons(3, 10, wants_best=True)
+    for seed in range(2):
+        matches = comparisons(3, 6, wants_best=True)
         arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
         rating = by_strength(matches, [0.0, 0.6, 1.4], seed, effect=0.6)
-        list(play(matches, policy_for(matches, "uniform"), arms, rating, 6_000, verdicts))
+        list(play(matches, policy_for(matches, "uniform"), arms, rating, 2_000, verdicts))
         best, numbers = verdicts.best(arms), system_numbers(matches)
         found = [numbers[comparison][side] for comparison, side in zip(best.comparison, best.side, strict=True)]
         certain += best.decided

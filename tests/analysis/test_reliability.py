@@ -97,24 +97,21 @@ def test_takes_the_noise_anew_in_each_resample() -> None:
     assert told.ci_high - told.ci_low > 2 * np.ptp(np.quantile(fixed, [0.025, 0.975]))
 
 
-@pytest.mark.parametrize(
-    ("counts", "why"),
-    [
+def test_states_nothing_where_too_few_pairs_were_asked_twice() -> None:
+    for counts, why in (
         ([1] * 200, "0 further ratings of pairs already rated, 30 are needed"),
         ([2] + [1] * 199, "1 further rating of pairs already rated, 30 are needed"),
         ([2] * 29 + [1] * 171, "29 further ratings of pairs already rated, 30 are needed"),
         ([9] * 19 + [1] * 181, "they are of 19 prompts, 20 are needed"),
         ([2] * 30 + [1] * 170, ""),
         ([9] * 20 + [1] * 180, ""),
-    ],
-)
-def test_states_nothing_where_too_few_pairs_were_asked_twice(counts: list[int], why: str) -> None:
-    rng = np.random.default_rng(6)
-    ratings = [rng.normal(2, 1) + rng.normal(0, 0.5, count) for count in counts]
-    found = reliability(*of_one(ratings), np.arange(200))
-    few = "too few pairs were asked twice to know the judge's noise: "
-    assert {each.why for each in found} == {few + why if why else ""}
-    assert {bool(np.isnan([each.value, each.ci_low]).all()) for each in found} == {bool(why)}
+    ):
+        rng = np.random.default_rng(6)
+        ratings = [rng.normal(2, 1) + rng.normal(0, 0.5, count) for count in counts]
+        found = reliability(*of_one(ratings), np.arange(200))
+        few = "too few pairs were asked twice to know the judge's noise: "
+        assert {each.why for each in found} == {few + why if why else ""}, (counts, why)
+        assert {bool(np.isnan([each.value, each.ci_low]).all()) for each in found} == {bool(why)}, (counts, why)
 
 
 def test_holds_what_a_retest_brings_where_few_pairs_were_asked_twice() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import robin_cli.analysis.agreement
 from robin_cli.analysis.agreement import agreement
 from robin_cli.analysis.run_agreement import (
     agreements,
@@ -24,6 +25,11 @@ from robin_cli.storage.reader import RunData
 from tests.analysis.test_scores import ATTRIBUTES, JUDGES, Rated, run_of
 
 PAIRS = 44
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robin_cli.analysis.agreement, "resamples_for", lambda _: 60)
 
 
 def ratings(k: int, place: int) -> list[int | None]:

@@ -19,7 +19,7 @@ SCALES = [[Scale(0, 4), Scale(0, 4)], [Scale(1, 3), Scale(0, 9)]]
 
 @pytest.mark.parametrize("scales", SCALES, ids=["one-scale", "two-scales"])
 @pytest.mark.parametrize("guaranteed", [False, True])
-@settings(max_examples=25)  # of eight moments each
+@settings(max_examples=10)  # of eight moments each
 @given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.01, 0.9))
 def test_is_reached_when_the_error_that_the_status_says_is_at_most_the_target(
     scales: list[Scale], guaranteed: bool, seed: int, share: float
