@@ -85,9 +85,8 @@ GROQ = "https://api.groq.com/openai/v1"
 NO_PRICE: dict[str, Any] = {"price_in": None, "price_out": None}
 
 
-@pytest.mark.parametrize(
-    ("model", "url", "tier", "share"),
-    [
+def test_prices_tokens_by_the_service_tier() -> None:
+    for model, url, tier, share in (
         ("gpt-5-mini", OPENAI, "flex", 0.5),
         ("gpt-5-mini", OPENAI, "batch", 0.5),
         ("gpt-5-mini", OPENAI, "default", 1.0),
@@ -96,12 +95,14 @@ NO_PRICE: dict[str, Any] = {"price_in": None, "price_out": None}
         ("gpt-4.1-mini", AZURE, "batch", 0.5),
         ("llama-3.3-70b-versatile", GROQ, "flex", 1.0),
         ("llama-3.3-70b-versatile", GROQ, "on_demand", 1.0),
-    ],
-)
-def test_prices_tokens_by_the_service_tier(model: str, url: str, tier: str, share: float) -> None:
-    price = price_of(model, url, **NO_PRICE)
-    assert price is not None
-    assert price.cost(1_000_000, 1_000_000, tier=tier) == pytest.approx(share * price.cost(1_000_000, 1_000_000))
+    ):
+        price = price_of(model, url, **NO_PRICE)
+        assert price is not None, (model, url, tier)
+        assert price.cost(1_000_000, 1_000_000, tier=tier) == pytest.approx(share * price.cost(1_000_000, 1_000_000)), (
+            model,
+            url,
+            tier,
+        )
 
 
 def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_at_the_tier() -> None:

@@ -321,11 +321,17 @@ PERMANENT = [
 ]
 
 
-@pytest.mark.parametrize(("status", "code", "step"), PERMANENT)
-@pytest.mark.parametrize(("method", "path"), [("POST", FILES), ("POST", BATCHES), ("GET", BATCHES)])
+STEPS = [("POST", FILES), ("POST", BATCHES), ("GET", BATCHES)]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "step", "at"),
+    [*((*each, STEPS[number % 3]) for number, each in enumerate(PERMANENT)), (*PERMANENT[0], STEPS[1])],
+)
 def test_what_will_not_pass_ends_the_run_at_once_with_a_next_step(
-    server: BatchServer, talk: Talk, asked: Path, status: int, code: str, step: str, method: str, path: str
+    server: BatchServer, talk: Talk, asked: Path, status: int, code: str, step: str, at: tuple[str, str]
 ) -> None:
+    method, path = at
     body = {"error": {"message": f"No, {KEY}", "code": code}}
     server.faults.append(Fault(method, path, status, 100, body, {"Location": "http://127.0.0.1:9/v1"}))
 

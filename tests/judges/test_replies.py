@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.judges.replies import (
@@ -22,9 +22,8 @@ from robin_cli.model.exchange import Failure
 from robin_cli.model.records import Usage
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
+def test_reads_how_long_to_wait() -> None:
+    for headers, seconds in (
         ({"retry-after": "3"}, 3.0),
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
@@ -51,17 +50,13 @@ from robin_cli.model.records import Usage
         ({"retry-after": "Wed, 32 Oct 99999 07:28:30 GMT", "date": "x"}, None),
         ({"retry-after": "soon"}, None),
         ({}, None),
-    ],
-)
-def test_reads_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after_s(headers) == seconds
+    ):
+        assert retry_after_s(headers) == seconds, (headers, seconds)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("1m30s", 90.0), ("1h", 3600.0), ("20", 20.0), ("1m x", None), ("", None), ("-3", 0)]
-)
-def test_reads_durations(text: str, seconds: float | None) -> None:
-    assert duration_s(text) == seconds
+def test_reads_durations() -> None:
+    for text, seconds in (("1m30s", 90.0), ("1h", 3600.0), ("20", 20.0), ("1m x", None), ("", None), ("-3", 0)):
+        assert duration_s(text) == seconds, (text, seconds)
 
 
 def test_reads_a_date_to_wait_for_by_the_clock_it_is_given() -> None:
@@ -80,9 +75,8 @@ def outcome(problem: object) -> object:
     return f"without {problem.parameter}" if isinstance(problem, Unsupported) else type(problem).__name__
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "fields", "meaning"),
-    [
+def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
+    for status, message, fields, meaning in (
         # the key and the account: every call would fail
         (400, "API key not valid. Please pass a valid API key.", {"code": 400}, "Stop"),  # Gemini
         (400, "Your credit balance is too low to access the Anthropic API.", {}, "Stop"),
@@ -121,27 +115,20 @@ def outcome(problem: object) -> object:
         (529, "Overloaded", {}, "http_529"),
         (503, "The model is overloaded. Please try again later.", {}, "http_503"),
         (409, "conflict", {}, "http_409"),
-    ],
-)
-def test_tells_the_key_the_model_the_pair_and_the_parameter_apart(
-    status: int, message: str, fields: dict[str, Any], meaning: str
-) -> None:
-    assert refused(status, message, **fields) == meaning
+    ):
+        assert refused(status, message, **fields) == meaning, (status, message, fields)
 
 
-@pytest.mark.parametrize(
-    ("told", "meaning"),
-    [
+def test_takes_a_503_of_a_full_queue_for_one_request_too_many() -> None:
+    for told, meaning in (
         (
             b"Request dropped due to backpressure (num_queued_requests=64, max_queued_requests=64).",
             "throttled",
         ),  # Ray Serve
         (b'{"object":"error","message":"The request queue is full.","code":503}', "throttled"),  # SGLang
         (b"no healthy upstream", "http_503"),
-    ],
-)
-def test_takes_a_503_of_a_full_queue_for_one_request_too_many(told: bytes, meaning: str) -> None:
-    assert outcome(classify(503, told, {})) == meaning
+    ):
+        assert outcome(classify(503, told, {})) == meaning, (told, meaning)
 
 
 def test_knows_geminis_daily_quota_from_the_one_a_minute() -> None:
@@ -154,9 +141,8 @@ def test_knows_geminis_daily_quota_from_the_one_a_minute() -> None:
     assert outcome(classify(429, body("PerMinute"), {})) == "throttled"
 
 
-@pytest.mark.parametrize(
-    ("body", "meaning"),
-    [
+def test_sees_the_error_in_a_200() -> None:
+    for body, meaning in (
         ({"error": {"message": "busy", "code": 429}}, "throttled"),
         ({"error": {"message": "busy", "code": "429"}}, "throttled"),
         ({"error": {"message": "busy", "code": "rate_limit_exceeded"}}, "throttled"),
@@ -174,10 +160,8 @@ def test_knows_geminis_daily_quota_from_the_one_a_minute() -> None:
         ([{"error": {"code": 400}}], "malformed"),
         ("text", "malformed"),
         (None, "malformed"),
-    ],
-)
-def test_sees_the_error_in_a_200(body: object, meaning: str) -> None:
-    assert outcome(read_completion(json.dumps(body).encode(), {})) == meaning
+    ):
+        assert outcome(read_completion(json.dumps(body).encode(), {})) == meaning, (body, meaning)
 
 
 def test_keeps_the_choices_that_did_not_break() -> None:
@@ -188,9 +172,8 @@ def test_keeps_the_choices_that_did_not_break() -> None:
     assert (got.request_id, got.model, got.usage) == ("req-1", "", Usage())
 
 
-@pytest.mark.parametrize(
-    ("usage", "prompt", "completion"),
-    [
+def test_takes_only_usage_that_is_a_number() -> None:
+    for usage, prompt, completion in (
         ({"prompt_tokens": 12, "completion_tokens": 3}, 12, 3),
         ({"prompt_tokens": "12", "completion_tokens": "3.0"}, 12, 3),
         ({"prompt_tokens": -1, "completion_tokens": None}, None, None),
@@ -200,28 +183,23 @@ def test_keeps_the_choices_that_did_not_break() -> None:
         ({}, None, None),
         (None, None, None),
         ("12", None, None),
-    ],
-)
-def test_takes_only_usage_that_is_a_number(usage: object, prompt: int | None, completion: int | None) -> None:
-    got = read_completion(json.dumps({"choices": [{}], "usage": usage}).encode(), {})
-    assert isinstance(got, Completion)
-    assert got.usage == Usage(prompt, completion)
+    ):
+        got = read_completion(json.dumps({"choices": [{}], "usage": usage}).encode(), {})
+        assert isinstance(got, Completion), (usage, prompt, completion)
+        assert got.usage == Usage(prompt, completion), (usage, prompt, completion)
 
 
-@pytest.mark.parametrize(
-    ("told", "believed"),
-    [
+def test_believes_no_cost_that_no_call_has() -> None:
+    for told, believed in (
         *((value, value) for value in (0, 0.25, 1000)),
         *(
             (value, None)
             for value in (1000.01, 1e12, 1e400, -1, -1e-9, float("nan"), float("-inf"), 10**400, "inf", True)
         ),
-    ],
-)
-def test_believes_no_cost_that_no_call_has(told: object, believed: float | None) -> None:
-    got = read_completion(json.dumps({"choices": [{}], "usage": {"prompt_tokens": 9, "cost": told}}).encode(), {})
-    assert isinstance(got, Completion)
-    assert got.usage == Usage(9, None, cost_usd=believed)
+    ):
+        got = read_completion(json.dumps({"choices": [{}], "usage": {"prompt_tokens": 9, "cost": told}}).encode(), {})
+        assert isinstance(got, Completion), (told, believed)
+        assert got.usage == Usage(9, None, cost_usd=believed), (told, believed)
 
 
 def test_reads_an_answer_around_bytes_that_are_no_utf_8() -> None:
@@ -264,6 +242,7 @@ completions_of_any_kind = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=50)
 @given(headers_of_any_kind, st.none() | st.floats(0, 1e10))
 def test_never_waits_less_than_nothing(headers: dict[str, str], now: float | None) -> None:
     waited = retry_after_s(headers, now=now)
@@ -282,6 +261,7 @@ def test_adds_up_the_parts_of_a_duration(hours: int, minutes: int, seconds: int,
     assert duration_s(text) == pytest.approx(hours * 3600 + minutes * 60 + seconds + thousandths / 1000)
 
 
+@settings(max_examples=50)
 @given(
     st.integers(100, 599),
     st.binary(max_size=60) | json_of_any_kind.map(lambda value: json.dumps(value).encode()),
@@ -291,6 +271,7 @@ def test_makes_something_of_any_error(status: int, body: bytes, headers: dict[st
     assert isinstance(classify(status, body, headers), Failure | Unsupported | Stop)
 
 
+@settings(max_examples=50)
 @given(json_of_any_kind | completions_of_any_kind)
 def test_makes_something_of_any_200(content: object) -> None:
     got = read_completion(json.dumps(content).encode(), {})
