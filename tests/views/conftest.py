@@ -30,6 +30,11 @@ class Seen:
         number = self.page.locator("thead th").all_inner_texts().index(name) + 1
         return self.page.locator(f"tbody tr.row td:nth-child({number})").all_inner_texts()
 
+    def show(self, width: int, scheme: str = "light") -> None:
+        """Look at the same page in another window."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+
     def head(self, name: str) -> Locator:
         return self.page.locator("thead th", has_text=name)
 

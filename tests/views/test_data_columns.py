@@ -115,7 +115,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 VALUES = NAMES | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=1, max_size=3))
 def test_come_out_whatever_they_are_called_and_hold(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as name:

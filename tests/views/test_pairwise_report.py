@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from robin_cli.analysis.pairwise import pairwise_results
 from robin_cli.views.report.page import Page as Report
@@ -121,12 +120,13 @@ def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opene
     assert seen.complaints == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1200, "dark"), (390, "light")])
-def test_fits_a_phone_with_as_many_systems_as_it_draws(tmp_path: Path, opened: Open, width: int, scheme: str) -> None:
+def test_fits_a_phone_with_as_many_systems_as_it_draws(tmp_path: Path, opened: Open) -> None:
     names = [f"model-{number:02}-instruct" for number in range(MOST_SYSTEMS + 2)]
     run = compared_run(tmp_path / "r", names, np.linspace(-2, 2, len(names)).tolist(), prompts=3)
     page = page_of(run, working=False)
-    seen = opened(html(page), width, scheme)
+    seen = opened(html(page), 1200, "dark")
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    seen.show(390)
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert len([word for word in words_in(page, "The ranking") if word in names]) == MOST_SYSTEMS
     assert all("Of 22 systems these are the best 20." in each.says for each in page.pictures[:2])
@@ -181,13 +181,15 @@ def test_tells_apart_systems_whose_names_begin_and_end_alike() -> None:
 def test_shows_no_pairwise_run_beside_another(tmp_path: Path) -> None:
     compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0])
     twenty(tmp_path / "b")
-    for two in (("a", "b"), ("b", "a"), ("a", "a")):
+    for two in (("a", "b"), ("b", "a")):
         done = robin("report", *two, cwd=tmp_path)
         assert done.returncode == 2
         assert f"make a report of each (robin report {two[0]}, robin report {two[1]})" in " ".join(done.stderr.split())
     done = robin("report", "a", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "preferred to wren" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+    file = tmp_path / "a" / "report.html"
+    assert "preferred to wren" in file.read_text(encoding="utf-8")
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_tells_no_interval_out_of_one_prompt(tmp_path: Path) -> None:
@@ -208,7 +210,8 @@ def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(tmp_path: P
         assert best == ("A" if a == "jay" else "B" if b == "jay" else "–")
     open_ = best_of("open", [0, 0, 0], 1)
     assert page_value(open_, "best response") == "0 of 4"
-    assert {"A?", "B?"} & set(opened(html(open_)).column("best"))
+    (column,) = (each for each in open_.columns if each.name == "best")
+    assert {"A?", "B?"} & set(column.values)
 
 
 def page_value(page: Report, name: str) -> str:

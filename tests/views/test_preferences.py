@@ -219,9 +219,8 @@ NAMED = named_turns([("System", "Be brief."), ("User", "Hi"), ("Assistant", "Hel
 PLAIN = "User: is this a name?\n\nAssistant: is this?"
 
 
-@pytest.mark.parametrize(
-    ("prompt", "turns"),
-    [
+def test_splits_a_prompt_into_the_turns_it_is_made_of() -> None:
+    for prompt, turns in (
         ("Name three birds.", [("User", "Name three birds.")]),
         (MARKED, [("User", "Hi"), ("Assistant", "Hello!"), ("User", "A haiku, please.")]),
         (NAMED, [("System", "Be brief."), ("User", "Hi"), ("Assistant", "Hello!"), ("User", "A haiku,\n\nplease.")]),
@@ -229,10 +228,8 @@ PLAIN = "User: is this a name?\n\nAssistant: is this?"
         ("Rate this.\n\nUser: hi", [("User", "Rate this.\n\nUser: hi")]),
         ("System: only", [("User", "System: only")]),
         ("User: a\n\nUser: b", [("User", "User: a\n\nUser: b")]),
-    ],
-)
-def test_splits_a_prompt_into_the_turns_it_is_made_of(prompt: str, turns: list[tuple[str, str]]) -> None:
-    assert turns_in(prompt) == turns
+    ):
+        assert turns_in(prompt) == turns, (prompt, turns)
 
 
 ANSWERS = ["- a list\n- of \"two\", 'quoted'", "=1+1", "😀 long 𝄞", ""]

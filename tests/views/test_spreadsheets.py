@@ -69,7 +69,6 @@ def same(cell: Any, value: Any) -> bool:
 
 
 @pytest.mark.external
-@pytest.mark.slow
 def test_libreoffice_finds_every_value_in_the_xlsx_and_no_formula(run: Path, tmp_path: Path) -> None:
     results = scores_of(run)
     export(results, {"run": "r"}, fmt=None, output=str(tmp_path / "s.xlsx"))
@@ -83,7 +82,6 @@ def test_libreoffice_finds_every_value_in_the_xlsx_and_no_formula(run: Path, tmp
 
 
 @pytest.mark.external
-@pytest.mark.slow
 def test_libreoffice_makes_no_formula_of_the_csv(run: Path, tmp_path: Path) -> None:
     export(scores_of(run), {}, fmt=None, output=str(tmp_path / "s.csv"), excel=True)
     opened = office(tmp_path / "s.csv", "xlsx", "--infilter=CSV:44,34,76,1")
