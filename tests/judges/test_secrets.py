@@ -79,8 +79,9 @@ def shown(url: str, key: str, caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join([raised, repr(talk), *details, caplog.text, *logged])
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("name", ECHOES)
+@pytest.mark.parametrize(
+    ("name", "key"), [*((name, KEYS[at % 3]) for at, name in enumerate(ECHOES)), *(("401", key) for key in KEYS[1:])]
+)
 def test_never_shows_the_key_that_an_endpoint_echoes(name: str, key: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with serving(lambda *_: ECHOES[name](key)) as wire:

@@ -37,12 +37,14 @@ from tests.views.test_report import make_run
 
 
 @pytest.fixture(scope="module")
-def decided(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> tuple[Path, str]:
-    """A run of the demo that decided everything, and what was said."""
+def decided(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> tuple[Path, str, str]:
+    """A run of the demo that decided everything, and what was said when its first calls were spent, and at the end."""
     folder = tmp_path_factory.mktemp("decided")
-    done = robin(*judging(replay_url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--decide", "score>=3"), cwd=folder)
+    short = robin(*judging(replay_url, DEMO / "pairs.jsonl", 300, "--run", "r", "--decide", "score>=3"), cwd=folder)
+    assert short.returncode == 0, short.stderr
+    done = robin("resume", "r", "--budget", "3000", cwd=folder)
     assert done.returncode == 0, done.stderr
-    return folder, done.stderr
+    return folder, short.stderr, done.stderr
 
 
 def run_of(path: Path, ratings: list[list[int | None]], decide: str = "score>=3", **change: Any) -> RunData:
@@ -68,8 +70,8 @@ def table(run: RunData, width: int, view: View | None = None) -> str:
     return out.getvalue()
 
 
-def test_says_at_the_end_what_was_decided_and_what_is_left_over(decided: tuple[Path, str]) -> None:
-    _, said = decided
+def test_says_at_the_end_what_was_decided_and_what_is_left_over(decided: tuple[Path, str, str]) -> None:
+    _, _, said = decided
     (line,) = (line for line in said.splitlines() if "are decided" in line)
     kept, dropped, wrong, spent, left = re.fullmatch(
         r"all 60 pairs are decided: (\d+) keep, (\d+) drop \(at most 5 % of these wrong on average; margin 0\.1\)"
@@ -82,8 +84,8 @@ def test_says_at_the_end_what_was_decided_and_what_is_left_over(decided: tuple[P
     assert wrong == "less than 0.1 %" or float(wrong.split()[1]) < 1
 
 
-def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path, str]) -> None:
-    folder, _ = decided
+def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path, str, str]) -> None:
+    folder, _, _ = decided
     before = status_of(folder / "r")
     for more in ((), ("--budget", "4000")):
         again = robin("resume", "r", *more, cwd=folder)
@@ -96,7 +98,7 @@ def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path,
     assert [run["state"] for run in runs_in(folder)] == ["finished"]
 
 
-def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, str]) -> None:
+def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, str, str]) -> None:
     page = page_of(read_run(decided[0] / "r", READ), working=False)
     assert not any("calls are spent" in warning for warning in page.warnings)
     assert page.pictures[0].title == "Decided over calls"
@@ -104,15 +106,10 @@ def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, 
     assert ("decided", "60 of 60") in [line[:2] for line in page.headline]
 
 
-def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(tmp_path: Path, replay_url: str) -> None:
-    command = judging(replay_url, DEMO / "pairs.jsonl", 300, "--run", "r", "--decide", "score>=3", "--margin", "0.2")
-    short = robin(*command, cwd=tmp_path)
-    assert short.returncode == 0, short.stderr
-    assert re.search(r"by their means \d+ keep, \d+ drop; none of 60 pairs is certified yet: .*; about", short.stderr)
-    assert "to go on: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short.stderr
-
-    whole = robin("resume", "r", "--budget", "3000", cwd=tmp_path)
-    assert "all 60 pairs are decided: " in whole.stderr
+def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(decided: tuple[Path, str, str]) -> None:
+    _, short, _ = decided
+    assert re.search(r"by their means \d+ keep, \d+ drop; none of 60 pairs is certified yet: .*; about", short)
+    assert "to go on: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short
 
 
 def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path: Path) -> None:

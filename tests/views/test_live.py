@@ -96,18 +96,6 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
     assert "2,500 of 2,500 calls spent" in shown[shown.rindex("╯") :]
 
 
-def test_shows_how_many_pairs_are_decided_while_it_works(tmp_path: Path) -> None:
-    with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
-        command = judging(url, DEMO / "pairs.jsonl", 3000, "--run", "r", "--decide", "score>=3")
-        code, shown = on_a_terminal(*command, "--concurrency", "16", cwd=tmp_path)
-
-    assert code == 0
-    seen = frames(shown)
-    assert re.search(r"decided +0 of 60 pairs +open +60", seen[0])
-    assert re.search(r"open +\d+ \(\d+ clear, asked no more\)", "".join(seen))
-    assert "all 60 pairs are decided" in " ".join(shown[shown.rindex("╯") :].split())
-
-
 def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_columns() -> None:
     asked = [(f"a-pair-with-a-name-longer-than-its-room · {name}", 1_234, 0.25) for name in ("clarity", "accuracy")]
     for width in (51, 71, 120):
@@ -225,17 +213,28 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
     assert "\x1b]" not in shown
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"budget": 340}, r"adaptive · worst error, likely: about \d"),
+        ({"budget": 600, "decide": "score>=3"}, r".*decided \d+ of 60 pairs, open \d+"),
+    ],
+)
 def test_without_a_terminal_it_says_a_line_now_and_then(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    said: str,
 ) -> None:
     assert LINE_EVERY_S == 30
     monkeypatch.setattr(progress, "lines_now_and_then", partial(lines_now_and_then, every_s=0.05))
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
-        judge = {"base_url": [url], "model": [REPLAY_MODEL], "concurrency": 4}
-        robin_cli.judge(DEMO / "pairs.jsonl", attribute="helpfulness", budget=340, run=tmp_path / "r", **judge)  # type: ignore[arg-type]
+        judge: dict[str, Any] = {"base_url": [url], "model": [REPLAY_MODEL], "concurrency": 4}
+        robin_cli.judge(DEMO / "pairs.jsonl", attribute="helpfulness", run=tmp_path / "r", **judge, **settings)
 
     # four calls, and perhaps an answer on its way to the disk
-    line = r"^\d+ of 340 calls · [\d.]+/s · .* · [45] in flight · adaptive · worst error, likely: about \d"
+    line = rf"^\d+ of {settings['budget']} calls · [\d.]+/s · .* · [45] in flight · {said}"
     assert re.search(line, capsys.readouterr().err, flags=re.MULTILINE)
 
 
