@@ -128,7 +128,7 @@ def test_has_the_intervals_of_a_bootstrap_over_prompts() -> None:
     low, high = np.quantile(drawn, [0.0188, 0.9812])  # see below
     # by chance a bootstrap of 1,000 is some .01 off; that over pairs would be .05 off at each end
     assert (found.ci_low, found.ci_high) == pytest.approx((low, high), abs=0.025)
-    over_pairs = by_name(agreement(x, y, each_its_own(120), SCALE))["pearson"]
+    over_pairs = by_name(agreement(x, y, each_its_own(120), SCALE, resamples=300))["pearson"]
     assert over_pairs.ci_high - over_pairs.ci_low < 0.85 * (high - low)
 
 

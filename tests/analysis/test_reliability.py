@@ -117,7 +117,7 @@ def test_states_nothing_where_too_few_pairs_were_asked_twice() -> None:
 def test_holds_what_a_retest_brings_where_few_pairs_were_asked_twice() -> None:
     # the noise of 400 pairs, 40 of them asked twice: told right on average, and inside the interval
     held, values = [], []
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng([7, seed])
         truth, counts = rng.normal(2, 0.8, 400), np.array([2] * 40 + [1] * 360)
         ratings = [mean + rng.normal(0, 0.7, count) for mean, count in zip(truth, counts, strict=True)]

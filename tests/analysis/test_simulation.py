@@ -25,7 +25,7 @@ from robin_cli.scheduling.rounds import first_depth, round_ends
 from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
-PAIRS, WORLDS = 37, 2
+PAIRS, WORLDS = 23, 2
 WORST, MEAN = OBJECTIVES
 
 
@@ -110,7 +110,6 @@ TASKS = {
 @pytest.mark.parametrize(
     ("kind", "name", "judges"),
     [
-        ("thresholds", "uniform", 2),
         ("best", "uniform", 1),
         ("best", "two-priors", 2),
         ("thresholds", "robin-hood", 1),

@@ -102,7 +102,7 @@ some_ratings = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), mi
 
 
 @given(some_ratings, st.sampled_from([0.007, 0.07, 0.3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_makes_the_choices_of_the_papers_algorithm(ratings: list[list[int]], delta: float) -> None:
     policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=delta))
     calls = policy.warm_up * len(ratings) + 150
@@ -117,13 +117,13 @@ def test_warms_up_for_20_whole_rounds_at_the_papers_delta() -> None:
 
 
 @given(some_ratings, st.integers(1, 60))
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_goes_round_robin_when_uniform(ratings: list[list[int]], calls: int) -> None:
     assert play(Uniform(), ratings, calls) == [call % len(ratings) for call in range(calls)]
 
 
 @given(st.lists(st.floats(0, 4), min_size=1, max_size=40), st.integers(1, 600))
-@settings(deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_gives_every_arm_its_share_with_known_variances(variances: list[float], extra: int) -> None:
     # what holds of the paper's allocation lemma: λ_i (B − K) ≤ n_i ≤ ⌈λ_i B⌉, where the upper end spares the first call
     known = np.array(variances)
@@ -138,7 +138,7 @@ def test_gives_every_arm_its_share_with_known_variances(variances: list[float], 
 
 
 @given(some_ratings, st.integers(0, 200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_gives_every_arm_a_third_of_its_share_while_the_bounds_hold(ratings: list[list[int]], extra: int) -> None:
     policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=0.3))
     budget = policy.warm_up * len(ratings) + extra
@@ -398,7 +398,7 @@ def test_asks_a_failed_arm_again_when_there_is_no_other(failure: Unanswered) -> 
 
 
 @given(some_ratings, st.integers(0, 120), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_goes_on_after_a_rebuild_as_if_never_stopped(ratings: list[list[int]], before: int, after: int) -> None:
     policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=0.3))
     whole = play(policy, ratings, before + after)
@@ -467,7 +467,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestAnyOrder.settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.parametrize(

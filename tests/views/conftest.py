@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Dialog, Locator, Page, sync_playwright
 
+import robin_cli.analysis.agreement
 from tests.conftest import missing
 
 
@@ -45,6 +46,14 @@ Open = Callable[..., Seen]
 def _dismiss(seen: Seen, dialog: Dialog) -> None:
     seen.dialogs.append(dialog.message)
     dialog.dismiss()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    """Intervals of agreement by 100 resamples, not 1,000: half of the work of a page, and not what it is tested for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(robin_cli.analysis.agreement, "resamples_for", lambda _: 100)
+        yield
 
 
 @pytest.fixture(scope="module")
