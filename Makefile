@@ -6,6 +6,8 @@ BIN := .venv/bin
 
 # Where it is set, each of the test processes would compile robin and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
+# Three processes of tests share two cores: threads of numpy beside them only wait for each other.
+pytest test-all: export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: demo test test-all lint types pytest golden clean
 
@@ -29,7 +31,7 @@ pytest: .venv/dev
 
 # Also the whole of what each run tests a part of: every kill at every write, every fault of a cluster.
 test-all: .venv/dev
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m ""
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "" --hypothesis-profile whole
 
 .venv/robin: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "robin needs Python 3.11 or later, this is %d.%d: make PYTHON=python3.11 ..." % v[:2])'

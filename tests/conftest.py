@@ -37,7 +37,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Several tests run at a time, and nothing here is about time: a slow draw is a busy machine.
-settings.register_profile("robin", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("whole", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("robin", settings.get_profile("whole"), max_examples=50)
 settings.load_profile("robin")
 
 
