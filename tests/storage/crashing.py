@@ -1,9 +1,12 @@
-"""Runs that die at a chosen step of writing, many of them, quickly: python crashing.py KIND COUNT SEED FOLDER.
+"""Runs that die at a chosen step of writing, many of them, quickly: python crashing.py FOLDER KIND:FIRST:COUNT …
 
 Each run is `robin judge` as the command line runs it, in a forked process, with a judge that answers from memory. It dies at
-a random one of its steps: before or after any fsync and any rename, before or after a segment's bytes, in the middle of an
+one of its steps: before or after any fsync and any rename, before or after a segment's bytes, in the middle of a
 write to the journal. Then `robin resume` goes on with it. One JSON object a run is printed: what must not be lost, what was
-kept, and how it ended. The calls are made one, four, 64 or 256 at a time.
+kept, and how it ended.
+
+Runs have numbers, COUNT of them from FIRST on. The number says all: the kinds of step take turns, and so do the shapes of the
+run and the calls at a time (1, 4, 64 or 256). Which of its steps of a kind it is, is drawn by the number.
 
 What must not be lost is every answer that the judge returned, but for the one that the process had in hand as it died: the
 judge says each before it returns it, and it is said when each is written. If anything could come between, more than one would
@@ -11,8 +14,6 @@ be in hand.
 
 A power cut is a SIGKILL after which the journal loses what no fsync had reached; of that, a part may have come to the disk.
 There, what must not be lost is what was synced.
-
-The runs take turns in their shape: one judge, a panel of two, five ratings a request, log probabilities, all of these.
 
 Of the kind "full", the disk takes no file beyond a random size, of the run as well, so that answers are rescued to the folder
 for temporary files, and moved to the run as the error says.
@@ -31,7 +32,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ SAMPLES = ["--samples-per-request", "5"]
 LOGPROBS = ["--scoring", "logprobs", "--temperature", "1", "--top-p", "1"]
 CONCURRENCY = (1, 4, 64, 256)
 WRITTEN = "+"
+WRITES = ("before fsync", "after fsync", "before replace", "after replace", "before table", "after table", "in a line")
 SHAPES = {
     "one judge": [],
     "a panel": PANEL,
@@ -101,24 +103,28 @@ def _answer(rating: int) -> Answer:
     return Answer(f"Feedback: fine.\nRating: {rating}", "stop", tokens=tokens)
 
 
-class Steps:
-    """Counts the steps of writing; ``die`` is called at the one that was chosen."""
+At = tuple[str, int]
+"""A kind of step, of WRITES, and which of these."""
 
-    def __init__(self, at: int, die: Callable[[], None]) -> None:
-        self.count = 0
+
+class Steps:
+    """Counts the steps of writing by kind; ``die`` is called at the one that was chosen."""
+
+    def __init__(self, at: At | None, die: Callable[[], None]) -> None:
+        self.counts = dict.fromkeys(WRITES, 0)
         self._at = at
         self._die = die
 
-    def step(self) -> None:
-        self.count += 1
-        if self.count == self._at:
+    def step(self, write: str) -> None:
+        self.counts[write] += 1
+        if self._at == (write, self.counts[write]):
             self._die()
 
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def around(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def stepped(*args: Any, **named: Any) -> Any:
-            self.step()
+            self.step(f"before {name}")
             result = function(*args, **named)
-            self.step()
+            self.step(f"after {name}")
             return result
 
         return stepped
@@ -143,21 +149,21 @@ def teller(pipe: int, really: bool) -> Callable[[Iterable[str]], None]:
 
 def child(
     arguments: list[str],
-    at: int,
+    at: At | None,
     die: Callable[[], None],
     acknowledged: int,
     *,
     full: tuple[int, int] | None,
     power: bool,
     calls: int,
-) -> int:
+) -> dict[str, int]:
     """Run robin; dies at step ``at``. Ids that must not be lost go down the pipe ``acknowledged``. The steps it took."""
     steps = Steps(at, die)
     safe, told = teller(acknowledged, power), teller(acknowledged, not power)
     tempfile.tempdir = str(Path.cwd() / "tmp")
-    os.fsync = steps.around(os.fsync)
-    os.replace = steps.around(os.replace)
-    pq.write_table = steps.around(pq.write_table)
+    os.fsync = steps.around("fsync", os.fsync)
+    os.replace = steps.around("replace", os.replace)
+    pq.ParquetWriter.write_table = steps.around("table", pq.ParquetWriter.write_table)
     sync, keep, write = store.RunStore.sync, store.RunStore.write, journal.Journal.write
     unsynced: list[str] = []
 
@@ -167,7 +173,7 @@ def child(
 
         class Halves:
             def write(self, data: memoryview) -> int:
-                steps.step()
+                steps.step("in a line")
                 return file.write(data[: max(1, len(data) // 2)])
 
             def __getattr__(self, name: str) -> Any:
@@ -195,7 +201,7 @@ def child(
     store.RunStore.sync = synced  # type: ignore[method-assign]
     store.SEGMENT_ROWS = SEGMENT_ROWS if full is None else BUDGET
     setattr(session, "endpoints_of", lambda *given: _endpoints(told, calls, *given))  # noqa: B010  # mypy: no name of its own
-    if full is not None and at:
+    if full is not None and at is not None:
         fill(*full)
     sys.argv = ["robin", *arguments]
     try:
@@ -203,7 +209,7 @@ def child(
     except SystemExit as ended:
         if ended.code not in {0, None}:
             os._exit(int(ended.code) if isinstance(ended.code, int) else 1)
-    return steps.count
+    return steps.counts
 
 
 def _endpoints(
@@ -217,14 +223,14 @@ def _endpoints(
 def forked(
     arguments: list[str],
     folder: Path,
-    at: int = 0,
+    at: At | None = None,
     die: Callable[[], None] = lambda: None,
     *,
     full: tuple[int, int] | None = None,
     power: bool = False,
     calls: int = 4,
-) -> tuple[int, int, list[str]]:
-    """Exit status as the shell sees it, steps taken (0 if it died), and the ids of what must not be lost."""
+) -> tuple[int, dict[str, int], list[str]]:
+    """Exit status as the shell sees it, steps taken (none if it died), and the ids of what must not be lost."""
     ids_out, ids_in = os.pipe()
     steps_out, steps_in = os.pipe()
     pid = os.fork()
@@ -236,7 +242,8 @@ def forked(
         os.dup2(null, 1)
         os.dup2(log, 2)
         try:
-            os.write(steps_in, str(child(arguments, at, die, ids_in, full=full, power=power, calls=calls)).encode())
+            taken = child(arguments, at, die, ids_in, full=full, power=power, calls=calls)
+            os.write(steps_in, json.dumps(taken).encode())
             os._exit(0)
         except BaseException as error:  # noqa: BLE001  # the child must end here, whatever happened
             os.write(2, f"{error!r}\n".encode())
@@ -245,7 +252,7 @@ def forked(
     os.close(steps_in)
     with os.fdopen(ids_out) as ids, os.fdopen(steps_out) as steps:
         acknowledged = ids.read().split()
-        taken = int(steps.read() or 0)
+        taken = json.loads(steps.read() or "{}")
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0 and acknowledged and not power and acknowledged[-1] != WRITTEN:
@@ -294,12 +301,15 @@ def prepared(folder: Path, shape: str) -> list[str]:
     return ["judge", "pairs.jsonl", "--budget", str(BUDGET), "--run", "run", *ARGUMENTS, *SHAPES[shape]]
 
 
-def scenario(kind: str, shape: str, at: int, folder: Path, generator: random.Random) -> dict[str, Any]:
-    """One run that dies at step ``at``, and is resumed until it is done."""
+def scenario(kind: str, number: int, steps: Mapping[str, dict[str, int]], folder: Path) -> dict[str, Any]:
+    """The run of this number, which dies at a step and is resumed until it is done; ``steps``: of whole runs, by shape."""
+    generator = random.Random(f"{kind} {number}")
+    shape, write = list(SHAPES)[number % len(SHAPES)], WRITES[number % len(WRITES)]
+    at = write, generator.randint(1, steps[shape][write])
     judge = prepared(folder, shape)
     # The journal of a whole run takes some 30,000 bytes, and the most that wait for one write, eight requests' answers, 20,000.
-    full = (generator.randrange(2), generator.randint(21_000, 26_000)) if kind == "full" else None
-    calls = 4 if full else generator.choice(CONCURRENCY)
+    full = (number % 2, generator.randint(21_000, 26_000)) if kind == "full" else None
+    calls = 4 if full else CONCURRENCY[number % len(CONCURRENCY)]
     first, _, acknowledged = forked(judge, folder, at, KINDS[kind], full=full, power=kind == "power", calls=calls)
     if kind == "power":
         lose_power(folder / "run", acknowledged, generator)
@@ -312,6 +322,7 @@ def scenario(kind: str, shape: str, at: int, folder: Path, generator: random.Ran
     table = pq.read_table(folder / "run" / "judgments") if second == 0 else None
     keys = [] if table is None else table.select(["pair_id", "attribute", "judge", "draw"]).to_pylist()
     return {
+        "kind": kind,
         "shape": shape,
         "calls": calls,
         "at": at,
@@ -327,20 +338,19 @@ def scenario(kind: str, shape: str, at: int, folder: Path, generator: random.Ran
     }
 
 
-def main(kind: str, count: int, seed: int, folder: Path) -> None:
+def main(folder: Path, *wanted: str) -> None:
     """Print one line a scenario."""
     load_robin()
-    generator = random.Random(seed)
     folder.mkdir(exist_ok=True)
     steps = {}
     for shape in SHAPES:
         ended, steps[shape], _ = forked(prepared(folder / "whole", shape), folder / "whole")
         assert ended == 0, (folder / "whole" / "log").read_text()
-    shutil.rmtree(folder / "whole")
-    for shape in itertools.islice(itertools.cycle(SHAPES), count):
-        at = generator.randint(1, steps[shape])
-        print(json.dumps(scenario(kind, shape, at, folder / "run", generator)), flush=True)
+    for each in wanted:
+        kind, first, count = each.split(":")
+        for number in range(int(first), int(first) + int(count)):
+            print(json.dumps(scenario(kind, number, steps, folder / "run")), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -46,7 +46,13 @@ def killed_at(at: int, runs: Sequence[str], output: Path) -> bool:
             if next(count) == at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        for module, name in ((os, "fsync"), (os, "replace"), (os, "rename"), (pq, "write_table"), (shutil, "rmtree")):
+        for module, name in (
+            (os, "fsync"),
+            (os, "replace"),
+            (os, "rename"),
+            (pq.ParquetWriter, "write_table"),
+            (shutil, "rmtree"),
+        ):
             setattr(module, name, stepped(getattr(module, name), step))
         merge_runs(runs, output)
         os._exit(0)
