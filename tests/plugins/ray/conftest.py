@@ -7,11 +7,12 @@ import os
 import secrets
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,28 @@ def processes() -> Iterator[tuple[int, int, str]]:
             except (OSError, IndexError):  # it has ended meanwhile
                 continue
             yield int(entry.name), parent, command
+
+
+def places_with(text: str, folder: Path, raylets: Collection[int]) -> Iterator[str]:
+    """Where ``text`` stands: in Ray's files and shared memory, and in command lines and variables of its processes."""
+    wanted = text.encode()
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # it is gone meanwhile
+            if stat.S_ISREG(file.lstat().st_mode) and wanted in file.read_bytes():
+                yield str(file)
+    for pid, _, command in processes():
+        if text in command:
+            yield f"the command line of {pid}"
+        if "ray" not in command or "robin_cli" in command:
+            continue
+        with suppress(OSError):
+            if wanted in Path(f"/proc/{pid}/environ").read_bytes():
+                yield f"the environment of {command}"
+    for raylet in raylets:
+        for file in Path(f"/proc/{raylet}/fd").iterdir():
+            with suppress(OSError):
+                if "plasma" in str(file.readlink()) and wanted in file.read_bytes():
+                    yield "the object store"
 
 
 @contextmanager

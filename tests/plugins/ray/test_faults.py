@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import environment, plant, robin, wait_until, write_pairs
-from tests.plugins.ray.conftest import WITHIN_S, Nodes, judging_on, processes
+from tests.plugins.ray.conftest import WITHIN_S, Nodes, judging_on, places_with, processes
 from tests.plugins.ray.judge import Asked, judge
 from tests.starting import Robin
 
@@ -61,11 +61,68 @@ def check_books(asked: Asked, folder: Path, most_lost: int) -> None:
     assert len(asked.arrivals) - BUDGET <= most_lost, "more was asked again than was under way"
 
 
+def workers_of(raylet: int) -> list[int]:
+    return [pid for pid, parent, name in processes() if parent == raylet and name.startswith("ray::Worker")]
+
+
+def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: Path) -> None:
+    """One run on a Ray of its own, of which nothing is left, and into which nobody else can look."""
+    key = "sk-marked-for-the-search-0123456789"
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
+    imported = plant(tmp_path, "numpy", "ray", "json", "orjson", "sitecustomize", "usercustomize")
+    with judge() as asked, (tmp_path / "said").open("wb") as said:
+        asked.held_after = 40
+        command = ["judge", str(data), "-a", "helpfulness", "-b", str(BUDGET), "--base-url", asked.url]
+        command += ["--model", "judge", "--ray", "local", "--concurrency", "8", "--run", "run"]
+        env = environment(OPENAI_API_KEY=key)
+        with Robin(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=said) as process:
+            wait_until(lambda: len(asked.arrivals) == 48, process, WITHIN_S)
+            ((raylet, named),) = [
+                (pid, name) for pid, of, name in processes() if of == process.pid and "raylet/" in name
+            ]
+            folder = Path(re.findall(r"/\S*?/robin-tmp-[^/\s]+", named)[0])
+            mode = stat.S_IMODE(folder.stat().st_mode)
+            (worker,) = workers_of(raylet)
+            place = Path(f"/proc/{worker}/cwd").readlink()
+            is_empty = not [*place.iterdir()]
+            found = set(places_with(key, folder, [raylet]))
+            texts = set(places_with("Blue, and 7 more", folder, [raylet]))
+            os.kill(worker, signal.SIGKILL)
+            asked.held_after = 120
+            wait_until(lambda: len(asked.arrivals) == 128, process, WITHIN_S)
+            process.terminate()
+            asked.held_after = None
+            assert process.wait(timeout=WITHIN_S) == 130
+        kept = len(pd.read_parquet(tmp_path / "run" / "judgments"))
+        resumed = robin("resume", "run", cwd=tmp_path, OPENAI_API_KEY=key)
+        assert resumed.returncode == 0, resumed.stderr
+        check_books(asked, tmp_path, most_lost=8)
+    assert kept == 120
+    assert (mode, place.is_relative_to(folder), is_empty) == (0o700, True, True)
+    assert not folder.exists()
+    assert not imported.exists(), "workers import what lies in the folder that robin was started in"
+    assert asked.keys == {f"Bearer {key}"}
+    assert texts == {"the object store"}  # where it looks, it finds what is there
+    assert not found
+    lines = [line for line in (tmp_path / "said").read_text().splitlines() if " in flight " not in line]
+    begin = [
+        "--scheduler auto",
+        "note: --ray: workers are starting",
+        "note: --ray: a worker on node",
+        "stopping: 8 calls",
+    ]
+    begin += ["120 of 400 calls spent", "12,000 tokens", "robin: interrupted; everything received is kept"]
+    for line, known in zip(lines, begin, strict=True):  # and nothing of Ray's between
+        assert line.startswith(known), lines
+    assert "8 calls under way there are made again" in lines[2]
+
+
 def asked_by(nodes: Nodes, node: int) -> bool:
     """Whether a node has a worker of robin's."""
     return bool(nodes.workers(node))
 
 
+@pytest.mark.whole
 def test_makes_the_calls_of_a_killed_worker_again(nodes: Nodes, tmp_path: Path) -> None:
     with judge() as asked:
         asked.held_after = 100
@@ -83,6 +140,7 @@ def test_makes_the_calls_of_a_killed_worker_again(nodes: Nodes, tmp_path: Path) 
     assert f"{BUDGET} of {BUDGET} calls spent" in said
 
 
+@pytest.mark.whole
 def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(nodes: Nodes, tmp_path: Path) -> None:
     with judge() as asked:
         asked.held_after = 60
@@ -98,6 +156,7 @@ def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(nodes: Nodes
         check_books(asked, tmp_path, most_lost=16)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("by", ["workers", "one process"])
 def test_goes_on_with_a_run_whose_deciding_process_was_killed(nodes: Nodes, tmp_path: Path, by: str) -> None:
     with judge() as asked:
@@ -115,34 +174,7 @@ def test_goes_on_with_a_run_whose_deciding_process_was_killed(nodes: Nodes, tmp_
         assert len(asked.arrivals) > made
 
 
-def test_ends_as_it_is_told_to_and_lets_nobody_else_into_a_ray_of_its_own(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 10)
-    imported = plant(tmp_path, "numpy", "ray", "json", "orjson", "sitecustomize", "usercustomize")
-    with judge() as asked, (tmp_path / "said").open("wb") as said:
-        asked.held_after = 40
-        command = ["judge", str(data), "-a", "helpfulness", "-b", "200", "--base-url", asked.url, "--model", "judge"]
-        command += ["--ray", "local", "--concurrency", "8", "--run", "run", "-q"]
-        with Robin(command, cwd=tmp_path, env=environment(), stdout=said, stderr=said) as process:
-            wait_until(lambda: len(asked.arrivals) == 48, process, WITHIN_S)
-            raylet = next(name for _, parent, name in processes() if parent == process.pid and "raylet/raylet" in name)
-            folder = Path(re.findall(r"/\S*?/robin-tmp-[^/\s]+", raylet)[0])
-            mode = stat.S_IMODE(folder.stat().st_mode)
-            places = [
-                Path(f"/proc/{pid}/cwd").readlink() for pid, _, name in processes() if name.startswith("ray::Worker")
-            ]
-            empty = [place for place in places if place.is_relative_to(folder) and not [*place.iterdir()]]
-            process.terminate()
-            asked.held_after = None
-            assert process.wait(timeout=WITHIN_S) == 130
-    assert mode == 0o700
-    assert empty, places
-    assert not imported.exists(), "workers import what lies in the folder that robin was started in"
-    (line,) = (tmp_path / "said").read_text().splitlines()  # and nothing of Ray's
-    assert line.startswith("robin: interrupted; everything received is kept")
-    assert len(pd.read_parquet(tmp_path / "run" / "judgments")) == 48
-    assert not folder.exists()
-
-
+@pytest.mark.whole
 def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as asked, (tmp_path / "said").open("wb") as said:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from tests.conftest import DEMO, judging, plant, robin, write_pairs
-from tests.plugins.ray.conftest import Nodes, judging_on, processes
+from tests.plugins.ray.conftest import Nodes, judging_on, places_with
 from tests.plugins.ray.judge import judge
 
-pytestmark = [pytest.mark.external, pytest.mark.slow]
+pytestmark = [pytest.mark.external, pytest.mark.slow, pytest.mark.whole]
 
 
 def test_holds_all_workers_to_what_an_endpoint_says_of_waiting(nodes: Nodes, tmp_path: Path) -> None:
@@ -42,8 +39,8 @@ def test_leaves_no_key_where_others_could_find_it(nodes: Nodes, tmp_path: Path) 
 
         def answer(number: int) -> tuple[int, dict[str, str]]:
             if number == 60:  # workers are at work, so they have it
-                found.update(places_with(key, nodes))
-                texts.update(places_with("Blue, and 7 more", nodes))
+                found.update(places_with(key, nodes.folder, nodes.raylets.values()))
+                texts.update(places_with("Blue, and 7 more", nodes.folder, nodes.raylets.values()))
             return (400 if number == 20 else 500 if number in {10, 30} else 200), {}
 
         asked.answer = answer
@@ -53,31 +50,9 @@ def test_leaves_no_key_where_others_could_find_it(nodes: Nodes, tmp_path: Path) 
         assert said.returncode == 0, said.stderr
     assert asked.keys == {f"Bearer {key}"}
     assert texts == {"the object store"}  # where it looks, it finds what is there
-    assert not found | set(places_with(key, nodes))
+    assert not found | set(places_with(key, nodes.folder, nodes.raylets.values()))
     assert key not in said.stderr + said.stdout
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
-
-
-def places_with(text: str, nodes: Nodes) -> Iterator[str]:
-    """Where ``text`` stands: in Ray's files and shared memory, and in command lines and variables of its processes."""
-    wanted = text.encode()
-    for file in nodes.folder.rglob("*"):
-        with suppress(OSError):  # it is gone meanwhile
-            if stat.S_ISREG(file.lstat().st_mode) and wanted in file.read_bytes():
-                yield str(file)
-    for pid, _, command in processes():
-        if text in command:
-            yield f"the command line of {pid}"
-        if "ray" not in command or "robin_cli" in command:
-            continue
-        with suppress(OSError):
-            if wanted in Path(f"/proc/{pid}/environ").read_bytes():
-                yield f"the environment of {command}"
-    for raylet in nodes.raylets.values():
-        for file in Path(f"/proc/{raylet}/fd").iterdir():
-            with suppress(OSError):
-                if "plasma" in str(file.readlink()) and wanted in file.read_bytes():
-                    yield "the object store"
 
 
 def test_gives_the_same_scores_as_one_process(nodes: Nodes, replay_url: str, tmp_path: Path) -> None:
