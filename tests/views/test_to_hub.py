@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import free_port, robin, robin_afresh
+from tests.conftest import ROOT, environment, free_port, robin, robin_afresh
 from tests.views.test_preferences import BAD, BEST, pair, rated
 
 TOKEN = "hf_plantedPlantedPlanted"
@@ -30,6 +32,10 @@ class Hub(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Asked)
         self.url = f"http://127.0.0.1:{self.server_port}"
+        self.forget()
+
+    def forget(self) -> None:
+        """Hold nothing, and refuse nothing."""
         self.visibility: str | None = None
         self.refuses: dict[str, int] = {}
         self.files, self.stored = {".gitattributes": b"\n"}, dict[str, bytes]()
@@ -142,39 +148,86 @@ class _Asked(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def hub() -> Iterator[Hub]:
+PUSHING = """
+import json, os, sys
+import datasets, huggingface_hub
+from tests.starting import load_robin
+load_robin()
+from robin_cli.cli.app import main
+for line in sys.stdin:
+    args, folder, env = json.loads(line)
+    robin = os.fork()
+    if not robin:
+        os.chdir(folder)
+        os.environ.update(env)
+        sys.argv = ["robin", *args]
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        main()
+    print(os.waitstatus_to_exitcode(os.waitpid(robin, 0)[1]), flush=True)
+"""
+"""Robin by commands that come line by line, each forked once the library is imported, which takes seconds."""
+
+
+class Pusher:
+    """Runs robin with the hub that is there."""
+
+    def __init__(self, hub: Hub, process: subprocess.Popen[str]) -> None:
+        self.hub = hub
+        self._process = process
+
+    def push(self, *args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        env = {"HF_HOME": str(cwd / "home"), "HF_TOKEN": TOKEN, **env}
+        self._process.stdin.write(json.dumps([[*map(str, args)], str(cwd), env]) + "\n")
+        self._process.stdin.flush()
+        status = int(self._process.stdout.readline())
+        out, err = ((cwd / name).read_text(encoding="utf-8") for name in ("out", "err"))
+        return subprocess.CompletedProcess(args, status, out, err)
+
+
+@pytest.fixture(scope="module")
+def pusher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pusher]:
     with Hub() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server
+        env = env_of(server.url, tmp_path_factory.mktemp("hub")) | {"PYTHONPATH": str(ROOT)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen([sys.executable, "-c", PUSHING], env=environment(**env), **pipes) as process:  # type: ignore[call-overload]
+            yield Pusher(server, process)
         server.shutdown()
         thread.join()
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def hub(pusher: Pusher) -> Hub:
+    """The hub, with nothing there."""
+    pusher.hub.forget()
+    return pusher.hub
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two prompts, each with two responses that differ."""
     pairs = [
         pair(f"{prompt}{n}", f"prompt {prompt}", human={"helpfulness": float(n)}) for prompt in "ab" for n in range(2)
     ]
-    return rated(tmp_path, pairs, [BEST, BAD] * 2).path
+    return rated(tmp_path_factory.mktemp("run"), pairs, [BEST, BAD] * 2).path
 
 
-def env_of(hub: Hub | str, folder: Path) -> dict[str, str]:
-    url = hub if isinstance(hub, str) else hub.url
+def env_of(url: str, folder: Path) -> dict[str, str]:
     return {"HF_ENDPOINT": url, "HF_HOME": str(folder / "home"), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
 
 
-def test_pushes_what_export_writes_and_reads_it_back(tmp_path: Path, run: Path, hub: Hub) -> None:
-    env = env_of(hub, tmp_path)
+def test_pushes_what_export_writes_and_reads_it_back(tmp_path: Path, run: Path, pusher: Pusher, hub: Hub) -> None:
     for config, *flags in (
         ["scores", "--with-text"],
         ["judgments"],
         ["preferences", "--messages"],
     ):
         more = ("--what", config, *flags)
-        done = robin("export", run, *more, "--to-hub", "me/scores", cwd=tmp_path, **env)
+        done = pusher.push("export", run, *more, "--to-hub", "me/scores", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert f"hf://me/scores?config={config} (private)" in done.stderr
         assert (done.stdout, "%" in done.stderr) == ("", False)  # no bars
@@ -185,22 +238,17 @@ def test_pushes_what_export_writes_and_reads_it_back(tmp_path: Path, run: Path, 
         assert found.to_pylist() == expected.to_pylist()
     assert hub.visibility == "private"
 
-    pair_id = found_id(hub)
-    shown = robin("render", "hf://me/scores?config=scores", "--pair", pair_id, "-a", "helpfulness", cwd=tmp_path, **env)
+    first = ("--pair", str(hub.table("scores")["pair_id"][0]), "-a", "helpfulness")
+    shown = pusher.push("render", "hf://me/scores?config=scores", *first, cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert "prompt a" in shown.stdout
 
 
-def found_id(hub: Hub) -> str:
-    return str(hub.table("scores")["pair_id"][0])
-
-
 def test_puts_new_results_in_the_place_of_old_ones_and_keeps_the_token_to_itself(
-    tmp_path: Path, run: Path, hub: Hub
+    tmp_path: Path, run: Path, pusher: Pusher, hub: Hub
 ) -> None:
-    env = env_of(hub, tmp_path)
     for flags in (["--wide"], []):
-        done = robin("export", run, *flags, "--to-hub", "me/scores", "--public", cwd=tmp_path, **env)
+        done = pusher.push("export", run, *flags, "--to-hub", "me/scores", "--public", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "pushed 4 rows: hf://me/scores?config=scores (public)" in done.stderr
         assert TOKEN not in done.stdout + done.stderr
@@ -212,15 +260,20 @@ def test_puts_new_results_in_the_place_of_old_ones_and_keeps_the_token_to_itself
     assert TOKEN.encode() not in b"".join([*kept, *hub.files.values()])
 
 
-def test_pushes_nothing_to_a_data_set_that_others_see_unless_told_to(tmp_path: Path, run: Path, hub: Hub) -> None:
-    for visibility, flags, said in (
+@pytest.mark.parametrize(
+    ("visibility", "flags", "said"),
+    [
         ("public", [], "--to-hub me/scores: is public there, so that all could read the results; say --public"),
         ("private", ["--public"], "--to-hub me/scores: is private there; leave --public out"),
-    ):
-        hub.visibility = visibility
-        done = robin("export", run, "--to-hub", "me/scores", *flags, cwd=tmp_path, **env_of(hub, tmp_path))
-        assert (done.returncode, hub.version) == (2, 0)
-        assert said in done.stderr
+    ],
+)
+def test_pushes_nothing_to_a_data_set_that_others_see_unless_told_to(
+    tmp_path: Path, run: Path, pusher: Pusher, hub: Hub, visibility: str, flags: list[str], said: str
+) -> None:
+    hub.visibility = visibility
+    done = pusher.push("export", run, "--to-hub", "me/scores", *flags, cwd=tmp_path)
+    assert (done.returncode, hub.version) == (2, 0)
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -232,23 +285,29 @@ def test_pushes_nothing_to_a_data_set_that_others_see_unless_told_to(tmp_path: P
         ({"/repos/create": 418}, "the hub answers with HTTP 418. Try again later; the run is as it was"),
     ],
 )
-def test_says_why_a_hub_refuses(tmp_path: Path, run: Path, hub: Hub, refuses: dict[str, int], said: str) -> None:
+def test_says_why_a_hub_refuses(
+    tmp_path: Path, run: Path, pusher: Pusher, hub: Hub, refuses: dict[str, int], said: str
+) -> None:
     hub.refuses = refuses
-    done = robin("export", run, "--to-hub", "me/scores", cwd=tmp_path, **env_of(hub, tmp_path))
+    done = pusher.push("export", run, "--to-hub", "me/scores", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert f"robin: --to-hub me/scores: {said}" in done.stderr
     assert TOKEN not in done.stderr
 
 
-def test_says_that_no_hub_is_there(tmp_path: Path, run: Path) -> None:
-    env = env_of(f"http://127.0.0.1:{free_port()}", tmp_path)
-    for more, said in (
-        ({}, "the hub cannot be reached (ConnectError). Check the network, or write a file with -o"),
-        ({"HF_HUB_OFFLINE": "1"}, "the hub may not be asked here: HF_HUB_OFFLINE is set."),
-        ({"HF_TOKEN": ""}, "there is no token to write with. hf auth login, or set HF_TOKEN"),
+def test_says_that_no_hub_is_there(tmp_path: Path, run: Path, pusher: Pusher) -> None:
+    asking = ("export", run, "--to-hub", "me/scores")
+    nobody = env_of(f"http://127.0.0.1:{free_port()}", tmp_path)
+    for done, status, said in (
+        (robin(*asking, cwd=tmp_path, **nobody), 1, "the hub cannot be reached (ConnectError). Check the network, or"),
+        (
+            robin(*asking, cwd=tmp_path, **nobody, HF_HUB_OFFLINE="1"),
+            1,
+            "the hub may not be asked here: HF_HUB_OFFLINE",
+        ),
+        (pusher.push(*asking, cwd=tmp_path, HF_TOKEN=""), 2, "there is no token to write with. hf auth login, or set"),
     ):
-        done = robin("export", run, "--to-hub", "me/scores", cwd=tmp_path, **{**env, **more})
-        assert done.returncode in {1, 2}
+        assert done.returncode == status
         assert f"--to-hub me/scores: {said}" in done.stderr
 
 
@@ -273,8 +332,10 @@ def test_takes_no_flags_of_files_with_a_hub(tmp_path: Path, run: Path, flags: li
     done = robin("export", run, "--to-hub", "me/scores", *flags, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr
-    done = robin("export", run, "--public", cwd=tmp_path)
-    assert "--public: is for --to-hub" in done.stderr
+
+
+def test_takes_public_for_a_hub_alone(tmp_path: Path, run: Path) -> None:
+    assert "--public: is for --to-hub" in robin("export", run, "--public", cwd=tmp_path).stderr
 
 
 def test_names_the_extra_where_the_library_that_writes_is_missing(tmp_path: Path, run: Path) -> None:
