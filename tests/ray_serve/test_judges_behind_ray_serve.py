@@ -13,6 +13,7 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -98,14 +99,20 @@ def are_at_work(replicas: Collection[int]) -> bool:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The cluster, with what the docs deploy there."""
+    """The cluster, with what the docs deploy there, and a second judge."""
+    with deployed(tmp_path_factory.mktemp("served"), has_second=True) as cluster:
+        yield cluster
+
+
+@contextmanager
+def deployed(folder: Path, *, has_second: bool) -> Iterator[Served]:
+    """A cluster, with what the docs deploy there."""
     llama_server = Path(os.environ.get("ROBIN_TEST_SERVERS", ROOT / ".test-servers")) / "llama-server"
     if not llama_server.is_file():
         missing("llama-server")
-    folder = tmp_path_factory.mktemp("served")
     with tempfile.TemporaryDirectory() as place:
         cluster = Served(folder, Path(place), free_port())
-        adapt_files(folder, llama_server.resolve(), cluster)
+        adapt_files(folder, llama_server.resolve(), cluster, has_second=has_second)
         (Path(place) / "ray").mkdir()
         log = folder / "cluster.log"
         command = [sys.executable, str(ROOT / "tests" / "ray_serve" / "two_nodes.py")]
@@ -118,7 +125,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 at = re.findall(r"^dashboard: (\S+)$", log.read_text(), re.MULTILINE)
                 cluster.env["RAY_DASHBOARD_ADDRESS"] = f"http://{at[0]}"
                 cluster.run(block("serve deploy"))
-                wait_until(lambda: cluster.answers(cluster.url) and cluster.answers(cluster.second), nodes)
+                urls = [cluster.url, cluster.second][: 1 + has_second]
+                wait_until(lambda: all(map(cluster.answers, urls)), nodes)
                 yield cluster
             finally:
                 assert nodes.stdin is not None
@@ -130,13 +138,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                         os.kill(left, signal.SIGKILL)
 
 
-def adapt_files(folder: Path, llama_server: Path, cluster: Served) -> None:
+def adapt_files(folder: Path, llama_server: Path, cluster: Served, *, has_second: bool) -> None:
     """Copy the files of the docs into ``folder``, for a small judge and a small cluster."""
     shutil.copytree(ROOT / "configs" / "cluster", folder / "configs" / "cluster")
     config = folder / "configs" / "cluster" / "llama-cpp.yaml"
-    deployed = yaml.safe_load(config.read_text(encoding="utf-8"))
-    deployed["http_options"] |= {"host": "127.0.0.1", "port": int(cluster.url.split(":")[2].split("/")[0])}
-    (judge,) = deployed["applications"]
+    wanted = yaml.safe_load(config.read_text(encoding="utf-8"))
+    wanted["http_options"] |= {"host": "127.0.0.1", "port": int(cluster.url.split(":")[2].split("/")[0])}
+    (judge,) = wanted["applications"]
     program, *flags = judge["args"]["command"]
     assert (program, flags[:4]) == ("llama-server", ["-m", "judge.gguf", "-c", "65536"])
     model = ROOT / "tests" / "servers" / "tiny-judge.gguf"
@@ -156,10 +164,15 @@ def adapt_files(folder: Path, llama_server: Path, cluster: Served) -> None:
     ]
     judge["args"]["command"] = [*map(str, command)]
     judge["deployments"][0]["ray_actor_options"]["num_cpus"] = 0.6  # one on each node, and room for the second
-    second = json.loads(json.dumps(judge)) | {"name": "second", "route_prefix": "/second"}
-    second["deployments"][0] |= {"num_replicas": 1, "max_queued_requests": 4, "ray_actor_options": {"num_cpus": 0.4}}
-    deployed["applications"].append(second)
-    config.write_text(yaml.safe_dump(deployed), encoding="utf-8")
+    if has_second:
+        second = json.loads(json.dumps(judge)) | {"name": "second", "route_prefix": "/second"}
+        second["deployments"][0] |= {
+            "num_replicas": 1,
+            "max_queued_requests": 4,
+            "ray_actor_options": {"num_cpus": 0.4},
+        }
+        wanted["applications"].append(second)
+    config.write_text(yaml.safe_dump(wanted), encoding="utf-8")
     for name, urls in {"one-address": [cluster.url], "several-addresses": [cluster.url, cluster.second]}.items():
         settings = folder / "configs" / "cluster" / f"{name}.toml"
         text = re.sub(
@@ -187,15 +200,25 @@ def kept(run: Path) -> pd.DataFrame:
     return judgments[judgments["status"] == "ok"]
 
 
-@pytest.mark.parametrize(("name", "spread"), [("one-address", False), ("several", True)])
-def test_spends_a_budget_exactly_by_the_commands_of_the_docs(served: Served, name: str, spread: bool) -> None:
-    write_pairs(served.folder / "pairs.jsonl", 10)
+def spend_by_the_docs(cluster: Served, name: str) -> None:
+    """Run the docs' command that makes the run ``name``, with a small budget, which is spent exactly."""
+    write_pairs(cluster.folder / "pairs.jsonl", 10)
+    cluster.run(block(f"--run runs/{name}\n").replace("--budget 3000", "--budget 40"))
+    assert len(kept(cluster.folder / "runs" / name)) == 40
+
+
+def test_spends_a_budget_exactly_by_the_commands_of_the_docs(tmp_path: Path) -> None:
+    with deployed(tmp_path, has_second=False) as cluster:
+        spend_by_the_docs(cluster, "one-address")
+
+
+@pytest.mark.whole
+def test_spreads_a_budget_over_addresses_by_the_commands_of_the_docs(served: Served) -> None:
     before = served.asked_at_second()
-
-    served.run(block(f"--run runs/{name}\n").replace("--budget 3000", "--budget 40"))
-
-    assert len(kept(served.folder / "runs" / name)) == 40
-    assert (served.asked_at_second() > before) == spread
+    spend_by_the_docs(served, "one-address")
+    assert served.asked_at_second() == before
+    spend_by_the_docs(served, "several")
+    assert served.asked_at_second() > before
 
 
 def judge(urls: Sequence[str], data: Path, budget: int, *more: str) -> list[str]:
@@ -203,6 +226,7 @@ def judge(urls: Sequence[str], data: Path, budget: int, *more: str) -> list[str]
     return [*command, *(f"--base-url={url}" for url in urls), "--extra-body", json.dumps(GRAMMAR), *more]
 
 
+@pytest.mark.whole
 def test_ends_with_an_exact_budget_where_the_replicas_of_an_address_are_killed_in_the_middle(
     tmp_path: Path, served: Served
 ) -> None:
@@ -222,6 +246,7 @@ def test_ends_with_an_exact_budget_where_the_replicas_of_an_address_are_killed_i
     assert kept(tmp_path / "r")["request_id"].nunique() == 80
 
 
+@pytest.mark.whole
 def test_gives_up_no_pair_where_more_calls_come_than_serve_lets_wait(tmp_path: Path, served: Served) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
@@ -233,6 +258,7 @@ def test_gives_up_no_pair_where_more_calls_come_than_serve_lets_wait(tmp_path: P
     assert len(kept(tmp_path / "r")) == 100
 
 
+@pytest.mark.whole
 def test_goes_on_with_the_run_where_the_job_is_tried_again(tmp_path: Path, served: Served) -> None:
     _, settings, _ = yaml.safe_load_all((ROOT / "configs" / "cluster" / "ray-job.yaml").read_text(encoding="utf-8"))
     write_pairs(tmp_path / "pairs.jsonl", 5)
