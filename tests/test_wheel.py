@@ -16,8 +16,9 @@ from tests.conftest import ROOT, environment
 @pytest.mark.slow
 def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    command = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", str(site), str(ROOT)]
-    subprocess.run([sys.executable, *command], check=True, timeout=300)
+    examples = sorted(map(str, (ROOT / "examples").iterdir()))
+    command = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile"]
+    subprocess.run([sys.executable, *command, "--target", site, ROOT, *examples], check=True, timeout=300)
     (tmp_path / "p.jsonl").write_text(json.dumps({"id": "x", "prompt": "Hi.", "response": "Ho."}), encoding="utf-8")
 
     def installed(*args: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +32,11 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
     assert (site / "robin_cli" / "_shipped" / "configs" / "demo" / "pairs.jsonl").is_file()
     assert not (site / "tests").exists()
-    (wheel,) = distributions(path=[str(site)])
+    distribution = {each.name: each for each in distributions(path=[str(site)])}
+    assert distribution.keys() == {"robin-judge", *(Path(example).name for example in examples)}
+    wheel = distribution.pop("robin-judge")
+    for example in distribution.values():
+        assert {(site / f"{point.module}.py").is_file() for point in example.entry_points} == {True}
     added = {(each.group, each.name): each.module for each in wheel.entry_points if each.group != "console_scripts"}
     assert {("robin.carriers", "ray"), ("robin.datasets", ".eval"), ("robin.logs", "helm")} <= added.keys()
     assert all((site / f"{module.replace('.', '/')}.py").is_file() for module in added.values())

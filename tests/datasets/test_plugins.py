@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,11 +17,10 @@ from robin_cli.datasets import registry
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
-from tests.conftest import robin_afresh
+from tests.conftest import robin, robin_afresh
 from tests.datasets.writing import as_lines, written
 from tests.judges.wire import completion, serving
-
-EXAMPLE = Path(__file__).parents[2] / "examples" / "robin-dataset-sqlite"
+from tests.packages import put_example, put_package
 
 Install = Callable[..., None]
 
@@ -36,12 +34,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     def put(package: str, code: str, *names: str, function: str = "rows", group: str = "robin.datasets") -> None:
         module = package.replace("-", "_")
         monkeypatch.delitem(sys.modules, module, raising=False)
-        info = site / f"{module}-1.dist-info"
-        info.mkdir(parents=True)
-        (site / f"{module}.py").write_text(code, encoding="utf-8")
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n", encoding="utf-8")
-        points = "".join(f"{name} = {module}:{function}\n" for name in names)
-        (info / "entry_points.txt").write_text(f"[{group}]\n{points}", encoding="utf-8")
+        put_package(site, package, code, {group: dict.fromkeys(names, f"{module}:{function}")})
         plugins.cache_clear()
 
     yield put
@@ -55,8 +48,7 @@ def said_of(name: Any) -> str:
 
 
 def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
-    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", "site")
-    subprocess.run([sys.executable, *pip, str(EXAMPLE)], cwd=tmp_path, check=True)
+    put_example(tmp_path / "site", "robin-dataset-sqlite")
     with closing(sqlite3.connect(tmp_path / "answers.db")) as database:
         database.execute("CREATE TABLE pairs (uid TEXT, prompt TEXT, response TEXT, helpfulness INTEGER)")
         database.execute("INSERT INTO pairs VALUES ('a', 'Hi', 'Hello!', 4), ('b', 'Name a bird.', 'Wren.', NULL)")
@@ -72,7 +64,7 @@ def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
         done = robin_afresh("judge", "answers.db", "-a", "helpfulness", "-b", "4", *endpoint, cwd=tmp_path, **site)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["human"] for line in done.stdout.splitlines()] == [4, None]
-    without = robin_afresh("render", "answers.db", "--pair", "b", "-a", "helpfulness", cwd=tmp_path)
+    without = robin("render", "answers.db", "--pair", "b", "-a", "helpfulness", cwd=tmp_path)
     assert "answers.db: the format is not known by this name." in without.stderr
 
 

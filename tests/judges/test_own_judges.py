@@ -29,8 +29,8 @@ from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
 from robin_cli.views.status import lines_of
 from tests.conftest import environment, robin, robin_afresh, write_pairs
+from tests.packages import put_example, put_package
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "robin-judge-length"
 QUESTION = Question([{"role": "user", "content": "Rate this."}])
 
 Messages = list[Mapping[str, str]]
@@ -308,11 +308,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     def put(package: str, code: str, name: str, found: str = "judge") -> None:
         module = package.replace("-", "_")
         monkeypatch.delitem(sys.modules, module, raising=False)
-        info = site / f"{module}-1.dist-info"
-        info.mkdir(parents=True)
-        (site / f"{module}.py").write_text(code, encoding="utf-8")
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n", encoding="utf-8")
-        (info / "entry_points.txt").write_text(f"[robin.judges]\n{name} = {module}:{found}\n", encoding="utf-8")
+        put_package(site, package, code, {"robin.judges": {name: f"{module}:{found}"}})
         plugins.cache_clear()
 
     yield put
@@ -350,9 +346,7 @@ def test_says_which_judges_there_are_and_which_two_have_one_name(install: Instal
 
 def test_a_package_adds_a_judge_that_robin_uses_by_name(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
-    install = [sys.executable, "-m", "pip", "install", *offline, "--target", str(site), str(EXAMPLE)]
-    subprocess.run(install, check=True, timeout=300)
+    put_example(site, "robin-judge-length")
     write_pairs(tmp_path / "pairs.jsonl", 6)
     found = {"PYTHONPATH": str(site)}
     arguments = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "60", "--run", "r", "-o", "scores.csv")
@@ -362,7 +356,7 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "scores.csv")["n"].sum() == 60
     assert set(open_run(tmp_path / "r").judgments()["model"]) == {"length"}
 
-    done = robin_afresh(*arguments, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", cwd=tmp_path, **found)
+    done = robin(*arguments, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", cwd=tmp_path)
     assert done.returncode == 2
     assert "judge: the run has length, now openai" in done.stderr
     done = robin_afresh("resume", "r", "--budget", "80", cwd=tmp_path, **found)
@@ -370,7 +364,7 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(tmp_path: Path) -> None:
     assert open_run(tmp_path / "r").scores()["n"].sum() == 80
 
     (tmp_path / "robin.toml").write_text('judge = "length"\n', encoding="utf-8")
-    done = robin_afresh(*arguments[:-4], "--run", "other", cwd=tmp_path, **found)
+    done = robin(*arguments[:-4], "--run", "other", cwd=tmp_path)
     assert done.returncode == 2
     assert "may not choose a judge; give --judge yourself" in done.stderr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,18 +20,17 @@ from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
 from tests.analysis.test_simulation import check_asks_the_same_arms
-from tests.conftest import DEMO, ROOT, judging, robin_afresh, write_pairs
+from tests.conftest import DEMO, ROOT, judging, robin, robin_afresh, write_pairs
+from tests.packages import put_example, put_package
 
-EXAMPLE = ROOT / "examples" / "robin-policy-shrinkage"
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the example installed into it, without a network."""
+    """A folder with the example in it."""
     folder = tmp_path_factory.mktemp("site")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "--target", folder, EXAMPLE], check=True, capture_output=True)
+    put_example(folder, "robin-policy-shrinkage")
     return folder
 
 
@@ -47,7 +45,7 @@ def importable(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_simulates_and_judges_by_a_policy_that_a_package_brings(site: Path, tmp_path: Path, replay_url: str) -> None:
-    names = ("--schedulers", "uniform,shrinkage", "--limit", "60", "--runs", "4", "--budget", "1500")
+    names = ("--schedulers", "uniform,shrinkage", "--limit", "30", "--runs", "2", "--budget", "600")
     simulated = robin_afresh("simulate", POOL, *names, cwd=tmp_path, PYTHONPATH=str(site))
     assert simulated.returncode == 0, simulated.stderr
     table = pd.read_csv(io.StringIO(simulated.stdout))
@@ -56,14 +54,14 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(site: Path, tmp_
 
     # one after another: how far it gets ahead with many under way is a matter of how quickly they are answered
     one = ("--concurrency", "1", "--run", "r")
-    command = judging(replay_url, DEMO / "pairs.jsonl", 1500, "--scheduler", "shrinkage", *one)
+    command = judging(replay_url, DEMO / "pairs.jsonl", 600, "--limit", "24", "--scheduler", "shrinkage", *one)
     judged = robin_afresh(*command, cwd=tmp_path, PYTHONPATH=str(site))
     assert judged.returncode == 0, judged.stderr
     n = pd.read_csv(io.StringIO(judged.stdout))["n"]
-    assert n.sum() == 1500
+    assert n.sum() == 600
     assert n.max() > 2 * n.min()  # it adapts
-    assert robin_afresh("status", "r", cwd=tmp_path).returncode == 0  # what is there can be read without the package
-    missing = robin_afresh("resume", "r", "--budget", "1600", cwd=tmp_path)
+    assert robin("status", "r", cwd=tmp_path).returncode == 0  # what is there can be read without the package
+    missing = robin("resume", "r", "--budget", "1600", cwd=tmp_path)
     assert missing.returncode == 2
     assert '"shrinkage": known schedulers are apt, auto, dirichlet' in missing.stderr
 
@@ -94,13 +92,8 @@ def test_draws_a_variance_toward_that_of_all_pairs() -> None:
 
 def install(site: Path, code: str, target: str) -> None:
     """Put a package into ``site`` whose policy "broken" is ``target`` in ``code``; it claims the name of robin's own, too."""
-    info = site / "broken_policy-1.dist-info"
-    info.mkdir()
-    (site / "broken_policy.py").write_text(code)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-policy\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        f"[robin.policies]\nbroken = broken_policy:{target}\nuniform = broken_policy:{target}\n"
-    )
+    points = dict.fromkeys(("broken", "uniform"), f"broken_policy:{target}")
+    put_package(site, "broken-policy", code, {"robin.policies": points})
 
 
 def put_broken(code: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,14 +157,13 @@ class Mine(Policy):
 
 def test_ends_a_run_whose_policy_knows_no_priority_and_keeps_its_answers(tmp_path: Path, replay_url: str) -> None:
     site = tmp_path / "site"
-    site.mkdir()
     install(site, NO_PRIORITY, "Mine")
     more = ("--scheduler", "broken", "--run", "r", "--limit", "8", "--concurrency", "2")
     done = robin_afresh(*judging(replay_url, DEMO / "pairs.jsonl", 80, *more), cwd=tmp_path, PYTHONPATH=str(site))
     assert done.returncode == 2, done.stderr
     assert "--scheduler: broken_policy.Mine gives arm" in done.stderr
     assert "Traceback" not in done.stderr
-    status = robin_afresh("status", "r", "--json", cwd=tmp_path)
+    status = robin("status", "r", "--json", cwd=tmp_path)
     assert 0 < json.loads(status.stdout)["spent"] <= 80
 
 
