@@ -6,11 +6,14 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, environment, judging, write_pairs
+from tests.conftest import REPLAY_MODEL, ROOT, environment, judging, write_pairs
+from tests.many_starts import starts
 
 AFTER = "    seed: int | None = _ask("
 ENTRY = '    patience: int = _ask("Minutes of patience.", 3, check=_within(1, 9, "minutes, 1 to 9"))\n'
@@ -42,64 +45,64 @@ class Greedy(Estimating):
 """
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """A folder with a copy of robin to change."""
-    folder = tmp_path / "source"
-    shutil.copytree(ROOT / "robin_cli", folder / "robin_cli", ignore=shutil.ignore_patterns("__pycache__"))
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a copy of robin that has both."""
+    folder = tmp_path_factory.mktemp("source")
+    shutil.copytree(ROOT / "robin_cli", folder / "robin_cli")  # with what is compiled: the times of files are kept
     for name in ("pyproject.toml", "prompts", "configs"):
         (folder / name).symlink_to(ROOT / name)
-    return folder
-
-
-def test_a_new_policy_is_one_file_that_nothing_else_names(source: Path, tmp_path: Path, replay_url: str) -> None:
-    (source / "robin_cli" / "policies" / "own" / "very_greedy.py").write_text(POLICY, encoding="utf-8")
-    asked = judging(replay_url, write_pairs(tmp_path / "p.jsonl", 2), 9, "--scheduler", "very-greedy", "--run", "r")
-
-    def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
-        told = environment(PYTHONPATH=str(source))
-        command = [sys.executable, "-m", "robin_cli", *args]
-        return subprocess.run(command, cwd=tmp_path, env=told, capture_output=True, text=True)
-
-    done = run(*asked)
-    assert done.returncode == 0, done.stderr
-    assert run("status", "r").returncode == 0
-    simulated = run("simulate", "r", "--schedulers", "uniform,very-greedy", "--budget", "20", "--runs", "2")
-    assert "very-greedy" in simulated.stdout, simulated.stderr
-    named = run(*asked[:-3], "very_greedy", "--run", "s")
-    assert 'uniform, very-greedy; did you mean "very-greedy"?' in named.stderr
-
-
-def test_a_new_setting_is_one_entry_in_one_file(source: Path, tmp_path: Path, replay_url: str) -> None:
-    table = source / "robin_cli" / "settings" / "table.py"
+    table = folder / "robin_cli" / "settings" / "table.py"
     text = table.read_text(encoding="utf-8")
     assert text.count(AFTER) == 1
     table.write_text(text.replace(AFTER, ENTRY + AFTER), encoding="utf-8")
+    (folder / "robin_cli" / "policies" / "own" / "very_greedy.py").write_text(POLICY, encoding="utf-8")
+    return folder
 
-    def run(*args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-        told = environment(PYTHONPATH=str(source), COLUMNS="100", **env)
-        return subprocess.run([sys.executable, *args], cwd=tmp_path, env=told, capture_output=True, text=True)
 
-    command = ["-m", "robin_cli", *judging(replay_url, write_pairs(tmp_path / "p.jsonl", 2), 6), "--run", "r"]
-    assert "--patience" in run("-m", "robin_cli", "judge", "--help").stdout
-    assert "--patience" not in run("-m", "robin_cli", "resume", "--help").stdout  # it makes a run what it is
-    assert run("-m", "robin_cli", "init").returncode == 0
-    written = (tmp_path / "robin.toml").read_text(encoding="utf-8")
-    assert "\npatience = 3  " in written
-    (tmp_path / "robin.toml").write_text("patience = 10\n", encoding="utf-8")
-    assert "robin.toml: patience 10: must be minutes, 1 to 9" in run(*command).stderr
-    (tmp_path / "robin.toml").write_text("patience = 5\n", encoding="utf-8")
-
-    done = run(*command, ROBIN_PATIENCE="4")
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "r" / "manifest.json").read_bytes())["settings"]["patience"] == 4
-    assert "patience: the run has 4, now 5" in run(*command).stderr
-    model = command[command.index("--model") + 1]
-    python = run("-c", PYTHON, replay_url, model)
+def test_a_new_policy_is_one_file_and_a_new_setting_one_entry(source: Path, tmp_path: Path, replay_url: str) -> None:
+    with starts(source, path=source) as changed:
+        for check in (check_policy, check_setting):
+            folder = tmp_path / check.__name__
+            folder.mkdir()
+            check(partial(changed.robin, cwd=folder), folder, replay_url)
+    command = [sys.executable, "-c", PYTHON, replay_url, REPLAY_MODEL]
+    env = environment(PYTHONPATH=str(source))
+    python = subprocess.run(command, cwd=tmp_path / "check_setting", env=env, capture_output=True, text=True)
     assert python.returncode == 0, python.stderr
     assert python.stdout == "Python: patience 12: must be minutes, 1 to 9\n"
 
+
+Robin = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def check_policy(robin: Robin, folder: Path, url: str) -> None:
+    asked = judging(url, write_pairs(folder / "p.jsonl", 2), 9, "--scheduler", "very-greedy", "--run", "r")
+    done = robin(*asked)
+    assert done.returncode == 0, done.stderr
+    assert robin("status", "r").returncode == 0
+    simulated = robin("simulate", "r", "--schedulers", "uniform,very-greedy", "--budget", "20", "--runs", "2")
+    assert "very-greedy" in simulated.stdout, simulated.stderr
+    named = robin(*asked[:-3], "very_greedy", "--run", "s")
+    assert 'uniform, very-greedy; did you mean "very-greedy"?' in named.stderr
+
+
+def check_setting(robin: Robin, folder: Path, url: str) -> None:
+    command = [*judging(url, write_pairs(folder / "p.jsonl", 2), 6), "--run", "r"]
+    assert "--patience" in robin("judge", "--help").stdout
+    assert "--patience" not in robin("resume", "--help").stdout  # it makes a run what it is
+    assert robin("init").returncode == 0
+    written = (folder / "robin.toml").read_text(encoding="utf-8")
+    assert "\npatience = 3  " in written
+    (folder / "robin.toml").write_text("patience = 10\n", encoding="utf-8")
+    assert "robin.toml: patience 10: must be minutes, 1 to 9" in robin(*command).stderr
+    (folder / "robin.toml").write_text("patience = 5\n", encoding="utf-8")
+    done = robin(*command, ROBIN_PATIENCE="4")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((folder / "r" / "manifest.json").read_bytes())["settings"]["patience"] == 4
+    assert "patience: the run has 4, now 5" in robin(*command).stderr
+
     command[-1] = "without"
-    assert run(*command, "--patience", "3").returncode == 0
-    recorded = json.loads((tmp_path / "without" / "manifest.json").read_bytes())["settings"]
+    assert robin(*command, "--patience", "3").returncode == 0
+    recorded = json.loads((folder / "without" / "manifest.json").read_bytes())["settings"]
     assert "patience" not in recorded  # at its default a run is one from before there was the setting

@@ -29,6 +29,7 @@ from robin_cli.model.errors import InputError
 from tests.conftest import missing, robin, robin_afresh, write_pairs
 from tests.datasets.writing import HELPSTEER, as_csv, as_lines, as_parquet
 from tests.judges.wire import completion, serving
+from tests.many_starts import starts
 
 SECRET = "plantedSignature123"
 
@@ -357,16 +358,13 @@ def test_exports_to_s3_what_spreadsheets_read(s3: Server, tmp_path: Path) -> Non
     s3.files["/bucket"] = b""
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         asked = ("-a", "helpfulness", "-b", "4", "--model", "m", "--base-url", wire.url, "--run", "r")
-        done = robin(
-            *("judge", "p.jsonl", *asked, "-o", "S3://bucket/scores.csv.gz"),
-            cwd=tmp_path,
-            **{"OPENAI_API_KEY": "", **s3_settings(s3)},
-        )
+        with starts(tmp_path, "s3fs", env={"OPENAI_API_KEY": "", **s3_settings(s3)}) as started:
+            done = started.robin("judge", "p.jsonl", *asked, "-o", "S3://bucket/scores.csv.gz", cwd=tmp_path)
+            report = started.robin("report", "r", "-o", "s3://bucket/report.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "scores: S3://bucket/scores.csv.gz" in done.stderr
     assert gzip.decompress(s3.files["/bucket/scores.csv.gz"]).startswith(b"pair_id,attribute,score")
     assert SECRET not in done.stderr
-    report = robin("report", "r", "-o", "s3://bucket/report.html", cwd=tmp_path, **s3_settings(s3))
     assert report.returncode == 0, report.stderr
     assert b"<html" in s3.files["/bucket/report.html"]
 

@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import ROOT, environment, free_port, robin, robin_afresh
+from tests.conftest import free_port, robin, robin_afresh
+from tests.many_starts import Starts, starts
 from tests.views.test_preferences import BAD, BEST, pair, rated
 
 TOKEN = "hf_plantedPlantedPlanted"
@@ -148,54 +148,25 @@ class _Asked(BaseHTTPRequestHandler):
         pass
 
 
-PUSHING = """
-import json, os, sys
-import datasets, huggingface_hub
-from tests.starting import load_robin
-load_robin()
-from robin_cli.cli.app import main
-for line in sys.stdin:
-    args, folder, env = json.loads(line)
-    robin = os.fork()
-    if not robin:
-        os.chdir(folder)
-        os.environ.update(env)
-        sys.argv = ["robin", *args]
-        for number, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        main()
-    print(os.waitstatus_to_exitcode(os.waitpid(robin, 0)[1]), flush=True)
-"""
-"""Robin by commands that come line by line, each forked once the library is imported, which takes seconds."""
-
-
 class Pusher:
-    """Runs robin with the hub that is there."""
+    """Runs robin with the hub that is there; the library is imported once, which takes seconds."""
 
-    def __init__(self, hub: Hub, process: subprocess.Popen[str]) -> None:
+    def __init__(self, hub: Hub, starts: Starts) -> None:
         self.hub = hub
-        self._process = process
+        self._starts = starts
 
     def push(self, *args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        env = {"HF_HOME": str(cwd / "home"), "HF_TOKEN": TOKEN, **env}
-        self._process.stdin.write(json.dumps([[*map(str, args)], str(cwd), env]) + "\n")
-        self._process.stdin.flush()
-        status = int(self._process.stdout.readline())
-        out, err = ((cwd / name).read_text(encoding="utf-8") for name in ("out", "err"))
-        return subprocess.CompletedProcess(args, status, out, err)
+        return self._starts.robin(*args, cwd=cwd, **{"HF_HOME": str(cwd / "home"), "HF_TOKEN": TOKEN, **env})
 
 
 @pytest.fixture(scope="module")
 def pusher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pusher]:
+    folder = tmp_path_factory.mktemp("hub")
     with Hub() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        env = env_of(server.url, tmp_path_factory.mktemp("hub")) | {"PYTHONPATH": str(ROOT)}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen([sys.executable, "-c", PUSHING], env=environment(**env), **pipes) as process:  # type: ignore[call-overload]
-            yield Pusher(server, process)
+        with starts(folder, "datasets", "huggingface_hub", env=env_of(server.url, folder)) as each:
+            yield Pusher(server, each)
         server.shutdown()
         thread.join()
 
