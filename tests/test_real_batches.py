@@ -35,13 +35,6 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="module")
-def ogx(llama: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("ogx")
-    with batch_service(folder / "server.log", llama, folder / "data") as url:
-        yield url
-
-
 def talk(url: str, what: Callable[[BatchService], Awaitable[Made]]) -> Made:
     async def talking() -> Made:
         client = OpenAIBatches(Endpoint(model="m", base_url=url, api_key="none"), notify=print)
@@ -82,7 +75,17 @@ async def lines(service: BatchService, batch: Batch, folder: Path) -> dict[str |
     return {line.custom_id: line for line in read_lines(paths, 2**22)}
 
 
-def test_a_batch_comes_back_whole_with_what_failed_in_it(tmp_path: Path, ogx: str) -> None:
+def test_makes_batches_at_ogx_and_a_run_in_rounds_through_a_kill(tmp_path: Path, llama: str) -> None:
+    with batch_service(tmp_path / "server.log", llama, tmp_path / "data") as ogx:
+        for number, check in enumerate(
+            (comes_back_whole, is_refused_for_its_model, is_cancelled_for_good, is_not_made_of_a_deleted_file, judges)
+        ):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            check(folder, ogx)
+
+
+def comes_back_whole(tmp_path: Path, ogx: str) -> None:
     asked = requests(tmp_path / "asked.jsonl", 12, wrong={3: {"max_tokens": -5}, 7: {"grammar": "no grammar ::"}})
 
     async def whole(service: BatchService) -> tuple[Batch, Batch | None, dict[str | None, Line]]:
@@ -101,7 +104,7 @@ def test_a_batch_comes_back_whole_with_what_failed_in_it(tmp_path: Path, ogx: st
     assert len(answered) == 10
 
 
-def test_a_batch_for_an_unknown_model_is_refused_at_validation(tmp_path: Path, ogx: str) -> None:
+def is_refused_for_its_model(tmp_path: Path, ogx: str) -> None:
     asked = requests(tmp_path / "asked.jsonl", 3, model="llama/none")
 
     async def whole(service: BatchService) -> Batch:
@@ -112,8 +115,8 @@ def test_a_batch_for_an_unknown_model_is_refused_at_validation(tmp_path: Path, o
     assert batch.errors[0] == "model_not_found: line 1: Model 'llama/none' does not exist or is not supported"
 
 
-def test_a_batch_is_cancelled_once_and_for_all(tmp_path: Path, ogx: str) -> None:
-    asked = requests(tmp_path / "asked.jsonl", 3000)
+def is_cancelled_for_good(tmp_path: Path, ogx: str) -> None:
+    asked = requests(tmp_path / "asked.jsonl", 1000)
 
     async def whole(service: BatchService) -> tuple[Batch, Batch]:
         batch = await service.create(await service.upload(asked), {"robin": "cancelled"})
@@ -124,7 +127,7 @@ def test_a_batch_is_cancelled_once_and_for_all(tmp_path: Path, ogx: str) -> None
     assert (batch.status, again.status) == ("cancelled", "cancelled")
 
 
-def test_files_are_deleted_and_a_deleted_one_makes_no_batch(tmp_path: Path, ogx: str) -> None:
+def is_not_made_of_a_deleted_file(tmp_path: Path, ogx: str) -> None:
     asked = requests(tmp_path / "asked.jsonl", 2)
 
     async def whole(service: BatchService) -> Batch:
@@ -143,7 +146,7 @@ def test_a_server_without_batches_is_told_from_one_with_them(tmp_path: Path, lla
         talk(llama, lambda service: service.upload(asked))
 
 
-def test_judges_a_whole_run_in_rounds_through_a_kill(ogx: str, tmp_path: Path) -> None:
+def judges(tmp_path: Path, ogx: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 5)
     judge = [
         "judge",
