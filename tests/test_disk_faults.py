@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import robin_cli
+from robin_cli.runner import opening
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
-from tests.conftest import ROOT, environment, robin, wait_until, write_pairs
+from tests.conftest import environment, robin, wait_until, write_pairs
 from tests.judges.wire import Answer, Wire, completion, serving
 from tests.starting import Robin
 
@@ -124,26 +129,23 @@ def test_goes_on_with_a_run_that_was_copied_to_another_machine(tmp_path: Path) -
     assert len(kept(there / "copied")) == 300
 
 
-def test_gives_two_runs_of_one_second_a_folder_each(tmp_path: Path) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 3)
-    fixed = (
-        "import sys, datetime as d, robin_cli.runner.opening as o\n"
-        "class Stopped(d.datetime):\n"
-        "    now = classmethod(lambda cls, tz=None: d.datetime(2026, 1, 1, tzinfo=tz))\n"
-        "o.datetime = Stopped\n"
-        "from robin_cli.cli.app import main\n"
-        "sys.argv = ['robin', *sys.argv[1:]]\n"
-        "main()\n"
-    )
+def test_gives_two_runs_of_one_second_a_folder_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime(2026, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(opening, "datetime", Stopped)
+    monkeypatch.chdir(tmp_path)
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
     with judge() as (wire, _):
-        words = [each for each in command(wire.url, "X", 30) if each not in {"--run", "X"}]
-        for _attempt in range(2):
-            done = subprocess.run(
-                [sys.executable, "-c", fixed, *words], cwd=tmp_path, env=environment(), capture_output=True
-            )
-            assert done.returncode == 0, done.stderr
+        runs = [
+            robin_cli.judge(data, attribute="helpfulness", budget=30, base_url=wire.url, model="judge", quiet=True)
+            for _ in range(2)
+        ]
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert names == ["20260101T000000Z-helpfulness", "20260101T000000Z-helpfulness-2"]
+    assert [len(kept(run.path)) for run in runs] == [30, 30]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="a terminal that closes is a POSIX thing")
@@ -159,20 +161,15 @@ def test_stops_like_ctrl_c_when_its_terminal_closes(tmp_path: Path) -> None:
         assert set(kept(tmp_path / "r")) == set(given)
 
 
-def test_minds_no_clock_that_goes_backwards(tmp_path: Path) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 5)
-    (tmp_path / "sitecustomize.py").write_text(
-        "import itertools, time\nhours = itertools.count()\nnow = time.time\n"
-        "time.time = lambda: now() - 3600 * next(hours)\n",
-        encoding="utf-8",
-    )
-    back = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    with judge() as (wire, given):
-        first = robin(*command(wire.url, "r", 100), cwd=tmp_path, **back)
-        assert first.returncode == 0, first.stderr
-        again = robin("resume", "r", "-b", "150", cwd=tmp_path, **back)
-        assert again.returncode == 0, again.stderr
-    assert sorted(kept(tmp_path / "r")) == sorted(given)
-    when = read_run(tmp_path / "r", JUDGMENTS.names).judgments["received_at"].to_pylist()
+def test_minds_no_clock_that_goes_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, run = write_pairs(tmp_path / "pairs.jsonl", 5), tmp_path / "r"
+    hours, now = itertools.count(), time.time
+    with judge() as (wire, given), monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now() - 3600 * next(hours))
+        endpoint: dict[str, Any] = {"base_url": wire.url, "model": "judge", "concurrency": 8}
+        robin_cli.judge(data, attribute="helpfulness", budget=100, run=run, quiet=True, **endpoint)
+        robin_cli.open_run(run).resume(budget=150, quiet=True)
+    assert sorted(kept(run)) == sorted(given)
+    when = read_run(run, JUDGMENTS.names).judgments["received_at"].to_pylist()
     assert when[-1] < when[0]  # it did go backwards
     assert robin("status", "r", cwd=tmp_path).returncode == 0
