@@ -131,9 +131,12 @@ def completions(shell: str, typed: list[str], cwd: Path) -> str:
 def test_completes_commands_flags_and_values(tmp_path: Path, shell: str) -> None:
     assert "judge" in completions(shell, ["robin", "ju"], tmp_path)
     assert "--scheduler" in completions(shell, ["robin", "judge", "--sch"], tmp_path)
-    assert "two-priors" in completions(shell, ["robin", "judge", "--scheduler", "t"], tmp_path)
     assert "helpfulness,verbosity" in completions(shell, ["robin", "plan", "-a", "helpfulness,ver"], tmp_path)
-    assert "llama-cpp" in completions(shell, ["robin", "judge", "--config", "ll"], tmp_path)
+
+
+def test_completes_what_it_knows_by_name(tmp_path: Path) -> None:
+    assert "two-priors" in completions("bash", ["robin", "judge", "--scheduler", "t"], tmp_path)
+    assert "llama-cpp" in completions("bash", ["robin", "judge", "--config", "ll"], tmp_path)
 
 
 def test_bash_completes_with_what_is_installed(tmp_path: Path) -> None:

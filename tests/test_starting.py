@@ -32,12 +32,12 @@ def ending(*args: str, cwd: Path, afresh: bool, stdin: bytes = b"", **env: str) 
     ("args", "status"),
     [
         (["--version"], 0),
-        (["judge", "--help"], 0),
+        pytest.param(*(["judge", "--help"], 0), marks=pytest.mark.whole),
         (["jugde"], 2),
-        (["status", "nowhere"], 2),
+        pytest.param(*(["status", "nowhere"], 2), marks=pytest.mark.whole),
         (["parse", "-", "--scale", "0-4"], 0),
-        (["render", "p.jsonl", "--pair", "p1", "--attribute", "verbosity"], 0),
-        (["judge", "p.jsonl", "--budget", "9", "-a", "helpfulness"], 2),
+        pytest.param(*(["render", "p.jsonl", "--pair", "p1", "--attribute", "verbosity"], 0), marks=pytest.mark.whole),
+        pytest.param(*(["judge", "p.jsonl", "--budget", "9", "-a", "helpfulness"], 2), marks=pytest.mark.whole),
         (["judge", "p.jsonl", "-b", "9", "-a", "helpfulness", "--model", "m", "--base-url", "http://[::1]:9/v1", *ONCE], 3),
         (["simulate", "pool.parquet", "--budget", "600", "--limit", "5", "--runs", "2"], 0),
     ],
@@ -92,7 +92,9 @@ def traits(process: Robin) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.whole), signal.SIGINT]
+)
 def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(tmp_path: Path, number: signal.Signals) -> None:
     seen, ended = [], []
     for afresh in (False, True):
@@ -140,7 +142,7 @@ def test_is_killed_in_the_middle_of_its_work(tmp_path: Path, afresh: bool) -> No
         os.kill(process.pid, 0)
 
 
-@pytest.mark.parametrize("name", ["OPENAI_LOG", "PYTHONPATH", "HOME", "LC_ALL"])
+@pytest.mark.parametrize("name", ["HOME", "LC_ALL", pytest.param("OPENAI_LOG", marks=pytest.mark.whole)])
 def test_a_variable_that_modules_may_read_as_they_load_gets_an_interpreter(tmp_path: Path, name: str) -> None:
     with Robin(["--version"], cwd=tmp_path, env=environment(**{name: str(ROOT)}), stdout=PIPE) as process:
         process.communicate(timeout=60)

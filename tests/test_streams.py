@@ -59,27 +59,27 @@ def test_works_to_the_end_when_its_notes_cannot_be_printed(tmp_path: Path, repla
     else:
         reader, notes = os.pipe()
         os.close(reader)
-    command = judging(replay_url, PAIRS, 300, "--run", "r", "-o", "scores.csv")
+    command = judging(replay_url, PAIRS, 120, "--run", "r", "-o", "scores.csv")
     with Robin(command, cwd=tmp_path, env=environment(), stdout=notes, stderr=notes) as process:
         os.close(notes)
 
     assert process.returncode == 0
-    assert spent(tmp_path / "r") == 300
+    assert spent(tmp_path / "r") == 120
     assert len(pd.read_csv(tmp_path / "scores.csv")) == 60
 
 
 def test_works_to_the_end_with_its_streams_closed(tmp_path: Path, replay_url: str) -> None:
-    command = judging(replay_url, PAIRS, 300, "--run", tmp_path / "r", "--debug-http", tmp_path / "http.jsonl")
+    command = judging(replay_url, PAIRS, 120, "--run", tmp_path / "r", "--debug-http", tmp_path / "http.jsonl")
 
     with in_a_shell("", *command, after="<&- >&-", cwd=tmp_path, stderr=subprocess.PIPE) as process:
         _, said = process.communicate(timeout=60)
-    with in_a_shell("", "resume", "r", "--budget", "360", after="<&- >&- 2>&-", cwd=tmp_path) as silent:
+    with in_a_shell("", "resume", "r", "--budget", "150", after="<&- >&- 2>&-", cwd=tmp_path) as silent:
         pass
 
     assert (process.returncode, silent.returncode) == (1, 1)  # the scores were to go to standard output
     assert "Traceback" not in said
     assert "standard output: could not be written (it is closed)" in said.splitlines()[-1]
-    assert spent(tmp_path / "r") == 360
+    assert spent(tmp_path / "r") == 150
     log = (tmp_path / "http.jsonl").read_text(
         encoding="utf-8"
     )  # the first file opened: no note and no score went into it
@@ -87,7 +87,7 @@ def test_works_to_the_end_with_its_streams_closed(tmp_path: Path, replay_url: st
 
 
 def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(tmp_path: Path, replay_url: str) -> None:
-    command = judging(replay_url, PAIRS, 300, "--run", "r")
+    command = judging(replay_url, PAIRS, 120, "--run", "r")
     full = os.open("/dev/full", os.O_WRONLY)
     with Robin(command, cwd=tmp_path, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True) as process:
         os.close(full)
@@ -100,7 +100,7 @@ def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(tmp_path
     assert process.returncode == 1
     assert "No space left on device" in said
     assert "robin export r -o FILE" in said.splitlines()[-1]
-    assert spent(tmp_path / "r") == spent(tmp_path / "piped") == 300
+    assert spent(tmp_path / "r") == spent(tmp_path / "piped") == 120
     assert piped.returncode == 0
 
 
@@ -109,19 +109,24 @@ def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(tmp_path
     [
         ["status", "r"],
         ["status", "r", "--json"],
-        ["runs", "."],
+        pytest.param(["runs", "."], marks=pytest.mark.whole),
         ["export", "r"],
         ["export", "r", "--format", "xlsx"],
-        ["export", "r", "--format", "parquet", "--what", "judgments"],
+        pytest.param(["export", "r", "--format", "parquet", "--what", "judgments"], marks=pytest.mark.whole),
         ["export", "r", "--format", "table"],
         ["report", "r", "-o", "-"],
-        ["rubrics", "helpfulness"],
-        ["render", str(PAIRS), "--pair", "explain-tides-good", "-a", "helpfulness"],
-        ["plan", str(PAIRS), "-a", "helpfulness", "-b", "120", "--json"],
+        pytest.param(["rubrics", "helpfulness"], marks=pytest.mark.whole),
+        pytest.param(
+            ["render", str(PAIRS), "--pair", "explain-tides-good", "-a", "helpfulness"], marks=pytest.mark.whole
+        ),
+        pytest.param(["plan", str(PAIRS), "-a", "helpfulness", "-b", "120", "--json"], marks=pytest.mark.whole),
         ["parse"],
-        ["simulate", "r", "--budget", "240", "--runs", "1", "--schedulers", "uniform", "-q"],
+        pytest.param(
+            ["simulate", "r", "--budget", "240", "--runs", "1", "--schedulers", "uniform", "-q"],
+            marks=pytest.mark.whole,
+        ),
         ["--help"],
-        ["--version"],
+        pytest.param(["--version"], marks=pytest.mark.whole),
     ],
     ids=" ".join,
 )
@@ -142,7 +147,7 @@ def test_says_in_one_line_that_nothing_can_be_printed(finished: Path, command: l
 
 def test_leaves_signals_ignored_that_were_when_it_began(tmp_path: Path) -> None:
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
-        command = judging(url, PAIRS, 400, "--run", "r", "--concurrency", "8", "-o", "scores.csv")
+        command = judging(url, PAIRS, 160, "--run", "r", "--concurrency", "8", "-o", "scores.csv")
         with in_a_shell("trap '' HUP INT TERM", *command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
             wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 20, process)
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -150,11 +155,11 @@ def test_leaves_signals_ignored_that_were_when_it_began(tmp_path: Path) -> None:
             _, said = process.communicate(timeout=60)
 
     assert process.returncode == 0, said
-    assert spent(tmp_path / "r") == 400
+    assert spent(tmp_path / "r") == 160
 
 
 def test_makes_fewer_calls_at_a_time_where_few_files_may_be_open(tmp_path: Path, replay_url: str) -> None:
-    command = judging(replay_url, PAIRS, 240, "--run", "r", "--concurrency", "60", "-o", "scores.csv")
+    command = judging(replay_url, PAIRS, 120, "--run", "r", "--concurrency", "60", "-o", "scores.csv")
     with in_a_shell("ulimit -n 64", *command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         _, said = process.communicate(timeout=60)
     with in_a_shell(
@@ -164,7 +169,7 @@ def test_makes_fewer_calls_at_a_time_where_few_files_may_be_open(tmp_path: Path,
 
     assert process.returncode == 0, said
     assert "calls at a time, not 60: this process may open 64 files and connections; ulimit -n raises that" in said
-    assert spent(tmp_path / "r") == 240
+    assert spent(tmp_path / "r") == 120
     assert other.returncode == 0, raised
     assert "ulimit" not in raised  # what the system lets it raise by itself, it raises
 
