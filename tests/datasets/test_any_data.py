@@ -49,20 +49,20 @@ def check_round_trip(name: str, write: Callable[[Sequence[Row]], bytes], rows: l
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".json"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=pairs_of(TEXT, st.one_of(TEXT.filter(bool), st.integers(1, 2**63))))
 def test_reads_any_pairs_back_from_json(suffix: str, rows: list[dict[str, Any]]) -> None:
     check_round_trip(f"pairs{suffix}", WRITERS[suffix], rows)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=pairs_of(TEXT, TEXT.filter(bool)))  # a column has one type: ids are all text here
 def test_reads_any_pairs_back_from_parquet(rows: list[dict[str, Any]]) -> None:
     check_round_trip("pairs.parquet", as_parquet_of_floats, rows)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=pairs_of(TEXT, st.one_of(TEXT.filter(bool), st.integers(1, 2**63))))
 def test_reads_any_pairs_back_from_csv(suffix: str, rows: list[dict[str, Any]]) -> None:
     check_round_trip(f"pairs{suffix}", WRITERS[suffix], rows)
@@ -84,7 +84,7 @@ def refuses_or_reads(name: str, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.parquet", "x.json", "x.jsonl.gz"])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(content=st.binary(max_size=200))
 def test_meets_any_bytes_with_an_input_error_or_pairs(name: str, content: bytes) -> None:
     refuses_or_reads(name, content)
@@ -94,7 +94,7 @@ LINES, TABLE, PARQUET = as_lines(HELPSTEER), as_csv(HELPSTEER), as_parquet(HELPS
 
 
 @pytest.mark.parametrize(("name", "content"), [("x.jsonl", LINES), ("x.csv", TABLE), ("x.parquet", PARQUET)])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_meets_any_damage_with_an_input_error_or_pairs(name: str, content: bytes, data: st.DataObject) -> None:
     damaged = bytearray(content)
@@ -110,7 +110,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(values=st.dictionaries(st.sampled_from(["prompt", "response", "id", "helpfulness", "info", "summary"]), JSON))
 def test_meets_any_values_with_an_input_error_or_pairs(values: dict[str, Any]) -> None:
     refuses_or_reads("x.jsonl", json.dumps(values).encode())

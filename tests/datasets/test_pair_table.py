@@ -40,7 +40,7 @@ PAIRS = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6), st.sampled_from([0, 300, 2**26]), st.data())
 def test_gives_pairs_back_from_memory_and_from_disk(
     parts: list[list[Pair]], in_memory: int, data: st.DataObject
@@ -168,7 +168,7 @@ def told(read: Any) -> Any:
     return told, list(found.pairs), found.pairs.table.to_pydict(), found.pairs.columns.to_pydict()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     ROWS, st.booleans(), st.sampled_from([None, 1, 3]), st.sampled_from([None, "set"]), st.sampled_from([None, "set"])
 )

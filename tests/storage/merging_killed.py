@@ -1,4 +1,4 @@
-"""Merges that are killed at every step of writing: python merging_killed.py RUN RUN FOLDER.
+"""Merges that are killed at every step of writing, or every EVERYth: python merging_killed.py RUN RUN FOLDER EVERY.
 
 A step is before a sync, a rename or a removal, before a table is written, and after the run took its
 place. Printed is a JSON object a step: what is there then, and what is there once the same command was given again.
@@ -60,9 +60,9 @@ def killed_at(at: int, runs: Sequence[str], output: Path) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def main(runs: Sequence[str], folder: Path) -> None:
+def main(runs: Sequence[str], folder: Path, every: int) -> None:
     """Print one line a step."""
-    for at in itertools.count(1):
+    for at in itertools.count(1, every):
         output = folder / str(at) / "all"
         if not killed_at(at, runs, output):
             return
@@ -82,4 +82,4 @@ def names(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:3], Path(sys.argv[3]))
+    main(sys.argv[1:3], Path(sys.argv[3]), int(sys.argv[4]))

@@ -52,7 +52,7 @@ def read_with(run: Path, journal: bytes) -> int | None:
 
 
 anything = settings(
-    max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

@@ -81,7 +81,7 @@ def made(path: Path, requests: list[list[Judgment]]) -> Path:
 
 @given(requests(), st.integers(1, 12), st.sets(st.integers(0, 29)), st.data())
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 def test_goes_on_from_a_snapshot_as_from_a_fold_of_all(
     tmp_path_factory: pytest.TempPathFactory,

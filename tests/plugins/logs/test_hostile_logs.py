@@ -255,7 +255,7 @@ def test_says_of_an_encrypted_and_of_a_torn_log_that_it_cannot_be_read(tmp_path:
     assert complaint(written(tmp_path, "text.eval", b'{"prompt": "p"}')).startswith("text.eval: is no zip file")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_meets_any_damage_to_a_log_with_an_input_error_or_pairs(data: st.DataObject) -> None:
     damaged = bytearray(GENUINE)
@@ -284,7 +284,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("tool", KEYS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_meets_any_values_in_a_sample_with_an_input_error_or_pairs(tool: str, data: st.DataObject) -> None:
     row = {name: data.draw(JSON) for name in KEYS[tool]}
