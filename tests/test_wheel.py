@@ -12,6 +12,18 @@ import pytest
 
 from tests.conftest import ROOT, environment
 
+ROBIN = """
+from robin_cli.cli.app import main
+status = 0
+for command in sys.argv[1:]:
+    sys.argv = ["robin", *command.split()]
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code
+sys.exit(status)
+"""
+
 
 @pytest.mark.slow
 def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
@@ -21,14 +33,14 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     subprocess.run([sys.executable, *command, "--target", site, ROOT, *examples], check=True, timeout=300)
     (tmp_path / "p.jsonl").write_text(json.dumps({"id": "x", "prompt": "Hi.", "response": "Ho."}), encoding="utf-8")
 
-    def installed(*args: str) -> subprocess.CompletedProcess[str]:
-        code = f"import sys; sys.path.insert(0, {str(site)!r}); from robin_cli.cli.app import main; main()"
-        run = [sys.executable, "-c", code, *args]
+    def installed(*commands: str) -> subprocess.CompletedProcess[str]:
+        """What robin says, one command after another, and its last exit status."""
+        run = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(site)!r}){ROBIN}", *commands]
         return subprocess.run(run, cwd=tmp_path, env=environment(), capture_output=True, text=True, encoding="utf-8")
 
-    shown = installed("render", "p.jsonl", "--pair", "x", "--attribute", "helpfulness")
-    assert "Score 4: The response is extremely helpful" in shown.stdout, shown.stderr
-    assert installed("init", "--like", "vllm").returncode == 0
+    shown = installed("render p.jsonl --pair x --attribute helpfulness", "init --like vllm")
+    assert shown.returncode == 0, shown.stderr
+    assert "Score 4: The response is extremely helpful" in shown.stdout
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
     assert (site / "robin_cli" / "_shipped" / "configs" / "demo" / "pairs.jsonl").is_file()
     assert not (site / "tests").exists()
@@ -41,16 +53,16 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert {("robin.carriers", "ray"), ("robin.datasets", ".eval"), ("robin.logs", "helm")} <= added.keys()
     assert all((site / f"{module.replace('.', '/')}.py").is_file() for module in added.values())
 
-    shown = installed("demo", "--run", "d/first")
+    shown = installed("demo --run d/first")
     assert shown.returncode == 0, shown.stderr
     assert "no model\nreads the responses" in shown.stderr
     assert "story-flash-good" in shown.stdout
     assert len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines()) == 61
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "p.jsonl", "robin.toml", "site"]
-    (again,) = installed("demo", "--run", "d/first").stderr.splitlines()
-    assert again == "robin: --run d/first: is there already, and the demo writes over nothing; name another folder"
     (tmp_path / "runs").write_text("", encoding="utf-8")  # as in a folder where nothing can be made
-    nowhere = installed("demo")
-    assert nowhere.returncode == 2
-    assert "no run can be kept here" in nowhere.stderr
-    assert nowhere.stderr.endswith("name another folder with --run\n")
+    refused = installed("demo --run d/first", "demo")
+    again, nowhere = refused.stderr.split("\n", 1)
+    assert again == "robin: --run d/first: is there already, and the demo writes over nothing; name another folder"
+    assert refused.returncode == 2
+    assert "no run can be kept here" in nowhere
+    assert nowhere.endswith("name another folder with --run\n")

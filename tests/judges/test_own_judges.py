@@ -28,7 +28,8 @@ from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
 from robin_cli.views.status import lines_of
-from tests.conftest import environment, robin, robin_afresh, write_pairs
+from tests.conftest import environment, robin, write_pairs
+from tests.many_starts import Starts, starts
 from tests.packages import put_example, put_package
 
 QUESTION = Question([{"role": "user", "content": "Rate this."}])
@@ -344,43 +345,55 @@ def test_says_which_judges_there_are_and_which_two_have_one_name(install: Instal
         registry.check_known("twim")
 
 
-def test_a_package_adds_a_judge_that_robin_uses_by_name(tmp_path: Path) -> None:
-    site = tmp_path / "site"
+RATES_BY_PANDAS = "    return f'Rating: {len(pandas.Series([1]))}'\n"
+
+
+@pytest.fixture(scope="module")
+def with_packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starts]:
+    """Robin where packages are installed: one of examples/, and two whose judges use pandas."""
+    folder = tmp_path_factory.mktemp("packages")
+    site = folder / "site"
     put_example(site, "robin-judge-length")
+    for name, code in (
+        ("at-once", "import pandas\ndef judge(messages):\n" + RATES_BY_PANDAS),
+        ("as-asked", "def judge(messages):\n    import pandas\n" + RATES_BY_PANDAS),
+    ):
+        module = name.replace("-", "_")
+        put_package(site, name, code, {"robin.judges": {name: f"{module}:judge"}})
+    with starts(folder, path=site) as started:
+        yield started
+
+
+def test_a_package_adds_a_judge_that_robin_uses_by_name(with_packages: Starts, tmp_path: Path) -> None:
+    start = partial(with_packages.robin, cwd=tmp_path)
     write_pairs(tmp_path / "pairs.jsonl", 6)
-    found = {"PYTHONPATH": str(site)}
     arguments = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "60", "--run", "r", "-o", "scores.csv")
 
-    done = robin_afresh(*arguments, "--judge", "length", cwd=tmp_path, **found)
+    done = start(*arguments, "--judge", "length")
     assert done.returncode == 0, done.stderr
     assert pd.read_csv(tmp_path / "scores.csv")["n"].sum() == 60
     assert set(open_run(tmp_path / "r").judgments()["model"]) == {"length"}
 
-    done = robin(*arguments, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", cwd=tmp_path)
+    done = start(*arguments, "--model", "m", "--base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 2
     assert "judge: the run has length, now openai" in done.stderr
-    done = robin_afresh("resume", "r", "--budget", "80", cwd=tmp_path, **found)
+    done = start("resume", "r", "--budget", "80")
     assert done.returncode == 0, done.stderr
     assert open_run(tmp_path / "r").scores()["n"].sum() == 80
 
     (tmp_path / "robin.toml").write_text('judge = "length"\n', encoding="utf-8")
-    done = robin(*arguments[:-4], "--run", "other", cwd=tmp_path)
+    done = start(*arguments[:-4], "--run", "other")
     assert done.returncode == 2
     assert "may not choose a judge; give --judge yourself" in done.stderr
 
 
-@pytest.mark.parametrize("code", ["import pandas\n{}", "{}    import pandas\n"], ids=["at once", "as it is asked"])
-def test_lets_the_judge_of_a_package_use_pandas(code: str, install: Install, tmp_path: Path) -> None:
-    install(
-        "robin-pd", code.format("def judge(messages):\n") + "    return f'Rating: {len(pandas.Series([1]))}'\n", "pd"
-    )
+@pytest.mark.parametrize("name", ["at-once", "as-asked"])
+def test_lets_the_judge_of_a_package_use_pandas(name: str, with_packages: Starts, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 2)
-    done = robin_afresh(
-        *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge", "pd"),
-        cwd=tmp_path,
-        PYTHONPATH=str(tmp_path / "site"),
-    )
+    command = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge", name)
+    done = with_packages.robin(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert set(open_run(tmp_path / "r").judgments()["rating"]) == {1}
 
 
 def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
