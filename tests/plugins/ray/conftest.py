@@ -73,9 +73,7 @@ class Nodes:
 
     def workers(self, node: int) -> list[int]:
         """The processes of robin's workers on a node."""
-        return [
-            pid for pid, parent, name in processes() if parent == self.raylets[node] and name.startswith("ray::Worker")
-        ]
+        return workers_of(self.raylets[node])
 
 
 def processes() -> Iterator[tuple[int, int, str]]:
@@ -88,6 +86,10 @@ def processes() -> Iterator[tuple[int, int, str]]:
             except (OSError, IndexError):  # it has ended meanwhile
                 continue
             yield int(entry.name), parent, command
+
+
+def workers_of(raylet: int) -> list[int]:
+    return [pid for pid, parent, name in processes() if parent == raylet and name.startswith("ray::Worker")]
 
 
 def places_with(text: str, folder: Path, raylets: Collection[int]) -> Iterator[str]:

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import environment, plant, robin, wait_until, write_pairs
-from tests.plugins.ray.conftest import WITHIN_S, Nodes, judging_on, places_with, processes
+from tests.plugins.ray.conftest import WITHIN_S, Nodes, judging_on, places_with, processes, workers_of
 from tests.plugins.ray.judge import Asked, judge
 from tests.starting import Robin
 
@@ -59,10 +59,6 @@ def check_books(asked: Asked, folder: Path, most_lost: int) -> None:
     assert not kept.duplicated(["pair_id", "draw"]).any()
     assert set(ids) <= set(asked.sent), "an answer is there that nobody gave"
     assert len(asked.arrivals) - BUDGET <= most_lost, "more was asked again than was under way"
-
-
-def workers_of(raylet: int) -> list[int]:
-    return [pid for pid, parent, name in processes() if parent == raylet and name.startswith("ray::Worker")]
 
 
 def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: Path) -> None:
@@ -117,38 +113,15 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
     assert "8 calls under way there are made again" in lines[2]
 
 
-def asked_by(nodes: Nodes, node: int) -> bool:
-    """Whether a node has a worker of robin's."""
-    return bool(nodes.workers(node))
-
-
-@pytest.mark.whole
-def test_makes_the_calls_of_a_killed_worker_again(nodes: Nodes, tmp_path: Path) -> None:
-    with judge() as asked:
-        asked.held_after = 100
-        with begun(nodes, asked, tmp_path, "--max-cost", "1", "--price-in", "0.1", "--price-out", "0.4") as process:
-            wait_until(lambda: len(asked.arrivals) == 116, process, WITHIN_S)
-            process.send_signal(signal.SIGSTOP)  # else calls of the first are lost with the second once more
-            for node in nodes.raylets:  # one of them may have come too late for a call
-                for pid in nodes.workers(node):
-                    os.kill(pid, signal.SIGKILL)
-            asked.held_after = None
-            process.send_signal(signal.SIGCONT)
-            said = ended(process, tmp_path)
-        check_books(asked, tmp_path, most_lost=16)
-    assert "calls under way there are made again" in said
-    assert f"{BUDGET} of {BUDGET} calls spent" in said
-
-
 @pytest.mark.whole
 def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(nodes: Nodes, tmp_path: Path) -> None:
     with judge() as asked:
         asked.held_after = 60
         leaving = nodes.add()
         with begun(nodes, asked, tmp_path) as process:
-            wait_until(lambda: len(asked.arrivals) == 76 and asked_by(nodes, leaving), process, WITHIN_S)
+            wait_until(lambda: len(asked.arrivals) == 76 and bool(nodes.workers(leaving)), process, WITHIN_S)
             joining = nodes.add()
-            wait_until(lambda: asked_by(nodes, joining), process, WITHIN_S)
+            wait_until(lambda: bool(nodes.workers(joining)), process, WITHIN_S)
             nodes.remove(leaving)
             asked.held_after = None
             ended(process, tmp_path)
