@@ -429,7 +429,7 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
             "--limit",
             "12",
             "--budget",
-            "120",
+            "60",
             "-a",
             "correctness",
             "--base-url",
@@ -443,7 +443,7 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     answered = judgments[judgments["status"] != "failed"]
-    assert len(answered) == 120
+    assert len(answered) == 60
     assert (answered["status"] == "ok").mean() > 0.9
     # two of these pairs are too long for the model's 2,048 tokens: tried once each, and reported
     assert list(judgments[judgments["status"] == "failed"]["reason"]) == ["context_length"] * 2

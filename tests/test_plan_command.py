@@ -263,23 +263,23 @@ def test_plans_decisions_without_a_budget_up_to_their_end(tmp_path: Path) -> Non
 
 
 def test_plans_the_best_of_groups_as_an_earlier_run_rated_them(tmp_path: Path) -> None:
-    data = write_groups(tmp_path / "pairs.jsonl", 40)
-    clear = [(f"p{k}", rating) for k in range(40) for rating in ([4] * 9 + [3] if k % 4 == 0 else [0, 1] * 5)]
-    alike = [(f"p{k}", rating) for k in range(40) for rating in [1, 2, 3] * 4]
+    data = write_groups(tmp_path / "pairs.jsonl", 16)
+    clear = [(f"p{k}", rating) for k in range(16) for rating in ([4] * 9 + [3] if k % 4 == 0 else [0, 1] * 5)]
+    alike = [(f"p{k}", rating) for k in range(16) for rating in [1, 2, 3] * 4]
     for name, rows in {"clear": clear, "alike": alike}.items():
         pd.DataFrame(rows, columns=["pair_id", "rating"]).to_csv(tmp_path / f"{name}.csv", index=False)
 
     def planned(name: str) -> tuple[dict[str, Any], str]:
-        done = robin(*plan(data, 400, "--decide", "best", "--variances", f"{name}.csv", "--json"), cwd=tmp_path)
+        done = robin(*plan(data, 160, "--decide", "best", "--variances", f"{name}.csv", "--json"), cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), done.stderr
 
     (easy, said), (hard, _) = planned("clear"), planned("alike")
 
     assert easy["scheduler"] == "lucb"
-    assert (easy["decide"]["of"], easy["decide"]["decisions"]) == ("groups", 10)
+    assert (easy["decide"]["of"], easy["decide"]["decisions"]) == ("groups", 4)
     assert easy["forecast"][1]["wrong"] == 0
-    assert easy["decide"]["calls_to_end"] < 1200 < hard["decide"]["calls_to_end"]
+    assert easy["decide"]["calls_to_end"] < 480 < hard["decide"]["calls_to_end"]
     assert easy["variances_from"] is None
     assert "lucb begins with none" in said
 
