@@ -133,6 +133,7 @@ class Steps:
 def fill(places: int, size: int) -> None:
     """Let no file grow beyond ``size`` bytes, and none of the first ``places`` for rescued answers take any."""
     all_of_them = rescue._places
+    sys.dont_write_bytecode = True  # else of each module the beginning
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))  # python ignores the signal: writing fails instead
     setattr(rescue, "_places", lambda *where: list(all_of_them(*where))[places:])  # noqa: B010
 

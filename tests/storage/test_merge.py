@@ -597,6 +597,7 @@ def test_says_that_the_disk_is_full_and_leaves_nothing(tmp_path: Path) -> None:
     runs = two(tmp_path)
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
+        "sys.dont_write_bytecode = True; "  # else of each module the beginning
         "from robin_cli.cli.app import main; main()"
     )
 
