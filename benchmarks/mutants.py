@@ -55,6 +55,8 @@ PARTS = {
     "budgets": ("robin_cli/scheduling/budget.py", "tests/scheduling tests/test_spending.py tests/test_money_budget.py"),
 }
 """What is changed, and the tests that are to notice."""
+WARNINGS = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""What pytest says of libraries that were imported before it."""
 SWAP: dict[type, type] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -120,7 +122,9 @@ def _settle(copy: Path) -> None:
 
 
 def _run(tests: list[str]) -> int:
-    return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", *tests]))
+    return int(
+        pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", *WARNINGS, *tests])
+    )
 
 
 def changes(parts: Sequence[str]) -> Iterator[tuple[str, Path, int]]:

@@ -21,6 +21,7 @@ CHARACTERS_PER_TOKEN = 4.0
 _PER_MESSAGE = 16
 _PER_REQUEST = 64
 _MILLION = 1e6
+_MANY = 1_000_000
 
 
 _OF_NORMAL = {("azure", "flex"): 0.5, ("azure", BATCH): 0.5, ("groq", "flex"): 1.0}
@@ -49,9 +50,14 @@ class Price:
     tier: str | None = None
 
     def below_list(self) -> bool:
-        """Whether a million tokens each way cost less as given than as genai-prices lists them; not where it does not."""
-        listed = self._listed_cost(1_000_000, 1_000_000, 0, self.tier)
-        return self.given is not None and listed is not None and sum(self.given) < listed * (1 - 1e-9)
+        """Whether tokens sent, cached or answered cost less as given than as genai-prices lists them; not where it does not."""
+        for prompt, completion, cached in ((_MANY, 0, 0), (0, _MANY, 0), (_MANY, 0, _MANY)):
+            listed = self._listed_cost(prompt, completion, cached, self.tier)
+            if self.given is None or listed is None:
+                return False
+            if self.cost(prompt, completion, cached=cached, tier=self.tier) < listed * (1 - 1e-9):
+                return True
+        return False
 
     def knows(self, tier: str | None) -> bool:
         """Whether there is a price at the service tier ``tier``; at the normal one (None) there is."""

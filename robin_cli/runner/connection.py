@@ -68,19 +68,13 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
 
 def _below_list(judge: JudgeAddress, settings: Settings) -> str | None:
     """Say which prices, that the user did not give, are lower than the listed ones of ``judge``; None where none is."""
-    if (
-        judge.price_in is None
-        or judge.price_out is None
-        or not {"price_in", "price_out"}.isdisjoint(settings.source.named)
-    ):
+    prices = {"price_in": judge.price_in, "price_out": judge.price_out, "price_cached": judge.price_cached}
+    if all(price is None or name in settings.source.named for name, price in prices.items()):
         return None
     for url in judge.base_urls:
-        price = price_of(
-            judge.name, url, price_in=judge.price_in, price_out=judge.price_out, price_cached=None, tier=settings.tier
-        )
+        price = price_of(judge.name, url, **prices, tier=settings.tier)
         if price is not None and price.below_list():
-            given = f"${judge.price_in:g} and ${judge.price_out:g} a million tokens"
-            return f"{judge.name} costs less there ({given}) than genai-prices has it at {url}"
+            return f"{judge.name} costs less there, {price}, than genai-prices has it at {url}"
     return None
 
 
