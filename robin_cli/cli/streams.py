@@ -1,7 +1,6 @@
 """Standard input, output and error as robin needs them: there, and no end to a run that is paid for.
 
 Notes that nobody can read any more are dropped. Results that cannot be written are an error, said once, with exit code 1.
-A question is asked on a terminal alone, before anything goes to a host or into a folder that the user did not name.
 """
 
 from __future__ import annotations
@@ -13,14 +12,9 @@ import os
 import select
 import sys
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robin_cli.model.errors import InputError, StorageError
-
-if TYPE_CHECKING:
-    from robin_cli.settings.table import Settings
-
 
 _NEAREST = "robin.nearest"
 _ASCII = str.maketrans("–—…×±·█δ²’“”→≥≤⌊⌋", '--~x~.#d2\'"">><||')
@@ -114,23 +108,3 @@ class _Notes(io.FileIO):
         with suppress(OSError):
             super().write(data)
         return len(data)
-
-
-def confirmed(settings: Settings) -> Settings:
-    """``settings`` as the user's own word, where the user said yes to its hosts or its folder on a terminal; else as it was.
-
-    Without a terminal, and after a no, it stays in doubt, and :func:`robin_cli.settings.addresses.api_keys` refuses it.
-    """
-    from robin_cli.settings.addresses import doubtful_places
-    from robin_cli.settings.trust import Source, question, remember
-    from robin_cli.views.text import plain
-
-    on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
-    if settings.source.kind == "user" or not on_terminal or not (doubtful := doubtful_places(settings)):
-        return settings
-    print(f"robin: {plain(question(settings.source, doubtful), keep='')}", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        return settings
-    if not remember(doubtful):
-        print("note: the answer could not be kept in your configuration folder", file=sys.stderr)
-    return replace(settings, source=Source(settings.source.place))
