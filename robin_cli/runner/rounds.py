@@ -179,9 +179,8 @@ class Rounds:
         self._take_up()
         while not self.stop.requested.is_set():
             submissions: Sequence[Submission] = self.ledger.open
-            if (
-                not submissions
-            ):  # in a thread: to fit the ranking of a thousand systems takes seconds, and signals are heard
+            if not submissions:
+                # In a thread: to fit the ranking of a thousand systems takes seconds, and signals are heard meanwhile.
                 submissions = await asyncio.to_thread(self._begin_round)
             if not submissions:
                 return
