@@ -35,10 +35,12 @@ ALLOWED = {
     "dispatch": {"judges"},
     "storage": {"datasets", "prompts", "settings"},
     "analysis": {"policies", "scheduling", "storage"},
+    "goals": {"analysis", "datasets", "policies", "scheduling", "settings", "storage", "views"},
     "runner": {
         "analysis",
         "datasets",
         "dispatch",
+        "goals",
         "judges",
         "parsing",
         "policies",
@@ -50,6 +52,7 @@ ALLOWED = {
     "views": {
         "analysis",
         "datasets",
+        "goals",
         "judges",
         "parsing",
         "policies",
@@ -62,6 +65,7 @@ ALLOWED = {
         "analysis",
         "datasets",
         "dispatch",
+        "goals",
         "judges",
         "parsing",
         "policies",

@@ -273,10 +273,10 @@ def render(
 
     from robin_cli.datasets.comparisons import load_comparisons
     from robin_cli.datasets.pairs import load_pairs
+    from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError
     from robin_cli.parsing.structured import form_of, request_of
     from robin_cli.runner.inputs import prompts_of
-    from robin_cli.runner.pairwise import check_pairwise
     from robin_cli.settings.reading import load_settings
 
     config = load_settings(ctx.obj, None)

@@ -17,6 +17,7 @@ IntArray = NDArray[np.int64]
 
 _INTS = ("n", "pending", "n_unparsed", "n_failed", "streak", "next_draw")
 _FLOATS = ("total", "total_sq")
+_COPIES = 5
 
 
 class Arms:
@@ -104,6 +105,20 @@ class Arms:
     def retired_mask(self) -> NDArray[np.bool_]:
         """Which arms are asked no more, shape (K,)."""
         return self.streaks >= RETIRE_AFTER
+
+    def copied_sums(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return ratings, their sums and the sums of their squares, copied while another thread may write them.
+
+        Those of each arm belong together, unless the arms change in each of five tries.
+        """
+        sums = n, totals, totals_sq = self.counts.copy(), self.totals.copy(), self.totals_sq.copy()
+        for _ in range(_COPIES):
+            changed = np.flatnonzero((self.counts != n) | (self.totals != totals) | (self.totals_sq != totals_sq))
+            if not len(changed):
+                break
+            for copy, now in zip(sums, (self.counts, self.totals, self.totals_sq), strict=True):
+                copy[changed] = now[changed]
+        return sums
 
     @property
     def spent(self) -> int:

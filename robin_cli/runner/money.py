@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.goals.base import Goal
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import COMPARE, Pair, things_rated
+from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import traits_of
 from robin_cli.prompts.rubrics import PromptSet
 from robin_cli.runner.connection import prices_at
 from robin_cli.scheduling.budget import MoneyBudget
-from robin_cli.scheduling.costs import Costs, Per
+from robin_cli.scheduling.costs import Costs
 from robin_cli.settings.addresses import judges_of
-from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import TABLE, Settings, recorded
+from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.fold import Fold
 from robin_cli.storage.manifest import Manifest
 
@@ -33,19 +33,12 @@ _PRICED = 1000
 
 
 def costs_of(
-    own: Mapping[str, Any],
-    space: ArmSpace,
-    pairs: Sequence[Pair],
-    prompts: PromptSet,
-    prices: Sequence[Price | None],
-    *,
-    answer: float | None = None,
+    goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, prices: Sequence[Price | None], answer: float
 ) -> Costs:
     """What calls cost as far as lengths and prices tell; :class:`Costs` learns the rest.
 
     Args:
-        own: the settings of the run, by name: what is to be small, and the longest answer.
-        answer: tokens of one, as long as nothing is known; None: as usual.
+        answer: tokens of one, as long as nothing is known, see :func:`usual_answer`.
 
     Raises:
         InputError: no call costs anything.
@@ -60,21 +53,20 @@ def costs_of(
         raise InputError(
             "--budget-usd: by these prices a call costs nothing, so it would never be spent; give --budget"
         )
-    per = Per.ARM if own["objective"] in {"mean-error", COMPARE} else Per.ROOT_OF_JUDGE
-    if own["decide"] is not None:
-        per = Per.JUDGE
-    if space.is_pairwise:
-        per = Per.PAIR
-    an_answer = min(_AN_ANSWER, float(own["max_tokens"])) if answer is None else answer
-    tokens = (1.0 / CHARACTERS_PER_TOKEN, an_answer)
+    space = goal.space
     return Costs(
         _lengths(space, pairs, prompts),
         space.judge,
         np.array(of_tokens),
-        tokens=tokens,
-        per=per,
+        tokens=(1.0 / CHARACTERS_PER_TOKEN, answer),
+        per=goal.per,
         arms_per_pair=space.arms_per_pair,
     )
+
+
+def usual_answer(longest: int) -> float:
+    """Return the tokens of an answer, as long as there is none; ``longest``: those that one may have."""
+    return min(_AN_ANSWER, float(longest))
 
 
 def _lengths(space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> FloatArray:
@@ -109,9 +101,7 @@ class Paid:
     most: float
 
 
-def paid_for(
-    settings: Settings, space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet, answer: float | None
-) -> Paid:
+def paid_for(settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, answer: float | None) -> Paid:
     """What ``--budget-usd`` pays for, at least one call of each arm.
 
     Args:
@@ -124,20 +114,20 @@ def paid_for(
     assert settings.budget_usd is not None  # noqa: S101  # who asks has looked
     limit, evenly = settings.budget_usd, traits_of(settings.scheduler).evenly
     prices = [prices_at(judge, settings)[0] for judge in judges_of(settings)]
-    own = {**recorded(settings, Scope.RUN), "objective": settings.wanted_objective, "decide": settings.decide}
-    shortest, longest = (0.0, float(settings.max_tokens)) if answer is None else (answer, answer)
+    space, longest = goal.space, settings.max_tokens
     costs, least, most = (
-        costs_of(own, space, pairs, prompts, prices, answer=tokens) for tokens in (answer, shortest, longest)
+        costs_of(goal, pairs, prompts, prices, tokens if answer is None else answer)
+        for tokens in (usual_answer(longest), 0.0, float(longest))
     )
     each = [known.of_a_call(evenly=evenly) for known in (least, costs, most)]
     needed = float(least.each.sum())
-    if settings.wanted_objective != COMPARE and not settings.pairwise and needed > limit:
+    if goal.asks_all and needed > limit:
         what = things_rated(len(space), len(space.attributes), len(space.judges))
         raise InputError(
             f"--budget-usd {limit:g}: does not pay for the prompts of {what}, each asked once (about ${needed:.3g}); raise it "
             f"to ${costs.each.sum():.2g} or more, or take fewer pairs with --limit"
         )
-    fewest = 1 if settings.wanted_objective == COMPARE or settings.pairwise else len(space)
+    fewest = len(space) if goal.asks_all else 1
     return Paid(max(fewest, int(min(limit / each[1], 1e9))), *each)
 
 

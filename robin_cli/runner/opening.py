@@ -12,27 +12,25 @@ from urllib.parse import urlsplit
 
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.files.remote import scheme_of
+from robin_cli.goals.base import Goal
+from robin_cli.goals.checks import check_target, check_together
+from robin_cli.goals.making import wanted_goal
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.matches import Matches
 from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems
-from robin_cli.model.task import Task
-from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
+from robin_cli.policies.base import Policy
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.prompts.rubrics import PromptSet
-from robin_cli.runner.aims import check_reach, check_target, check_together, told_margin, wanted_systems, wanted_task
 from robin_cli.runner.inputs import check_human, pairs_of, prompts_of
 from robin_cli.runner.money import paid_for
-from robin_cli.runner.pairwise import check_comparisons, reach, wanted_matches
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.scheduling.eligibility import ratings_a_request
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import Settings, recorded
+from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.settings.trust import OPENAI_URL, is_loopback
 from robin_cli.storage.manifest import FILE, FORMAT, Manifest, ends_of
 from robin_cli.storage.store import RunStore
@@ -55,46 +53,34 @@ def open_run(
         InputError: bad data or settings, or a run directory made with other settings.
         RunError, StorageError: the directory cannot be used.
     """
-    if settings.budget is None and settings.budget_usd is None:
-        raise InputError(
-            "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars, --budget-usd 20"
-        )
+    _check(settings)
     said_nothing = settings.objective is None
     settings = replace(settings, objective=settings.wanted_objective)
     check_together(settings)
     prompts = prompts_of(settings)
-    dataset = dataset or pairs_of(settings, prompts, notify)
-    prompts.check_references(dataset.pairs)
-    dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
-    check_target(settings, prompts.scales)
-    check_human(dataset, prompts, notify)
+    dataset = _checked_data(dataset or pairs_of(settings, prompts, notify), settings, prompts, notify)
     judges = tuple(judge.name for judge in judges_of(settings))
     space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales, settings.pairwise)
-    matches = wanted_matches(settings, space, dataset.pairs)
-    task = wanted_task(settings, space, dataset.pairs, notify)
-    systems = wanted_systems(settings, space, dataset.pairs, notify)
-    budget = settings.budget or paid_for(settings, space, dataset.pairs, prompts, None).calls
-    if task is not None:
-        settings = replace(settings, decide=str(task.decision), margin=told_margin(task))
-    choice = chosen(settings.scheduler, _setup_of(settings, space, task, meant or budget, systems, matches))
-    asked, settings = settings.scheduler, settings if choice is None else replace(settings, scheduler=choice.name)
+    goal = wanted_goal(settings, space, dataset.pairs, notify)
+    budget = settings.budget or paid_for(settings, goal, dataset.pairs, prompts, None).calls
+    settings = replace(settings, **goal.recorded)
+    asked = settings.scheduler
+    setup = goal.setup(
+        {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN},
+        meant or budget,
+        by_money=settings.budget_usd is not None,
+        to_target=settings.target_error is not None,
+        rounds=settings.rounds if settings.in_rounds else None,
+    )
+    choice = chosen(asked, setup)
+    settings = settings if choice is None else replace(settings, scheduler=choice.name)
     if settings.variances and policy_named(settings.scheduler).whole:
         notify(
             f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
         )
         settings = replace(settings, variances=None)
-    wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, systems, matches)
-    if settings.run and scheme_of(settings.run):
-        raise InputError(
-            f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
-        )
-    path = (
-        Path(settings.run)
-        if settings.run
-        else _unused(
-            Path("runs") / _run_name(("pairwise", *settings.attributes) if settings.pairwise else prompts.attributes)
-        )
-    )
+    wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, goal)
+    path = _path_of(settings, prompts)
     session = recorded(settings, Scope.SESSION)
     if (path / FILE).exists() and (store := continued(path, wanted, policy_named(asked).among, session)) is not None:
         if choice is not None:
@@ -103,9 +89,7 @@ def open_run(
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
-    policy_of(
-        wanted, space, variances, task, systems, matches
-    )  # refuses settings that cannot work, before anything is written
+    policy_of(wanted, goal, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
         wanted = wanted.with_data(scheduler_asked=asked)  # by which shards with different ones are of one kind
@@ -117,47 +101,32 @@ def open_run(
     return RunStore.create(path, wanted, dataset.pairs, variances, session)
 
 
-def _setup_of(
-    settings: Settings,
-    space: ArmSpace,
-    task: Task | None,
-    budget: int,
-    systems: Systems | None,
-    matches: Matches | None,
-) -> Setup:
-    """What a policy that chooses among others is told of a run."""
-    return Setup(
-        arms=len(space),
-        budget=budget,
-        scale=space.scales[0],
-        delta=settings.delta,
-        mode=settings.mode,
-        objective=settings.wanted_objective,
-        by_money=settings.budget_usd is not None,
-        task=task,
-        to_target=settings.target_error is not None,
-        systems=systems,
-        matches=matches,
-        margin=DEFAULT_MARGIN if settings.margin is None else settings.margin,
-        rounds=settings.rounds if settings.in_rounds else None,
-    )
+def _check(settings: Settings) -> None:
+    """InputError for settings without a budget, or with a run that is no folder of this machine."""
+    if settings.budget is None and settings.budget_usd is None:
+        raise InputError(
+            "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars, --budget-usd 20"
+        )
+    if settings.run and scheme_of(settings.run):
+        raise InputError(
+            f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
+        )
 
 
-def manifest_of(
-    settings: Settings,
-    dataset: Dataset,
-    prompts: PromptSet,
-    systems: Systems | None = None,
-    matches: Matches | None = None,
-) -> Manifest:
+def _checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify) -> Dataset:
+    """Return ``dataset`` with human ratings by attribute; InputError where it does not go with ``settings``."""
+    prompts.check_references(dataset.pairs)
+    dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
+    check_target(settings, prompts.scales)
+    check_human(dataset, prompts, notify)
+    return dataset
+
+
+def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: Goal) -> Manifest:
     """The manifest of a new run.
 
-    Args:
-        systems: that are to be compared.
-        matches: what the comparisons of a pairwise run are of.
-
     Raises:
-        InputError: no model, or a budget that does not reach far enough, see :func:`check_reach`.
+        InputError: no model, or a budget that does not reach far enough, see :meth:`Goal.check_reach`.
     """
     judges = judges_of(settings)
     own = {
@@ -171,10 +140,8 @@ def manifest_of(
             f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
             "endpoints tell probabilities from before these change them, so the scores would be those of another judge"
         )
-    if matches is not None:
-        check_comparisons(settings.budget or 0, matches)
-    else:
-        check_reach(settings.budget or 0, len(dataset.pairs), prompts.attributes, len(judges), systems)
+    goal.check_reach(settings.budget or 0)
+    left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
     is_new = settings.budget_usd is not None or settings.pairwise
     return Manifest(
         settings=own,
@@ -187,13 +154,9 @@ def manifest_of(
             "sha256": dataset.sha256,
             "pairs": len(dataset.pairs),
             "skipped": dataset.skipped,
-            **(
-                {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
-                if dataset.skipped
-                else {}
-            ),
+            **(left_out if dataset.skipped else {}),
             "columns": dict(settings.columns),
-            **({"systems": len(matches.names)} if matches is not None and matches.names else {}),
+            **goal.data,
             **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
         },
         prompt={
@@ -206,31 +169,11 @@ def manifest_of(
     )
 
 
-def policy_of(
-    manifest: Manifest,
-    space: ArmSpace,
-    variances: FloatArray | None,
-    task: Task | None,
-    systems: Systems | None = None,
-    matches: Matches | None = None,
-) -> Policy:
+def policy_of(manifest: Manifest, goal: Goal, variances: FloatArray | None) -> Policy:
     """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
-    settings = manifest.settings
-    setup = Setup(
-        arms=len(space),
-        budget=manifest.budget,
-        scale=space.scales[0],
-        delta=settings["delta"],
-        mode=settings["mode"],
-        objective=settings["objective"],
-        variances=variances,
-        task=task,
-        systems=systems,
-        matches=matches,
-        margin=manifest.own_settings["margin"] or DEFAULT_MARGIN,
-        by_money=manifest.budget_usd is not None,
-    )
-    return policy_by_scale(settings["scheduler"], setup, variances, space.by_scale())
+    own = manifest.own_settings
+    setup = goal.setup(own, manifest.budget, variances=variances, by_money=manifest.budget_usd is not None)
+    return policy_by_scale(own["scheduler"], setup, variances, goal.space.by_scale())
 
 
 def ratings_together(policy: Policy | None, calls: float, samples: int) -> float:
@@ -242,57 +185,35 @@ def ratings_together(policy: Policy | None, calls: float, samples: int) -> float
 
 
 def cautions(
-    manifest: Manifest,
-    space: ArmSpace,
-    variances: FloatArray | None,
-    samples: int,
-    keyed_urls: Iterable[str],
-    *,
-    to_target: bool = False,
-    task: Task | None = None,
-    systems: Systems | None = None,
-    matches: Matches | None = None,
+    manifest: Manifest, goal: Goal, policy: Policy, settings: Settings, keyed_urls: Iterable[str]
 ) -> Iterable[str]:
     """What a user should know before money is spent on this run.
 
     Args:
-        to_target: it stops at an error.
-        samples: ratings wanted of a request.
+        policy: of the run.
         keyed_urls: where a key goes.
-        task: what is to be decided.
-        systems: what is to be compared.
-        matches: what the comparisons of a pairwise run are of.
     """
-    policy, arms = policy_of(manifest, space, variances, task, systems, matches), len(space)
-    if matches is not None:
-        if said := reach(manifest.budget, matches):
-            yield said
-    elif systems is not None and manifest.budget < arms:
-        reached, there = systems.prompts_within(manifest.budget), int(systems.is_shared.sum())
-        yield (
-            f"the budget of {manifest.budget:,} asks about {reached:,} of the {there:,} prompts that systems are compared on, "
-            "drawn at random, with all responses to each; the other pairs get no score"
-        )
-    elif not policy.evenly and manifest.budget < arms * policy.warm_up:
+    arms, scheduler = len(goal.space), manifest.settings["scheduler"]
+    if said := goal.caution(manifest.budget):
+        yield said
+    elif goal.asks_all and not policy.evenly and manifest.budget < arms * policy.warm_up:
         what = things_rated(arms, len(manifest.attributes), len(manifest.judges))
-        scheduler = manifest.settings["scheduler"].upper()
+        better = "; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
         yield (
-            f"the budget of {manifest.budget:,} is below {scheduler}'s warm-up of {policy.warm_up} calls for each of "
+            f"the budget of {manifest.budget:,} is below {scheduler.upper()}'s warm-up of {policy.warm_up} calls for each of "
             f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
-            "up"
-            + "; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
-            * (task is None)
+            f"up{better if goal.task is None else ''}"
         )
+    samples = settings.samples_per_request
     together, evenly = (ratings_together(each, manifest.budget / arms, samples) for each in (policy, None))
-    if together <= evenly / 2 and systems is None and matches is None:
-        scheduler = manifest.settings["scheduler"]
+    if together <= evenly / 2 and goal.asks_all:
         yield (
             f"--samples-per-request {samples}: --scheduler {scheduler} looks at ratings before it asks on, so a request "
             f"will ask for about {together:.1f}, and each pays the prompt; --scheduler uniform would ask for {evenly:.1f}"
         )
-    if to_target and traits_of(manifest.settings["scheduler"]).starves:
+    if settings.target_error is not None and traits_of(scheduler).starves:
         yield (
-            f"--target-error: --scheduler {manifest.settings['scheduler']}, which this run has, may never ask a pair again "
+            f"--target-error: --scheduler {scheduler}, which this run has, may never ask a pair again "
             "whose first ratings agreed, so the worst error may stay above the target until the whole budget is spent; a new "
             "run with --scheduler two-priors comes down to it"
         )
@@ -301,6 +222,14 @@ def cautions(
     for url in map(urlsplit, keyed_urls):
         if url.scheme == "http" and not is_loopback(url.hostname or ""):
             yield f"the key goes unencrypted to {url.hostname}: use https"
+
+
+def _path_of(settings: Settings, prompts: PromptSet) -> Path:
+    """The folder of a run: that which was named, or a new one under ``runs``."""
+    if settings.run:
+        return Path(settings.run)
+    attributes = ("pairwise", *settings.attributes) if settings.pairwise else prompts.attributes
+    return _unused(Path("runs") / _run_name(attributes))
 
 
 def _unused(path: Path) -> Path:

@@ -12,21 +12,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from robin_cli.analysis.decisions import Decided, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.pairwise_decisions import Best, DuelVerdicts
-from robin_cli.analysis.worst_error import Aim, Target
 from robin_cli.dispatch.limited import Dispatched
+from robin_cli.goals.base import Ending
+from robin_cli.goals.making import goal_of_store
 from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
 from robin_cli.model.errors import EndpointError, RobinError, RunError, StorageError, typed
 from robin_cli.model.exchange import Failure, Question, Reply
-from robin_cli.model.matches import Compared
 from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Asked
 from robin_cli.parsing.judgments import AnswerReader
-from robin_cli.policies.base import DEFAULT_MARGIN, Policy
+from robin_cli.policies.base import Policy
 from robin_cli.prompts.questions import Questions
 from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
@@ -34,13 +31,12 @@ from robin_cli.runner.elsewhere import Workers, carrier_of_ray
 from robin_cli.runner.engine import Engine, Stats, Stop, end_all
 from robin_cli.runner.health import STALL_S, Fuse
 from robin_cli.runner.inputs import recorded_prompts
-from robin_cli.runner.money import begun, costs_of, money_of
+from robin_cli.runner.money import begun, costs_of, money_of, usual_answer
 from robin_cli.runner.opening import cautions, policy_of
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
 from robin_cli.scheduling.eligibility import give_another_chance
 from robin_cli.scheduling.rounds import first_depth
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
-from robin_cli.scheduling.stopping import reached
 from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
@@ -68,11 +64,8 @@ class Outcome:
         retired: arms that are asked no more because they cannot be rated, counted by reason.
         interrupted: it was asked to stop before the run was finished.
         stats: of this session.
-        aim: the error that the run was to stop at, and where it stands; None for none.
-        decided: what was to be decided, and where it stands; None where nothing was.
-        matched: how many comparisons were asked; None where the run is not pairwise.
-        best: the best response to each prompt of a pairwise run that looks for it; None for another.
-        compared: how far the prompts were asked about on which systems are compared; None where none are.
+        ending: how the run stands to its goal.
+        noun: what an answer holds.
         tier: the service tier that was asked for; None for the normal one.
         worked: False where there was nothing to do, and nothing was sent.
         to_run: commands that answer what was written for an engine without a service; then robin resume goes on.
@@ -84,11 +77,8 @@ class Outcome:
     retired: Mapping[str, int]
     interrupted: bool
     stats: Stats
-    aim: Aim | None = None
-    decided: Decided | None = None
-    compared: Asked | None = None
-    matched: Compared | None = None
-    best: Best | None = None
+    ending: Ending
+    noun: str
     tier: str | None = None
     worked: bool = True
     to_run: Sequence[str] = ()
@@ -103,9 +93,7 @@ class Outcome:
     @property
     def finished(self) -> bool:
         """Whether the budget is spent, or what the run was to stop at is reached."""
-        decided = self.decided if self.best is None else self.best
-        reached = (self.aim is not None and self.aim.reached) or (decided is not None and decided.is_over)
-        return self.is_spent or reached
+        return self.is_spent or self.ending.is_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +130,7 @@ class Session:
                 f"file from a copy, or go on with --budget {spent} or more"
             )
         self.space = store.space
+        self.goal = goal = goal_of_store(store)
         prompts = recorded_prompts(manifest)
         self._questions = Questions(prompts, self.space, seed=manifest.seed, answer_format=manifest.answer_format)
         self.arms = fold.arms
@@ -154,37 +143,24 @@ class Session:
         self.by_money, self.expected_calls = by_money, manifest.budget
         self.costs = None
         if by_money:
-            self.costs = begun(costs_of(manifest.own_settings, self.space, store.pairs, prompts, prices), fold)
-        self._systems = store.systems
-        self.matches = store.matches
+            answer = usual_answer(manifest.own_settings["max_tokens"])
+            self.costs = begun(costs_of(goal, store.pairs, prompts, prices, answer), fold)
         self._tier = settings.tier
-        policy = policy_of(manifest, self.space, store.variances, store.task, store.systems, store.matches)
-        policy = _fitted(policy, fold)
-        self.verdicts = None
-        if store.task is not None:
-            self.verdicts = RunVerdicts(store.task, LevelCounts.at(store.path, self.space))
-        self.duels = None
-        if store.matches is not None and store.matches.wants_best:
-            counts = LevelCounts.at(store.path, self.space)
-            own = manifest.own_settings
-            self.duels = DuelVerdicts(
-                store.matches, counts, error_rate=own["error_rate"], margin=own["margin"] or DEFAULT_MARGIN
-            )
-        verdicts = self.verdicts or self.duels
-        self.level_counts = LevelCounts.at(store.path, self.space) if settings.guaranteed else None
-        self.target = None
-        if settings.target_error is not None:
-            self.target = Target(self.space, settings.target_error, self.level_counts)
-        stop_rule = None if self.target is None else reached(self.target.is_reached)
-        may_end_early = stop_rule is not None or verdicts is not None
-        first = 1 if policy.evenly and may_end_early else policy.warm_up  # which goes out at once
+        policy = _fitted(policy_of(manifest, goal, store.variances), fold)
+        self.watch = goal.watch(
+            lambda: LevelCounts.at(store.path, self.space),
+            manifest.own_settings,
+            settings.target_error,
+            guaranteed=settings.guaranteed,
+        )
+        first = 1 if policy.evenly and self.watch.may_end_early else policy.warm_up  # which goes out at once
         self.scheduler = HeapScheduler(
             fold.writable,
             policy,
             budget=None if by_money else manifest.budget,
             judge=self.space.judge,
-            stop=stop_rule,
-            verdicts=verdicts,
+            stop=self.watch.stop,
+            verdicts=self.watch.verdicts,
             round_depth=None
             if in_rounds is None
             else first_depth(manifest.budget, len(self.space), max(1, in_rounds.rounds), warm_up=first),
@@ -202,7 +178,7 @@ class Session:
             by_logprobs=manifest.scoring == "logprobs",
             notify=notify,
         )
-        noun = "verdict" if self.space.is_pairwise else "rating"
+        self.noun = noun = goal.noun
         self._diagnostics = [
             Diagnostics(
                 temperature=manifest.settings["temperature"],
@@ -291,11 +267,8 @@ class Session:
             retired=self._retired(),
             interrupted=False,
             stats=self.stats,
-            aim=None if self.target is None else self.target.aim(self.arms),
-            decided=None if self.verdicts is None else self.verdicts.decided(self.arms),
-            compared=None if self._systems is None else self._systems.asked(self.arms),
-            best=None if self.duels is None else self.duels.best(self.arms),
-            matched=None if self.matches is None else self.matches.compared(self.arms),
+            ending=self.watch.ending(self.arms),
+            noun=self.noun,
             tier=self._tier,
             worked=worked,
             to_run=self._engine.to_run if isinstance(self._engine, Rounds) else (),
@@ -329,8 +302,7 @@ class Session:
     def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk; EndpointError where a judge never gives a rating."""
         judge = self.space.judge.item(arm)
-        if self.level_counts is not None:
-            self.level_counts.add(arm, (each.value for each in judgments if each.value is not None))
+        self.watch.add(arm, (each.value for each in judgments if each.value is not None))
         if (reason := judgments[-1].reason) is not None:
             self._reasons[arm] = reason
         for judgment in judgments:
@@ -409,11 +381,8 @@ async def _session(
         for name in keyless(judges, keys, settings.api_key_env):
             note(f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)")
         keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
-        samples, to_target = settings.samples_per_request, settings.target_error is not None
-        started = (store.manifest, session.space, store.variances, samples, keyed)
-        for caution in cautions(
-            *started, to_target=to_target, task=store.task, systems=store.systems, matches=store.matches
-        ):
+        policy = policy_of(store.manifest, session.goal, store.variances)
+        for caution in cautions(store.manifest, session.goal, policy, settings, keyed):
             note(caution)
     if isinstance(asked, InRounds):
         try:
@@ -483,7 +452,7 @@ async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> No
 def check_rated(outcome: Outcome, run: Path) -> None:
     """EndpointError if a session ended before its run was finished, without a single rating."""
     if not outcome.finished and not outcome.stats.ratings:
-        noun, stats = "rating" if outcome.matched is None else "verdict", outcome.stats
+        noun, stats = outcome.noun, outcome.stats
         reason = stats.last_failure or counted(stats.unparsed, noun) or f"given up: {counted(outcome.retired, noun)}"
         raise EndpointError(
             f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments has all"

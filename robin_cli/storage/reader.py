@@ -121,6 +121,11 @@ class RunData:
         return task_of(self.manifest.decision, self.space, lambda: self.groups)
 
     @cached_property
+    def systems(self) -> Systems | None:
+        """The systems that it compares; None where it compares none. StorageError where they cannot be read."""
+        return read_systems(self.path, self.manifest, self.space) if self.manifest.compares else None
+
+    @cached_property
     def matches(self) -> Matches | None:
         """What its comparisons are of; None where it is no pairwise run. StorageError where they cannot be read."""
         return read_matches(self.path, self.manifest, self.space) if self.manifest.is_pairwise else None

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import zip_longest
 
 import numpy as np
 from rich import box
@@ -18,22 +19,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from robin_cli.analysis.decisions import Evidence
-from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.moderated import likely_worst_error
-from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
+from robin_cli.goals.base import Fact
+from robin_cli.model.arms import sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.runner.session import Session
 from robin_cli.views.fitting import told_apart
 from robin_cli.views.text import (
-    WORST,
-    compared_text,
     cost,
     dollars,
     duration,
-    error_text,
     one_line,
-    target_text,
     tokens_text,
 )
 
@@ -82,61 +77,21 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the arms stand: the likely worst error (nan: not known yet), arms without a rating, and those asked most.
+    """How the run stands to its goal, and the arms asked most: name, calls and variance."""
 
-    Where something is to be decided, ``decided`` says how many decisions hold, and how many are open: those on which hang no
-    more calls, too, until enough of them are there to be certified together.
-    """
-
-    worst_error: float
-    unrated: int
+    facts: Sequence[Fact]
     most_asked: Sequence[tuple[str, int, float]]
-    decided: tuple[str, str] | None = None
 
 
 def standing_of(session: Session) -> Standing:
     """The standing of ``session`` now. Reads the arms while they change: each number is right, give or take a call."""
-    kept = ~session.arms.retired_mask
-    n, totals, totals_sq = sums = _copied(session.arms)
+    n, totals, totals_sq = session.arms.copied_sums()
     most = np.argpartition(n, -_MOST)[-_MOST:] if len(n) > _MOST else np.arange(len(n))
     most = most[np.argsort(-n[most], kind="stable")]
     variance = sample_variance(n[most], totals[most], totals_sq[most])
     names = [session.space.name(int(arm)) for arm in most]
-    return Standing(
-        math.nan if session.matches is not None else likely_worst_error(session.space, kept, *sums),
-        int((n[kept] == 0).sum()),
-        list(zip(names, n[most].tolist(), variance.tolist(), strict=True)),
-        _decided_in(session),
-    )
-
-
-def _decided_in(session: Session) -> tuple[str, str] | None:
-    if session.duels is not None:
-        sure, prompts = session.duels.decided
-        return f"{sure:,} of {number_of(prompts, 'prompt')}", f"{prompts - sure:,}"
-    return None if session.verdicts is None else _decided(session.verdicts.evidence)
-
-
-def _decided(evidence: Evidence) -> tuple[str, str]:
-    log = evidence.log[0].copy()
-    is_sure = certified(log, evidence.task.decision.error_rate)
-    waiting = int((~is_sure & (log >= evidence.needed)).sum())
-    said = f" ({waiting:,} clear, asked no more)" if waiting else ""
-    noun = "group" if evidence.task.group is not None else "pair"
-    return f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}", f"{int((~is_sure).sum()):,}{said}"
-
-
-def _copied(arms: Arms) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Counts and sums that belong together, if the loop lets: arms that changed meanwhile are copied again."""
-    n, totals, totals_sq = arms.counts.copy(), arms.totals.copy(), arms.totals_sq.copy()
-    for _ in range(_COPIES):
-        changed = np.flatnonzero((arms.counts != n) | (arms.totals != totals) | (arms.totals_sq != totals_sq))
-        if not len(changed):
-            break
-        n[changed], totals[changed], totals_sq[changed] = (
-            each[changed] for each in (arms.counts, arms.totals, arms.totals_sq)
-        )
-    return n, totals, totals_sq
+    asked = list(zip(names, n[most].tolist(), variance.tolist(), strict=True))
+    return Standing(session.watch.standing(session.arms), asked)
 
 
 class LiveView:
@@ -183,18 +138,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
     unparsed, failed = dict(stats.unparsed), dict(stats.failed)  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
     money = cost(total.cost_usd, complete=total.complete, unknown="–" if limit is None else dollars(0))
-    of_errors, noun = WORST, "rating"
-    if session.matches is not None:
-        noun = "verdict"
-        of_errors, worst = "compared", compared_text(session.matches.compared(session.arms))
-    elif standing.unrated:
-        worst = f"not known: {standing.unrated:,} not rated yet"
-    elif math.isnan(standing.worst_error):
-        worst = "–"
-    else:
-        worst = (
-            f"about {error_text(standing.worst_error, as_share=session.space.has_several_scales)}{aimed_at(session)}"
-        )
+    noun, (first, *further) = session.noun, standing.facts
     return [
         ("spent", number_of(budget.spent, "call")),
         ("phase", phase(session)),
@@ -202,20 +146,12 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("in flight", f"{stats.in_flight}"),
         ("tokens", tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share, unit="")),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
-        (of_errors, worst),
+        first,
         (f"no {noun}", counted(unparsed, noun) or "none"),
         ("failed calls", counted(failed) or "none"),
         ("given up", f"{int(session.arms.retired_mask.sum()):,}"),
-        *([] if standing.decided is None else zip(("decided", "open"), standing.decided, strict=True)),
+        *further,
     ]
-
-
-def aimed_at(session: Session) -> str:
-    """The error that the run stops at, behind the worst one as it is; nothing where there is none."""
-    if (target := session.target) is None:
-        return ""
-    error = target_text(target.error, as_share=session.space.has_several_scales)
-    return f" (target {error}{', guaranteed' * target.guaranteed})"
 
 
 def phase(session: Session) -> str:
@@ -268,7 +204,7 @@ def _grid(facts: Sequence[tuple[str, str]], width: int) -> RenderableType:
     if width < _NAMES_ASIDE:
         return Text("\n".join(map(": ".join, cells)))
     if width >= _TWO_FACTS_A_LINE:
-        cells = [[*left, *right] for left, right in zip(cells[::2], cells[1::2], strict=True)]
+        cells = [[*left, *right] for left, right in zip_longest(cells[::2], cells[1::2], fillvalue=("", ""))]
     grid = Table.grid(padding=(0, _GAP))
     for place in range(len(cells[0])):
         grid.add_column(style="" if place % 2 else "dim", no_wrap=place % 2 == 0)

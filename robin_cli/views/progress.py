@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,26 +13,21 @@ from rich.progress import Progress
 from rich.text import Text
 
 from robin_cli.analysis.pairwise import pairwise_results
-from robin_cli.analysis.worst_error import Aim
-from robin_cli.model.errors import option, typed
-from robin_cli.model.records import SYSTEM_COLUMN, counted, number_of
+from robin_cli.goals.base import Conclusion
+from robin_cli.model.errors import typed
+from robin_cli.model.records import counted, number_of
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import read_run
-from robin_cli.views.decided import decided_text, decision_facts
-from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, aimed_at, calls_left, phase, standing_of
+from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, calls_left, phase
 from robin_cli.views.messages import Messages, lines_now_and_then
 from robin_cli.views.pairwise_facts import headlines, pairwise_facts
 from robin_cli.views.text import (
-    WORST,
-    compared_text,
     cost,
     dollars,
     duration,
-    error_text,
     plain,
-    target_text,
     tiers_text,
     tokens_text,
 )
@@ -130,17 +124,9 @@ def progress_line(session: Session, pace: Pace) -> str:
     if total.cost_usd:
         of = "" if session.money.limit is None else f" of {dollars(session.money.limit)}"
         parts.append(cost(total.cost_usd, complete=total.complete) + of)
-    standing = standing_of(session)
-    worst = standing.worst_error
-    if not math.isnan(worst):
-        parts.append(
-            f"{WORST}: about {error_text(worst, as_share=session.space.has_several_scales)}{aimed_at(session)}"
-        )
-    if session.matches is not None:
-        parts.append(compared_text(session.matches.compared(session.arms)))
-    if standing.decided is not None:
-        parts.append("decided {}, open {}".format(*standing.decided))
-    noun = "rating" if session.matches is None else "verdict"
+    facts = session.watch.standing(session.arms)
+    parts += [f"{name}: {value}" for name, value in facts]
+    noun = session.noun
     troubles = {f"without a {noun}": unparsed, "failed": failed}
     return " · ".join([*parts, *(f"{kind}: {counted(listed, noun)}" for kind, listed in troubles.items() if listed)])
 
@@ -149,7 +135,7 @@ def conclusion(outcome: Outcome) -> list[str]:
     """How a session ended, in lines: what was spent, what failed, tokens and money."""
     stats = outcome.stats
     took = duration(time.monotonic() - stats.started_at)
-    noun = "rating" if outcome.matched is None else "verdict"
+    noun = outcome.noun
     counts = {
         f"answers without a {noun}": stats.unparsed,
         "rated by their text, not by log probabilities": stats.by_text,
@@ -192,103 +178,23 @@ def _money(outcome: Outcome) -> str:
     return cost(outcome.total.cost_usd, complete=outcome.total.complete, unknown=dollars(0))
 
 
-def _more(outcome: Outcome) -> str:
-    """The setting that gives the run more to spend."""
-    return "budget" if outcome.budget_usd is None else "budget_usd"
-
-
 def goal_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
     """How the run stands to what it was for, in lines, and how to go on; nothing for a budget alone."""
-    if aimed := aim_line(outcome, run, in_python=in_python):
-        return [aimed]
-    of_scores = decided_lines(outcome, run, in_python=in_python) or compared_lines(outcome, run, in_python=in_python)
-    return of_scores or matched_lines(outcome, run, in_python=in_python)
-
-
-def aim_line(outcome: Outcome, run: Path, *, in_python: bool = False) -> str | None:
-    """How a run that was to stop at an error stands to it, what that took, and how to go on; None for one that was not."""
-    aim = outcome.aim
-    if aim is None:
-        return None
-
-    def again(**settings: str) -> str:
-        if in_python:
-            given = ", ".join(f"{name}={value}" for name, value in settings.items())
-            return f"open_run({str(run)!r}).resume({given})"
-        return " ".join(["robin resume", typed(run), *(f"--{k.replace('_', '-')} {v}" for k, v in settings.items())])
-
-    wanted = f"the target error of {target_text(aim.error, as_share=aim.as_share)}"
-    already, unsent = ("", "") if outcome.worked else (" already", ", so nothing was sent")
-    left = not outcome.is_spent
-    if aim.reached:
-        smaller = {"target_error": "SMALLER"} | ({} if left else {_more(outcome): "MORE"})
-        return (
-            f"{wanted} is reached{already} ({now_text(aim)}){unsent}: {spent_of(outcome)}, {left_of(outcome)}; "
-            f"for a smaller error: {again(**smaller)}"
+    of_calls = outcome.budget_usd is None
+    lines = outcome.ending.lines(
+        Conclusion(
+            run=run,
+            worked=outcome.worked,
+            is_spent=outcome.is_spent,
+            budget=number_of(outcome.budget, "call") if outcome.budget_usd is None else dollars(outcome.budget_usd),
+            spent=spent_of(outcome),
+            left=left_of(outcome),
+            more="budget" if of_calls else "budget_usd",
+            in_python=in_python,
         )
-    budget = number_of(outcome.budget, "call") if outcome.budget_usd is None else dollars(outcome.budget_usd)
-    ended = f"the budget of {budget} is spent{already}" if not left else "no pair is left to ask"
-    plan = f" (robin plan DATA … --variances {typed(run)} --for-error {aim.error:g} says about how much)"
-    says = "" if aim.guaranteed or left else plan
-    return f"{wanted} is not reached ({now_text(aim)}): {ended}{unsent}; to go on: {again(**{_more(outcome): 'MORE'})}{says}"
-
-
-def decided_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
-    """What a run that had something to decide came to, what that took, and how to go on; nothing for one that had not."""
-    if (decided := outcome.decided) is None:
-        return []
-    already = " already" * (not outcome.worked)
-    spent = f"{spent_of(outcome)}{already}, {left_of(outcome)}"
-    line = f"{decided_text(decision_facts(decided))}; {spent}"
-    if decided.is_over:
-        return [line + ", so nothing was sent" * (not outcome.worked)]
-    if not outcome.is_spent:
-        return [f"{line}: no pair is left to ask"]
-    again = _again(outcome, run, in_python=in_python)
-    plan = f"robin plan DATA … {option('--decide', decided.task.decision)} --variances {typed(run)}"
-    return [line, f"to go on: {again} ({plan} says about how much)"]
-
-
-def compared_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
-    """How far a run that compares systems came, and how to go on; nothing for one that does not."""
-    if (asked := outcome.compared) is None:
-        return []
-    partly = f", {asked.partly:,} partly" * (asked.partly > 0)
-    unrated = f"; {number_of(asked.unrated, 'pair')} without a score" * (asked.unrated > 0)
-    line = f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"
-    again = _again(outcome, run, in_python=in_python)
-    if in_python:
-        return [f"{line}; to go on: {again}"]
-    compare = f"robin compare {typed(run)} --by {SYSTEM_COLUMN} says how far the systems are apart"
-    return [line, f"{compare}; to go on: {again}"]
-
-
-def matched_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
-    """How many comparisons a pairwise run asked, how to go on, and what it says; nothing for another run."""
-    if outcome.matched is None:
-        return []
-    found = read_run(run)
-    is_over = outcome.best is not None and outcome.best.is_over
-    step = left_of(outcome) if is_over else f"to go on: {_again(outcome, run, in_python=in_python)}"
-    return [
-        f"{compared_text(outcome.matched)}; {step}",
-        *headlines(pairwise_facts(found, pairwise_results(found))),
-    ]
-
-
-def _again(outcome: Outcome, run: Path, *, in_python: bool) -> str:
-    more = _more(outcome)
-    if in_python:
-        return f"open_run({str(run)!r}).resume({more}=MORE)"
-    return f"robin resume {typed(run)} --{more.replace('_', '-')} MORE"
-
-
-def now_text(aim: Aim) -> str:
-    """What the worst error is, of what is held against a target, in words."""
-    if math.isnan(aim.now):
-        return "not known: some scores have no rating"
-    error = target_text(aim.now, as_share=aim.as_share)
-    return f"at most {error}, for all scores at once" if aim.guaranteed else f"about {error}"
+    )
+    found = read_run(run) if outcome.noun == "verdict" else None
+    return lines if found is None else [*lines, *headlines(pairwise_facts(found, pairwise_results(found)))]
 
 
 def spent_line(stats: Stats, total: Spending) -> str:

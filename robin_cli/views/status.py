@@ -23,7 +23,10 @@ from robin_cli.analysis.run_agreement import agreements, calibrations, reliabili
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores, judge_scores, score, spread_between
 from robin_cli.analysis.summaries import FIRST, Summary, summaries
-from robin_cli.analysis.worst_error import Aim, estimated_error
+from robin_cli.analysis.worst_error import estimated_error
+from robin_cli.goals.decided import decided_text, decision_facts
+from robin_cli.goals.estimate import aim_of
+from robin_cli.goals.making import goal_of_run
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import typed
 from robin_cli.model.records import BATCH, GivenLabels, counted, number_of, tier_of
@@ -40,10 +43,9 @@ from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData, count_empty_responses, read_run
 from robin_cli.storage.rescue import tally
-from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.pairwise_facts import pairwise_facts, result_lines
-from robin_cli.views.run_list import aim_of, state_of
+from robin_cli.views.run_list import state_of
 from robin_cli.views.summary import LabelsFile, given_labels
 from robin_cli.views.table import judged_by, print_facts
 from robin_cli.views.text import WORST, cost, dollars, error_text, finite, target_text, tiers_text, tokens_text
@@ -75,7 +77,7 @@ def facts_of_comparisons(run: RunData, results: PairwiseResults, *, working: boo
     """The facts of :func:`status_of`, of a pairwise run that was read already; ``working``: a process is at work on it."""
     reasons = Counter(run.fold.reasons[arm] for arm in np.flatnonzero(run.fold.arms.retired_mask).tolist())
     return {
-        **_work_of(run, None, reasons, is_decided=results.best is not None and results.best.is_over, working=working),
+        **_work_of(run, reasons, is_over=results.best is not None and results.best.is_over, working=working),
         **pairwise_facts(run, results),
         "decide": str(run.manifest.decision) if run.manifest.wants_best else None,
         "judges": [_asked_of(run, judge) for judge in run.space.judges],
@@ -90,9 +92,9 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
     each = judge_scores(run) if several else scores
     tables = (scores, each) if several else (scores,)
     aim, decided = aim_of(run, scores.error_bound), scores.decided
-    is_over = decided is not None and decided.is_over
+    is_over = (decided is not None and decided.is_over) or (aim is not None and aim.reached)
     return {
-        **_work_of(run, aim, Counter(filter(None, each.columns["given_up"])), is_decided=is_over, working=working),
+        **_work_of(run, Counter(filter(None, each.columns["given_up"])), is_over=is_over, working=working),
         "worst_error_estimate": finite(estimated_error(run.space, arms)),
         "error_bound": scores.error_bound,
         "target_error": None if aim is None else aim.error,
@@ -119,20 +121,18 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
     }
 
 
-def _work_of(
-    run: RunData, aim: Aim | None, given_up: Mapping[str, int], *, is_decided: bool, working: bool
-) -> dict[str, Any]:
+def _work_of(run: RunData, given_up: Mapping[str, int], *, is_over: bool, working: bool) -> dict[str, Any]:
     """The facts of how far a run came, and of its data.
 
     Args:
         given_up: arms that are asked no more, counted by reason.
-        is_decided: all that it was to decide.
+        is_over: its goal is reached.
     """
     arms, manifest, under_way = run.fold.arms, run.manifest, _under_way(run)
     return {
         "run": str(run.path),
         "pairwise": manifest.is_pairwise,
-        "state": state_of(manifest, arms.spent, aim, is_decided=is_decided, working=working, waits=bool(under_way)),
+        "state": state_of(manifest, arms.spent, is_over=is_over, working=working, waits=bool(under_way)),
         "budget": manifest.budget,
         "budget_usd": manifest.budget_usd,
         "spent": arms.spent,
@@ -437,7 +437,7 @@ def paper_bound(run: RunData, arms: Arms) -> dict[str, Any]:
     if theorem is None or not measured.all():
         return {"value": None, "delta": delta, "assumes": None}
     estimated = empirical_variance(arms.counts.astype(np.float64), arms.totals, arms.totals_sq) / run.space.units**2
-    warm_up = 0 if theorem == 1 else policy_of(run.manifest, run.space, None, run.task).warm_up
+    warm_up = 0 if theorem == 1 else policy_of(run.manifest, goal_of_run(run), None).warm_up
     value, assumes = theorem_bound(theorem, estimated, arms.spent, delta, warm_up)
     return {"value": value, "delta": delta, "assumes": assumes}
 

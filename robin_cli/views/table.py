@@ -16,12 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.analysis.scores import Scores, likely_widths
+from robin_cli.goals.decided import OPEN, cells_of, decision_facts, promise
 from robin_cli.model.errors import typed
 from robin_cli.model.records import MODEL_PREFIX, number_of
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
-from robin_cli.views.decided import OPEN, cells_of, decision_facts, promise
 from robin_cli.views.fitting import Column, Fitted, fit
 from robin_cli.views.text import one_line, plain
 

@@ -16,6 +16,7 @@ from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.goals.decided import decision_facts
 from robin_cli.model.arms import WritableArms, mean
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -23,7 +24,6 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.views.decided import decision_facts
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 MARGIN = 0.2

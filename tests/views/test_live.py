@@ -23,6 +23,7 @@ import pytest
 from rich.console import Console
 
 import robin_cli
+from robin_cli.goals.estimate import ErrorWatch
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -100,7 +101,7 @@ def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_colu
     asked = [(f"a-pair-with-a-name-longer-than-its-room · {name}", 1_234, 0.25) for name in ("clarity", "accuracy")]
     for width in (51, 71, 120):
         out = io.StringIO()
-        Console(file=out, width=width).print(ByWidth(partial(most_asked, Standing(0.1, 0, asked))))
+        Console(file=out, width=width).print(ByWidth(partial(most_asked, Standing([], asked))))
         first, second = (line.removeprefix("asked most").strip() for line in out.getvalue().splitlines())
         assert first.endswith("1,234 ratings  variance 0.25"), width
         assert first != second
@@ -122,10 +123,8 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
         by_money=False,
         total=Spending(123_456_789, 98_765_432, 1_234.56, complete=False, cached_tokens=41, prompt_tokens_told=100),
         scheduler=SimpleNamespace(warming_up=False),
-        target=SimpleNamespace(error=0.125, guaranteed=True),
-        verdicts=None,
-        matches=None,
-        duels=None,
+        watch=ErrorWatch(space, 0.125, None),
+        noun="rating",
     )
     out = io.StringIO()
     Console(file=out, width=width).print(LiveView(session).render())
@@ -217,7 +216,7 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
     ("settings", "said"),
     [
         ({"budget": 340}, r"adaptive · worst error, likely: about \d"),
-        ({"budget": 240, "decide": "score>=3"}, r".*decided \d+ of 60 pairs, open \d+"),
+        ({"budget": 240, "decide": "score>=3"}, r".*decided: \d+ of 60 pairs · open: \d+"),
     ],
 )
 def test_without_a_terminal_it_says_a_line_now_and_then(

@@ -21,18 +21,18 @@ from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.paired import student_factor
 from robin_cli.analysis.pairwise import matches_of_run, order_means
 from robin_cli.datasets.pairs import Dataset
+from robin_cli.goals.checks import check_together
+from robin_cli.goals.making import wanted_goal
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import chance
 from robin_cli.model.errors import InputError, shown, typed
-from robin_cli.model.matches import Matches, matches_of
+from robin_cli.model.matches import Matches
 from robin_cli.model.records import BATCH, ORDERS, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import chosen
-from robin_cli.runner.aims import check_together
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.runner.money import paid_for
-from robin_cli.runner.pairwise import check_comparisons
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import RunData, read_run
@@ -156,14 +156,16 @@ def plan_of(config: Settings, dataset: Dataset, *, pilot: Path | None = None) ->
     judges = [judge_name(model) for model in config.model] or ["judge"]
     ids = dataset.pairs.ids
     space = ArmSpace(ids, prompts.attributes, judges, prompts.scales, is_pairwise=True)
-    matches = matches_of(space, dataset.pairs, config.seed, wants_best=config.decide is not None)
+    goal = wanted_goal(config, space, dataset.pairs, lambda _: None)
+    matches = goal.matches
+    assert matches is not None  # noqa: S101  # they are wanted
     run = None if pilot is None else read_run(pilot, TAKEN)
     paid = None
     if config.budget_usd is not None:
-        paid = paid_for(config, space, dataset.pairs, prompts, length_of_answers(run))
+        paid = paid_for(config, goal, dataset.pairs, prompts, length_of_answers(run))
     least = 0 if run is None else run.fold.arms.spent
     budget = config.budget or (len(space) if paid is None else paid.calls)
-    check_comparisons(budget, matches)
+    goal.check_reach(budget)
     if budget < least:
         raise InputError(f"--budget {budget}: the pilot {pilot} has spent {least:,} calls already; plan for more")
     choice = chosen(config.scheduler, _setup_of(config, space, matches, budget))

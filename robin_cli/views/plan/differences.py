@@ -14,12 +14,13 @@ from rich.table import Table
 from robin_cli.analysis.paired import PairedSpread, difference_shown, paired_spreads, prompts_for, variance_range
 from robin_cli.analysis.run_compare import as_they_are
 from robin_cli.datasets.pairs import Dataset
+from robin_cli.goals.checks import check_error
+from robin_cli.goals.making import wanted_goal
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.prompts.rubrics import PromptSet
-from robin_cli.runner.aims import check_error, check_reach, wanted_systems
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import TABLE, Settings
@@ -81,10 +82,11 @@ def plan_of(
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
     space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales)
-    systems = wanted_systems(config, space, dataset.pairs, notify if pilot is None else lambda _: None)
+    goal = wanted_goal(config, space, dataset.pairs, notify if pilot is None else lambda _: None)
+    systems = goal.systems
     assert systems is not None  # noqa: S101  # they are wanted
     if config.budget is not None:
-        check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges), systems)
+        goal.check_reach(config.budget)
     told_by = pilot or Path(config.variances or "")
     run = read_run(told_by, TAKEN)
     spreads = _spreads(run, systems)

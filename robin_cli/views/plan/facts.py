@@ -16,13 +16,14 @@ from robin_cli.analysis.forecast import RUNS, Expected, Known, Measure, budget_f
 from robin_cli.analysis.rating_model import draw_distributions, fit_mixture
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.files.local import shipped
+from robin_cli.goals.checks import check_error, check_target
+from robin_cli.goals.making import wanted_goal
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import BASELINE, chosen, make_policy, policy_named
-from robin_cli.runner.aims import check_error, check_reach, check_target, wanted_task
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.opening import ratings_together
@@ -82,18 +83,19 @@ def plan_of(
     space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales)
     told_by = pilot or config.variances
     run = read_run(Path(told_by), TAKEN) if told_by and (Path(told_by) / FILE).is_file() else None
+    goal = wanted_goal(config, space, dataset.pairs, notify if pilot is None else _unheard)
     paid = None
     if config.budget_usd is not None:
-        paid = paid_for(config, space, dataset.pairs, prompts, length_of_answers(run))
+        paid = paid_for(config, goal, dataset.pairs, prompts, length_of_answers(run))
         config = replace(config, budget=paid.calls)
     if config.budget is not None:
-        check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges))
+        goal.check_reach(config.budget)
     spent = _spent_by(run if pilot else None, config)
     if policy_named(config.scheduler).needs_variances and not config.variances:
         make_policy(
             config.scheduler, Setup(len(space), config.budget or len(space), prompts.scales[0])
         )  # says what it needs
-    task = wanted_task(config, space, dataset.pairs, notify if pilot is None else _unheard)
+    task = goal.task
     prospect = Prospect(config, space, _known(told_by, space), task)
     least = max(len(space), spent)
     prospect = replace(prospect, known=_begun(prospect, least, notify))

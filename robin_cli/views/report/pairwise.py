@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import PairwiseResults, Ranked, order_means, pairwise_results
 from robin_cli.analysis.ranking import Ranking
+from robin_cli.goals.decided import OPEN
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR
 from robin_cli.model.errors import InputError, typed
@@ -18,7 +19,6 @@ from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, in_words, number_of
 from robin_cli.storage.reader import RunData
-from robin_cli.views.decided import OPEN
 from robin_cli.views.pairwise_facts import best_text
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, Rows, View, cells, first_rows

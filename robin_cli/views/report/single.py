@@ -14,10 +14,10 @@ from robin_cli.analysis.calibration import bins_of
 from robin_cli.analysis.curve import Curve, DecisionCurve, curve_of, decision_curve_of
 from robin_cli.analysis.decisions import SETTLED
 from robin_cli.analysis.scores import Scores, judge_scores, likely_widths, score
+from robin_cli.goals.decided import OPEN, cells_of, decided_text, things, wrong_text
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import MODEL_PREFIX, Scale, counted, in_words, number_of
 from robin_cli.storage.reader import RunData
-from robin_cli.views.decided import OPEN, cells_of, decided_text, things, wrong_text
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Draw, Picture, picture

@@ -1,16 +1,12 @@
-"""What a pairwise run is asked to do: the settings that go with it, its data, and how far its budget reaches."""
+"""Which settings go with which goal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import COMPARE, Pair, number_of
-from robin_cli.model.space import ArmSpace
+from robin_cli.model.records import COMPARE, Scale, shared_scale
 from robin_cli.settings.table import TABLE, Settings
 
 _OURS = ("reference", "no_ties")
@@ -57,35 +53,35 @@ def check_pairwise(settings: Settings) -> None:
         )
 
 
-def wanted_matches(settings: Settings, space: ArmSpace, pairs: Sequence[Pair]) -> Matches | None:
-    """What the comparisons of ``pairs`` are of; None where the run is not pairwise."""
-    if not settings.pairwise:
-        return None
-    return matches_of(space, pairs, settings.seed, wants_best=settings.decide is not None)
-
-
-def check_comparisons(budget: int, matches: Matches) -> None:
-    """InputError if ``budget`` does not ask enough comparisons in both orders to say anything at all."""
-    each = matches.space.arms_per_pair
-    if matches.ranks_systems:
-        least, what = each * (len(matches.names) - 1), f"a comparison for each of {len(matches.names)} systems but one"
-    elif matches.wants_best:
-        least, what = each * int(np.unique(matches.prompt).size), "a comparison for each prompt"
-    else:
-        least, what = each, "one comparison"
-    if budget < least:
-        judges = f" by {len(matches.space.judges)} judges" if len(matches.space.judges) > 1 else ""
+def check_together(settings: Settings) -> None:
+    """InputError for settings that do not go together, or say how another is meant that is not given: they would do nothing."""
+    check_pairwise(settings)
+    if settings.tier_fallback and settings.service_tier is None:
         raise InputError(
-            f"--budget {budget}: does not pay for {what} in both orders{judges}; raise it to {least} or more"
+            "--tier-fallback: says what to do where a --service-tier has no room, and none is given; give one"
+        )
+    if settings.rounds != TABLE["rounds"].default and not settings.in_rounds:
+        raise InputError(
+            "--rounds: says in how many --batch or --batch-files asks; give one of the two, or leave it out"
         )
 
 
-def reach(budget: int, matches: Matches) -> str:
-    """What a user should know of how many comparisons ``budget`` asks; "" where it asks all in both orders."""
-    asked = budget // matches.space.arms_per_pair
-    if asked >= len(matches) or matches.ranks_systems or matches.wants_best:
-        return ""
-    return (
-        f"the budget of {budget:,} asks {asked:,} of {number_of(len(matches), 'comparison')} in both orders, drawn at random; "
-        "the others get no preference"
-    )
+def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
+    """InputError where the error to stop at is none that there can be on ``scales``, or there is none to be guaranteed."""
+    if settings.target_error is not None:
+        check_error("--target-error", settings.target_error, scales)
+    elif settings.guaranteed:
+        raise InputError("--guaranteed: says how --target-error is meant, and there is none; give one, or leave it out")
+
+
+def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
+    """InputError, naming ``flag``, for an ``error`` that no score on these scales could be off by, or that all are within."""
+    scale = shared_scale(scales)
+    width = 1 if scale is None else scale.high - scale.low
+    if not 0 < error < width:
+        unit = (
+            "a share of each attribute's scale, for there are several"
+            if scale is None
+            else f"in points of the scale {scale}"
+        )
+        raise InputError(f"{flag} {error:g}: is {unit}, so above 0 and below {width}")

@@ -15,14 +15,14 @@ import pytest
 from rich.console import Console
 
 import robin_cli
-from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.scores import score
+from robin_cli.goals.decided import decided_text, decision_facts
+from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.decided import decided_text, decision_facts
 from robin_cli.views.export import export, score_rows
 from robin_cli.views.live import LiveView
 from robin_cli.views.progress import progress_line
@@ -208,9 +208,9 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
 
 
 def session_of(run: RunData) -> Any:
-    assert run.task is not None
-    verdicts = RunVerdicts(run.task, LevelCounts.of(run))
-    verdicts.look(run.fold.arms)
+    watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, None, guaranteed=False)
+    assert watch.verdicts is not None
+    watch.verdicts.look(run.fold.arms)
     return SimpleNamespace(
         space=run.space,
         arms=run.fold.arms,
@@ -220,10 +220,8 @@ def session_of(run: RunData) -> Any:
         by_money=False,
         total=Spending(1, 1, None, complete=True),
         scheduler=SimpleNamespace(warming_up=False),
-        target=None,
-        verdicts=verdicts,
-        matches=None,
-        duels=None,
+        watch=watch,
+        noun="rating",
     )
 
 
@@ -236,7 +234,7 @@ def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(tmp_path:
     assert re.search(r"decided:? 3 of 5 pairs", shown)
     assert re.search(r"open:? 2", shown)
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
-    assert "decided 3 of 5 pairs, open 2" in progress_line(session, pace)
+    assert "decided: 3 of 5 pairs · open: 2" in progress_line(session, pace)
 
 
 def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: Path) -> None:
@@ -244,7 +242,7 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
     ratings += [[3, 2, 4, 3] for _ in range(9)]
     session = session_of(run_of(tmp_path / "r", ratings))
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
-    assert "decided 0 of 10 pairs, open 10 (1 clear, asked no more)" in progress_line(session, pace)
+    assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(session, pace)
     said = decided_text(facts_of(read_run(tmp_path / "r", READ)))
     assert "none of 10 pairs is certified yet: 1 has the evidence that one alone needs; once about 8 have" in said
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from robin_cli.goals.checks import check_pairwise
+from robin_cli.goals.making import goal_of
 from robin_cli.model.errors import InputError
-from robin_cli.runner.pairwise import check_comparisons, check_pairwise, reach
 from robin_cli.settings.table import Settings
 from tests.model.test_matches import matches, tournament
 
@@ -49,13 +50,17 @@ def test_wants_calls_for_the_fewest_comparisons_that_say_anything(
     systems: int, wants_best: bool, judges: int, least: int
 ) -> None:
     found = matches(tournament(systems, 5), judges=judges, wants_best=wants_best)
-    check_comparisons(least, found)
+    goal = goal_of(found.space, "worst-case", matches=found)
+    goal.check_reach(least)
     with pytest.raises(InputError, match=f"raise it to {least} or more"):
-        check_comparisons(least - 1, found)
+        goal.check_reach(least - 1)
 
 
 def test_says_how_many_comparisons_a_budget_asks_where_it_does_not_ask_all() -> None:
-    two = matches(tournament(2, 10))
-    assert reach(20, two) == ""
-    assert "asks 4 of 10 comparisons in both orders" in reach(9, two)
-    assert reach(9, matches(tournament(4, 10))) == "", "of many systems not all comparisons are to be asked"
+    two, four = (
+        goal_of(each.space, "worst-case", matches=each)
+        for each in (matches(tournament(2, 10)), matches(tournament(4, 10)))
+    )
+    assert two.caution(20) == ""
+    assert "asks 4 of 10 comparisons in both orders" in two.caution(9)
+    assert four.caution(9) == "", "of many systems not all comparisons are to be asked"

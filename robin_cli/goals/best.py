@@ -1,0 +1,67 @@
+"""Goal: which response of each group is best, by ratings of each or by comparisons of two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.pairwise_decisions import DuelVerdicts, run_best
+from robin_cli.goals.base import Counts, Fact, Watch
+from robin_cli.goals.deciding import Deciding
+from robin_cli.goals.preferring import ComparisonsEnding, ComparisonsWatch, Preferring
+from robin_cli.model.arms import Arms
+from robin_cli.model.matches import Matches
+from robin_cli.model.records import number_of
+from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.storage.reader import RunData
+
+
+class BestByRatings(Deciding):
+    """The response of each group whose mean rating is the highest."""
+
+
+class DuelsWatch(ComparisonsWatch):
+    """Watches for which prompts the best response is certain."""
+
+    verdicts: DuelVerdicts
+
+    def __init__(self, matches: Matches, counts: LevelCounts, own: Mapping[str, Any]) -> None:
+        super().__init__(matches)
+        margin = own["margin"] or DEFAULT_MARGIN
+        self.verdicts = DuelVerdicts(matches, counts, error_rate=own["error_rate"], margin=margin)
+
+    def ending(self, arms: Arms) -> ComparisonsEnding:
+        """Return how far the run came, and whether all that can be decided is decided."""
+        return ComparisonsEnding(self._matches.compared(arms), self.verdicts.best(arms).is_over)
+
+    def standing(self, arms: Arms) -> list[Fact]:
+        """Return how many comparisons were asked, and for how many prompts the best is certain."""
+        sure, prompts = self.verdicts.decided
+        decided = ("decided", f"{sure:,} of {number_of(prompts, 'prompt')}")
+        return [*super().standing(arms), decided, ("open", f"{prompts - sure:,}")]
+
+
+@dataclass(frozen=True)
+class BestByComparisons(Preferring):
+    """The response to each prompt that is preferred to all others."""
+
+    asks_each: ClassVar[bool] = False
+
+    @property
+    def fewest(self) -> tuple[int, str]:
+        """A comparison for each prompt."""
+        return int(np.unique(self.matches.prompt).size), "a comparison for each prompt"
+
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
+        """Watch the best responses."""
+        del target, guaranteed
+        return DuelsWatch(self.matches, counts(), own)
+
+    def is_over(self, run: RunData, bound: float | None = None) -> bool:
+        """Return whether the best response is certain wherever it can be."""
+        del bound
+        return run_best(run).is_over
