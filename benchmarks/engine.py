@@ -122,7 +122,7 @@ def inspect(url: str, python: Path) -> Callable[[int], list[str]]:
 def write_inputs(folder: Path, pairs: int = PAIRS) -> None:
     """Pairs, the prompts that robin makes of them, and tasks of the same prompts for the peers."""
     from robin_cli.model.records import Pair
-    from robin_cli.prompts.rubrics import load_prompts
+    from robin_cli.questions.rubrics import load_prompts
 
     made = [
         Pair(f"p{k}", f"Question {k}: " + "why is this so? " * 45, f"Answer {k}: " + "because of that. " * 44)

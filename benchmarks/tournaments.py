@@ -28,7 +28,7 @@ from robin_cli.analysis.ranking import ranking
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
 from robin_cli.model.matches import Matches, matches_by
-from robin_cli.model.records import ORDERS, Scale
+from robin_cli.model.records import ORDERS, PREFERENCE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import BASELINE, make_policy
@@ -74,7 +74,7 @@ def matches_in(systems: int, prompts: int, seed: int) -> Matches:
     couples = np.tile(np.stack([a, b], axis=1), (prompts, 1))
     couples = rng.permuted(couples, axis=1)
     names = [f"s{each:02}" for each in range(systems)]
-    space = ArmSpace([str(each) for each in range(len(couples))], ORDERS, ("judge",), (VOTES, VOTES), is_pairwise=True)
+    space = ArmSpace([str(each) for each in range(len(couples))], (PREFERENCE,), ("judge",), (VOTES,), ORDERS)
     named = [(names[low], names[high]) for low, high in couples.tolist()]
     return matches_by(space, np.repeat(np.arange(prompts), len(a)), couples, named, seed)
 

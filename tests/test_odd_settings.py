@@ -9,7 +9,7 @@ import pytest
 
 import robin_cli
 from robin_cli.model.errors import InputError, RobinError
-from robin_cli.prompts.rubrics import PromptSet, rubric_of
+from robin_cli.questions.rubrics import PromptSet, rubric_of
 from robin_cli.settings.reading import checked, load_settings
 from tests.conftest import judging, robin, write_pairs
 

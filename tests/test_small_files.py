@@ -11,8 +11,8 @@ import pytest
 
 from robin_cli.files import local as files
 from robin_cli.model.errors import InputError
-from robin_cli.prompts.rubric_files import read_rubric
-from robin_cli.prompts.rubrics import load_prompts
+from robin_cli.questions.rubric_files import read_rubric
+from robin_cli.questions.rubrics import load_prompts
 from robin_cli.settings.reading import find_config, read_toml
 
 TONE = 'attribute = "tone"\nscale = [1, 3]\n[levels]\n1 = "Rude."\n3 = "Kind."\n'

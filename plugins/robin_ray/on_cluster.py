@@ -37,7 +37,7 @@ def workers(
         tuple(space.attributes),
         tuple(space.judges),
         tuple(space.scales),
-        is_pairwise=space.is_pairwise,
+        pairwise=manifest.is_pairwise,
         answer_format=manifest.answer_format,
         by_logprobs=manifest.scoring == "logprobs",
         seed=manifest.seed,

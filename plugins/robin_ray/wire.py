@@ -98,7 +98,7 @@ class Run:
     attributes: tuple[str, ...]
     judges: tuple[str, ...]
     scales: tuple[Scale, ...]
-    is_pairwise: bool
+    pairwise: bool
     answer_format: str
     by_logprobs: bool
     seed: int | None

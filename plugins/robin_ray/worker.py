@@ -24,9 +24,9 @@ from robin_cli.model.errors import RobinError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.judgments import AnswerReader
-from robin_cli.prompts.questions import Questions
-from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.questions.answers import AnswerReader
+from robin_cli.questions.asking import Questions
+from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.elsewhere import Target
 from robin_ray.texts import PairTexts, texts_at
 from robin_ray.wire import Answered, Came, Group, Posed, Run, Unusable
@@ -83,12 +83,12 @@ class Worker:
 
     async def set_up(self, run: Run, texts: object) -> bool:
         """Learn what the calls are about, and where the ``texts`` are; whether they can be had here."""
-        prompts = PromptSet.from_record(orjson.loads(run.prompts))
+        prompts = PromptSet.from_record(orjson.loads(run.prompts), pairwise=run.pairwise)
         self._ids = _OnePair()
-        space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, run.is_pairwise)
+        space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, prompts.kind.variants)
         self._questions = Questions(prompts, space, seed=run.seed, answer_format=run.answer_format)
         self._reader = AnswerReader(
-            space, answer_format=run.answer_format, by_logprobs=run.by_logprobs, notify=self._note
+            space, prompts.kind, answer_format=run.answer_format, by_logprobs=run.by_logprobs, notify=self._note
         )
         self._texts = await asyncio.to_thread(texts_at, run, texts)
         return self._texts is not None

@@ -181,7 +181,7 @@ def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
 
 def _sample(task: Task) -> IntArray:
     """Decisions that are looked at: evenly spaced where all would take longer than a second or so."""
-    share = 1 / len(task.space.judges)
+    share = 1 / task.space.raters
     if task.group is not None:
         most = int(_MOST_GROUPS * share)
     elif share < 1:
@@ -222,7 +222,7 @@ def _reached(
     held = certified(log, task.decision.error_rate).mean() if len(log) else np.nan
     settled = (log >= evidence.needed).mean() if len(log) else np.nan
     with np.errstate(invalid="ignore"):
-        means = task.space.by_judge(total / n).mean(axis=1)
+        means = task.space.by_rater(total / n).mean(axis=1)
     leaning = leanings(task, means)
     doubt = doubts(task, means, leaning, (n, total, total_sq), given_up)
     return float(held), float(settled), share_of(doubt[first_rows(task, leaning)])

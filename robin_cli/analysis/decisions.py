@@ -279,7 +279,7 @@ class RunVerdicts:
 
     def decided(self, arms: Arms) -> Decided:
         """What the ratings so far come to."""
-        means = self._task.space.by_judge(mean(arms.counts, arms.totals)).mean(axis=1)
+        means = self._task.space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
         return decide(self._task, means, self._counts, arms)
 
 
@@ -473,11 +473,11 @@ def doubts(
         given_up: arms that are asked no more because they cannot be rated, shape (K,).
     """
     space, found = task.space, moderated(task.space, *sums)
-    variances = space.by_judge(found.error_variance)
-    error = variances.sum(axis=1) / len(space.judges) ** 2
-    freedom = freedom_of_sum(variances, space.by_judge(found.freedom))
+    variances = space.by_rater(found.error_variance)
+    error = variances.sum(axis=1) / space.raters**2
+    freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
     if task.group is not None:
-        return _doubts_of_best(task, means, error, freedom, np.asarray(space.by_judge(given_up).any(axis=1)))
+        return _doubts_of_best(task, means, error, freedom, np.asarray(space.by_rater(given_up).any(axis=1)))
     of_pairs = [space.by_pair(each) for each in (means, error, freedom, leaning)]
     doubt = np.empty(of_pairs[0].shape)
     for start in range(0, len(doubt), _AT_ONCE):
@@ -529,7 +529,7 @@ def _doubt_of_groups(
     unrated = np.asarray(there & np.isnan(value))
     unknown = (unrated & ~given_up[np.maximum(rows, 0)]) | (there & (unrated | ~there).all(axis=1, keepdims=True))
     rival = there & (np.arange(rows.shape[1]) != lead[:, None]) & ~unrated
-    margin = task.space.by_judge(task.margin)[rows[:, 0], 0]
+    margin = task.space.by_rater(task.margin)[rows[:, 0], 0]
     both = np.stack([np.broadcast_to(variance[every, lead, None], rows.shape), variance], axis=-1)[rival]
     ahead = (value[every, lead, None] - value + margin[:, None])[rival] / np.sqrt(both.sum(axis=1))
     frees = np.stack([np.broadcast_to(free[every, lead, None], rows.shape), free], axis=-1)[rival]

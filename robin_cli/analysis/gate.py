@@ -390,7 +390,7 @@ def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
         if np.isin(mine, rows).all()
     )
     arms = run.fold.arms
-    spent = run.space.by_judge(arms.counts + arms.unparsed)[mine]
+    spent = run.space.by_rater(arms.counts + arms.unparsed)[mine]
     return Measured(
         scores=np.asarray(scores.columns["score"], dtype=np.float64)[mine],
         error_variances=np.asarray(scores.columns["std_error"], dtype=np.float64)[mine] ** 2,

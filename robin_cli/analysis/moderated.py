@@ -54,14 +54,13 @@ def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, tot
     count = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
-    even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], len(space.judges))
-    group = space.attribute * len(space.judges) + space.judge
-    kinds = [group == kind for kind in range(len(space.attributes) * len(space.judges))]
+    even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], space.raters)
+    kinds = [space.kind == kind for kind in range(space.arms_per_pair)]
     within, freedom = (
         np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
         for each in (squares, np.maximum(count - 1.0, 0.0))
     )
-    pooled = ((within + even) / (freedom + 1.0))[..., group]
+    pooled = ((within + even) / (freedom + 1.0))[..., space.kind]
     variance = np.where(n > 0, (squares + WEIGHT * pooled) / (count + WEIGHT - 1.0), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Moderated(variance, count + WEIGHT - 1.0, variance / count)

@@ -136,7 +136,7 @@ def matches_of_run(run: RunData) -> Matches:
 def _by_order(run: RunData) -> IntArray:
     """The arms of each comparison by order and judge, shape (C, 2, J)."""
     space = run.space
-    return space.by_judge(np.arange(len(space))).reshape(len(space.pair_ids), len(ORDERS), -1)
+    return space.by_rater(np.arange(len(space))).reshape(len(space.pair_ids), len(space.variants), -1)
 
 
 def _scores(run: RunData, groups: IntArray, alpha: float, error_rate: float | None) -> PairwiseScores:

@@ -19,7 +19,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import COMPARE, ORDERS, Pair, Scale
+from robin_cli.model.records import COMPARE, ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.rivals import Rivals
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN, Setup
@@ -50,7 +50,7 @@ class VoteSubject:
     def space(self) -> ArmSpace:
         """Its arms: each comparison in both orders."""
         ids = [pair.pair_id for pair in self.pairs]
-        return ArmSpace(ids, ORDERS, (self.judge,), (_POINTS, _POINTS), is_pairwise=True)
+        return ArmSpace(ids, (PREFERENCE,), (self.judge,), (_POINTS,), ORDERS)
 
 
 @dataclass(frozen=True, slots=True)

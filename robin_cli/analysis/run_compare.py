@@ -369,5 +369,5 @@ def _ratings(run: RunData, attribute: str, first: int | None) -> FloatArray:
     """Ratings of each pair that its score is made of, on average over the judges; shape (pairs,)."""
     space = run.space
     counts = run.fold.arms.counts if first is None else np.minimum(run.fold.arms.counts, first)
-    of_rows = space.by_judge(counts).mean(axis=1)
+    of_rows = space.by_rater(counts).mean(axis=1)
     return np.asarray(space.by_pair(of_rows)[:, list(space.attributes).index(attribute)])

@@ -139,21 +139,21 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
         alone = replace(each, columns={name: each.columns[name] for name in COLUMNS}, facets=space.attributes)
         return _with_decisions(alone, run)
     means, variance, n, unparsed = (
-        space.by_judge(each.columns[name]) for name in ("score", "variance", "n", "n_unparsed")
+        space.by_rater(each.columns[name]) for name in ("score", "variance", "n", "n_unparsed")
     )
     arms = run.fold.arms
     found = moderated(space, arms.counts, arms.totals, arms.totals_sq)
-    noise = space.by_judge(found.error_variance)
+    noise = space.by_rater(found.error_variance)
     panel = panel_score(means, variance, n, noise)
     first = np.flatnonzero(space.judge == 0)
-    half = likely_half_widths(panel.std_error**2, freedom_of_sum(noise, space.by_judge(found.freedom)), alpha=alpha)
+    half = likely_half_widths(panel.std_error**2, freedom_of_sum(noise, space.by_rater(found.freedom)), alpha=alpha)
     bottom, top = (ends[first] for ends in space.ends)
     low, high = np.empty(len(first)), np.empty(len(first))
     for rows, parts in rated_parts(run):
         low[rows], high[rows] = sum_intervals(parts, alpha=alpha)
-    retired = np.asarray(space.by_judge(each.retired).any(axis=1))
+    retired = np.asarray(space.by_rater(each.retired).any(axis=1))
     given_up = [""] * len(first)
-    reasons = space.by_judge(np.array(each.columns["given_up"], dtype=object))
+    reasons = space.by_rater(np.array(each.columns["given_up"], dtype=object))
     for row in np.flatnonzero(retired):
         whys = zip(space.judges, reasons[row], strict=True)
         given_up[row] = "; ".join(f"{judge}: {why}" for judge, why in whys if why)
@@ -247,14 +247,14 @@ def likely_widths(scores: Scores, space: ArmSpace) -> FloatArray:
 def rated_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
     """The rows that :func:`score` has on each scale, rising, and what each judge adds to their scores, in that order."""
     space = run.space
-    arms_of_row = space.by_judge(np.arange(len(space)))
+    arms_of_row = space.by_rater(np.arange(len(space)))
     place = np.empty(len(space), dtype=np.int64)
     for scale, mine, counts in counts_by_scale(space, run.arm, run.judgments):
         place[mine] = np.arange(len(mine))
         rows = np.flatnonzero(np.isin(arms_of_row[:, 0], mine, assume_unique=True))
         yield (
             rows,
-            [Part(counts[place[arms]], scale.low, scale.high, 1 / len(space.judges)) for arms in arms_of_row[rows].T],
+            [Part(counts[place[arms]], scale.low, scale.high, 1 / space.raters) for arms in arms_of_row[rows].T],
         )
 
 

@@ -83,9 +83,9 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
         first = by_arm[n[some[by_arm]] + before < count_first]
         for sums, each in ((n, np.ones(len(some))), (totals, values), (squares, values**2)):
             np.add.at(sums, some[first], each[first])
-    noise = space.by_judge(moderated(space, n, totals, squares).error_variance)
-    means = space.by_judge(mean(n.astype(np.int64), totals)).mean(axis=1)
-    return PairMeans(means[mine], noise.sum(axis=1)[mine] / len(space.judges) ** 2, count_first)
+    noise = space.by_rater(moderated(space, n, totals, squares).error_variance)
+    means = space.by_rater(mean(n.astype(np.int64), totals)).mean(axis=1)
+    return PairMeans(means[mine], noise.sum(axis=1)[mine] / space.raters**2, count_first)
 
 
 def _even_ratings(run: RunData) -> int | None:

@@ -89,8 +89,7 @@ async def _look(
     from robin_cli.judges.metering import Meter
     from robin_cli.judges.openai_http import OpenAIJudge
     from robin_cli.model.records import Pair
-    from robin_cli.parsing.structured import form_of
-    from robin_cli.prompts.rubrics import load_prompts
+    from robin_cli.questions.rubrics import load_prompts
     from robin_cli.runner.connection import endpoint_at, prices_at
 
     named = settings.attributes[:1] or (() if settings.rubric or settings.pairwise else ("helpfulness",))
@@ -113,14 +112,14 @@ async def _look(
     patient = Retrying(limited, max_retries=2, notices=notices, no_room_s=60.0)
     pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER, other=_WRONG)
     try:
-        attribute, *others = prompts.attributes
+        attribute, kind = prompts.attributes[0], prompts.kind
         seen = await capabilities_of(
             judge,
             patient,
             prompts.messages(pair, attribute),
             prompts.scales[0],
-            form=form_of(is_pairwise=prompts.is_pairwise),
-            swapped=prompts.messages(pair, others[0]) if prompts.is_pairwise else None,
+            form=kind.form,
+            swapped=prompts.messages(pair, attribute, 1) if len(kind.variants) > 1 else None,
         )
         return seen, price
     finally:

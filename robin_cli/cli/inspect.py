@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -275,7 +276,7 @@ def render(
     from robin_cli.datasets.pairs import load_pairs
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError
-    from robin_cli.parsing.structured import form_of, request_of
+    from robin_cli.parsing.structured import request_of
     from robin_cli.runner.inputs import prompts_of
     from robin_cli.settings.reading import load_settings
 
@@ -293,12 +294,10 @@ def render(
             f'--pair "{pair}": not in {dataset.source}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}'
         )
     prompts.check_references([found])
-    for name in prompts.attributes:
-        order = f", {name}" if prompts.is_pairwise else ""
-        for message in prompts.messages(found, name):
-            _print_part(f"{message['role']}{order}", message["content"])
-        form = form_of(is_pairwise=prompts.is_pairwise)
-        if structure := request_of(config.answer_format, prompts.rubrics[name].scale, form):
+    for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
+        for message in prompts.messages(found, name, number):
+            _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
+        if structure := request_of(config.answer_format, prompts.rubrics[name].scale, prompts.kind.form):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 

@@ -120,7 +120,7 @@ def rubrics(
 
     A copy is used with robin judge --rubric FILE (--template FILE).
     """
-    from robin_cli.prompts.rubrics import known_attributes, known_templates, prompt_source, rubric_of
+    from robin_cli.questions.rubrics import known_attributes, known_templates, prompt_source, rubric_of
 
     if name is not None:
         source = prompt_source(name)

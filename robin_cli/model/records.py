@@ -70,7 +70,10 @@ COMPARE = "compare"
 """The objective of a run that compares systems."""
 
 ORDERS = ("a-first", "b-first")
-"""What stands in the place of attributes where two responses are compared: which of them the judge reads first."""
+"""The variants of the question which of two responses is better: which of them the judge reads first."""
+
+PREFERENCE = "preference"
+"""The attribute of a run that compares two responses by no criterion."""
 
 SYSTEM_COLUMNS = ("system_a", "system_b")
 """The further columns that say which systems wrote the two responses of a comparison."""

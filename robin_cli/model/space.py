@@ -1,4 +1,4 @@
-"""Which arm is which pair, attribute and judge: the only place where arms are computed from coordinates."""
+"""Which arm is which pair, attribute, variant and judge: the only place where arms are computed from coordinates."""
 
 from __future__ import annotations
 
@@ -20,21 +20,18 @@ _FIRST_OF_COMPARISONS = 64
 
 @dataclass(frozen=True)
 class ArmSpace:
-    """The arms of a run: every pair × attribute × judge, pair by pair, and within a pair attribute by attribute.
+    """The arms of a run: every pair × attribute × variant of the question × judge, the judges of a variant side by side.
 
-    Where ``is_pairwise``, each pair is a comparison of two responses, A and B, asked in both orders: the ``attributes`` are
-    ORDERS, and a rating is what the judge says for A, whichever it read first: ``scale.high`` where A is better, ``scale.low``
-    where B is.
-
-    ``pair``, ``attribute`` and ``judge`` are coordinate arrays, shape (K,): where each arm stands among ``pair_ids``,
-    ``attributes`` and ``judges``. ``scales`` has one an attribute.
+    ``pair``, ``attribute``, ``variant`` and ``judge`` are coordinate arrays, shape (K,): where each arm stands among
+    ``pair_ids``, ``attributes``, ``variants`` and ``judges``. ``scales`` has one an attribute. Variants ask the same in
+    another way, as the two orders of two responses; a score is the mean over variants and judges, which count alike.
     """
 
     pair_ids: Sequence[str]
     attributes: Sequence[str]
     judges: Sequence[str]
     scales: Sequence[Scale]
-    is_pairwise: bool = False
+    variants: Sequence[str] = ("",)
 
     def __len__(self) -> int:
         return len(self.pair_ids) * self.arms_per_pair
@@ -42,20 +39,25 @@ class ArmSpace:
     @property
     def arms_per_pair(self) -> int:
         """How many arms each pair has."""
-        return len(self.attributes) * len(self.judges)
+        return len(self.attributes) * self.raters
+
+    @property
+    def raters(self) -> int:
+        """How many arms make up a score: every variant by every judge."""
+        return len(self.variants) * len(self.judges)
 
     @property
     def first_fit(self) -> int:
         """Ratings of all arms together at which a pooled policy is fitted first: as many as arms.
 
-        Of a pairwise run, where not all are asked, it is a few dozen.
+        With several variants, where not all are asked, it is a few dozen.
         """
-        return min(len(self), _FIRST_OF_COMPARISONS) if self.is_pairwise else len(self)
+        return min(len(self), _FIRST_OF_COMPARISONS) if self.together > 1 else len(self)
 
     @property
     def together(self) -> int:
-        """How many arms, one behind the other, are to be asked equally often: those of a comparison; else each is by itself."""
-        return self.arms_per_pair if self.is_pairwise else 1
+        """How many arms, one behind the other, are to be asked equally often: those of a score that needs all variants."""
+        return self.raters if len(self.variants) > 1 else 1
 
     @cached_property
     def pair(self) -> Coordinates:
@@ -65,17 +67,32 @@ class ArmSpace:
     @cached_property
     def attribute(self) -> Coordinates:
         """Which of the attributes each arm is rated on."""
-        of_a_pair = np.repeat(np.arange(len(self.attributes), dtype=np.int32), len(self.judges))
-        return np.tile(of_a_pair, len(self.pair_ids))
+        return self._along(np.repeat(np.arange(len(self.attributes)), self.raters))
+
+    @cached_property
+    def variant(self) -> Coordinates:
+        """Which of the variants of the question each arm is asked in."""
+        return self._along(np.tile(np.repeat(np.arange(len(self.variants)), len(self.judges)), len(self.attributes)))
 
     @cached_property
     def judge(self) -> Coordinates:
         """Which of the judges is asked for each arm."""
-        return np.tile(np.arange(len(self.judges), dtype=np.int32), len(self.pair_ids) * len(self.attributes))
+        return self._along(np.tile(np.arange(len(self.judges)), len(self.attributes) * len(self.variants)))
 
-    def arm_at(self, pair: ArrayLike, attribute: ArrayLike = 0, judge: ArrayLike = 0) -> IntArray:
+    @property
+    def kind(self) -> Coordinates:
+        """Attribute, variant and judge of each arm as one number, shape (K,): arms of one kind differ by their pair alone."""
+        return self._along(np.arange(self.arms_per_pair))
+
+    def _along(self, of_a_pair: NDArray[np.integer[Any]]) -> Coordinates:
+        return np.tile(of_a_pair.astype(np.int32), len(self.pair_ids))
+
+    def arm_at(
+        self, pair: ArrayLike, attribute: ArrayLike = 0, judge: ArrayLike = 0, variant: ArrayLike = 0
+    ) -> IntArray:
         """The arm at these coordinates; of arrays, the arms, as numpy broadcasts them."""
         row = np.asarray(pair, np.int64) * len(self.attributes) + np.asarray(attribute)
+        row = row * len(self.variants) + np.asarray(variant)
         return np.asarray(row * len(self.judges) + np.asarray(judge))
 
     def arms_of_pair(self, pair: int) -> range:
@@ -86,13 +103,13 @@ class ArmSpace:
         """Where an arm stands among those of its pair, see :meth:`arms_of_pair`."""
         return arm % self.arms_per_pair
 
-    def by_judge(self, values: ArrayLike) -> NDArray[Any]:
-        """Values of all arms, shape (K,), as a row a pair and attribute and a column a judge."""
-        return np.asarray(values).reshape(-1, len(self.judges))
+    def by_rater(self, values: ArrayLike) -> NDArray[Any]:
+        """Values of all arms, shape (K,), as a row a pair and attribute and a column a variant and judge."""
+        return np.asarray(values).reshape(-1, self.raters)
 
     def row_of(self, arms: IntArray) -> IntArray:
-        """The row of :meth:`by_judge` that each of these arms is in; −1 for −1."""
-        return np.asarray(arms // len(self.judges))
+        """The row of :meth:`by_rater` that each of these arms is in; −1 for −1."""
+        return np.asarray(arms // self.raters)
 
     def by_pair(self, rows: ArrayLike) -> NDArray[Any]:
         """Values pair by pair, of all arms or of equally many rows a pair, as a row a pair."""
@@ -101,6 +118,15 @@ class ArmSpace:
     def attribute_of(self, arm: int) -> str:
         """The name of the attribute that the arm is rated on."""
         return self.attributes[self.attribute.item(arm)]
+
+    def asked_as(self, arm: int) -> str:
+        """What judgments of the arm have in their column ``attribute``: of several variants the name of its own."""
+        return self.asked[self.attribute.item(arm) if len(self.variants) == 1 else self.variant.item(arm)]
+
+    @property
+    def asked(self) -> Sequence[str]:
+        """What judgments may have in their column ``attribute``."""
+        return self.attributes if len(self.variants) == 1 else self.variants
 
     def judge_of(self, arm: int) -> str:
         """The name of the judge that is asked for the arm."""
@@ -140,10 +166,9 @@ class ArmSpace:
         return high - low if self.has_several_scales else np.ones(len(self))
 
     def label(self, arm: int) -> str:
-        """What the arm is of its pair, as far as there are several: its attribute, its judge, or both."""
-        attribute = [self.attribute_of(arm)] if len(self.attributes) > 1 or len(self.judges) == 1 else []
-        judge = [self.judge_of(arm)] if len(self.judges) > 1 else []
-        return " · ".join(attribute + judge)
+        """What the arm is of its pair, as far as there are several: its attribute, its variant, its judge."""
+        parts = [self.asked_as(arm)] if len(self.asked) > 1 or len(self.judges) == 1 else []
+        return " · ".join([*parts, *([self.judge_of(arm)] if len(self.judges) > 1 else [])])
 
     def name(self, arm: int) -> str:
         """The arm in words: its pair's id, and what it is of its pair where there are several."""

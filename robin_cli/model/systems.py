@@ -77,7 +77,7 @@ class Systems:
         """
         _, which, responses = np.unique(self.cell, return_inverse=True, return_counts=True)
         of_pair = np.where(self.is_shared[self.prompt], 1.0 / responses[which], 0.0)
-        return np.asarray(of_pair[self.space.pair] / len(self.space.judges) / self.space.units)
+        return np.asarray(of_pair[self.space.pair] / self.space.raters / self.space.units)
 
     @cached_property
     def _calls_to(self) -> IntArray:

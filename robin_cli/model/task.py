@@ -51,9 +51,9 @@ class Task:
         Raises:
             InputError: a group of more responses than can be compared, or than can be beside so many others.
         """
-        space, judges = self.space, np.arange(len(self.space.judges))
+        space, raters = self.space, np.arange(self.space.raters)
         if self.group is None:
-            return space.by_judge(np.arange(len(space)))[:, None, :]
+            return space.by_rater(np.arange(len(space)))[:, None, :]
         sizes = np.bincount(self.group)
         if sizes.max(initial=0) > MOST_IN_A_GROUP:
             raise InputError(
@@ -72,7 +72,7 @@ class Task:
         pairs[np.arange(pairs.shape[1]) < sizes[:, None]] = by_group
         pairs = pairs[np.argsort(sizes < 2, kind="stable")]
         attributes = np.arange(len(space.attributes))
-        arms = space.arm_at(pairs[:, None, :, None], attributes[:, None, None], judges)
+        arms = space.arm_at(pairs[:, None, :, None], attributes[:, None, None]) + raters
         of_groups = np.where(pairs[:, None, :, None] < 0, -1, arms)
         return of_groups.reshape(-1, *of_groups.shape[2:])
 
@@ -96,5 +96,5 @@ class Task:
 
     @cached_property
     def kind(self) -> Coordinates:
-        """Which attribute and judge each arm is of, as one number, shape (K,)."""
-        return self.space.attribute * len(self.space.judges) + self.space.judge
+        """Which attribute, variant and judge each arm is of, as one number, shape (K,)."""
+        return self.space.kind

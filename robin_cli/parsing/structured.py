@@ -195,8 +195,3 @@ VERDICT = Form(
     re.compile(r"\s*Feedback: [^\n]+\nVerdict: (?:A|B|tie)\s*"),
     expected_verdict,
 )
-
-
-def form_of(*, is_pairwise: bool) -> Form:
-    """What judges are asked for: a verdict where two responses are compared, else a rating."""
-    return VERDICT if is_pairwise else RATING

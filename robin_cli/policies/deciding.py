@@ -125,4 +125,4 @@ class Responses(NamedTuple):
 def _even(task: Task) -> FloatArray:
     """The variance of a rating drawn evenly from the scale, by ``task.kind``."""
     even = np.array([((scale.high - scale.low + 1) ** 2 - 1) / 12 for scale in task.space.scales])
-    return np.repeat(even, len(task.space.judges))
+    return np.repeat(even, task.space.raters)

@@ -13,7 +13,7 @@ from robin_cli.datasets.fields import NOT_READ, RESPONSES
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
-from robin_cli.prompts.rubrics import PromptSet, load_prompts
+from robin_cli.questions.rubrics import PromptSet, load_prompts
 from robin_cli.settings.table import Settings
 from robin_cli.storage.manifest import Manifest
 
@@ -45,7 +45,7 @@ def prompts_of(settings: Settings) -> PromptSet:
 def recorded_prompts(manifest: Manifest) -> PromptSet:
     """The prompts of a run, by its own copy."""
     if "template" in manifest.prompt:
-        return PromptSet.from_record(manifest.prompt)
+        return PromptSet.from_record(manifest.prompt, pairwise=manifest.is_pairwise)
     return load_prompts(manifest.attributes)  # a run from before there was one
 
 

@@ -22,7 +22,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
-from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.inputs import check_human, pairs_of, prompts_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.resuming import continued
@@ -60,7 +60,7 @@ def open_run(
     prompts = prompts_of(settings)
     dataset = _checked_data(dataset or pairs_of(settings, prompts, notify), settings, prompts, notify)
     judges = tuple(judge.name for judge in judges_of(settings))
-    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales, settings.pairwise)
+    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
     goal = wanted_goal(settings, space, dataset.pairs, notify)
     budget = settings.budget or paid_for(settings, goal, dataset.pairs, prompts, None).calls
     settings = replace(settings, **goal.recorded)

@@ -22,9 +22,9 @@ from robin_cli.model.errors import EndpointError, RobinError, RunError, StorageE
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.judgments import AnswerReader
 from robin_cli.policies.base import Policy
-from robin_cli.prompts.questions import Questions
+from robin_cli.questions.answers import AnswerReader
+from robin_cli.questions.asking import Questions
 from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
 from robin_cli.runner.diagnostics import Diagnostics
 from robin_cli.runner.elsewhere import Workers, carrier_of_ray
@@ -174,6 +174,7 @@ class Session:
         said = [f"{name}: " if len(named) > 1 else "" for name in named]
         self._reader = AnswerReader(
             self.space,
+            prompts.kind,
             answer_format=manifest.answer_format,
             by_logprobs=manifest.scoring == "logprobs",
             notify=notify,
@@ -182,7 +183,7 @@ class Session:
         self._diagnostics = [
             Diagnostics(
                 temperature=manifest.settings["temperature"],
-                arms=len(self.space.pair_ids) * len(self.space.attributes),
+                arms=int((self.space.judge == 0).sum()),
                 notify=lambda line, who=who: notify(who + line),  # type: ignore[misc]  # mypy does not see the default
                 run=store.path,
                 noun=noun,

@@ -40,10 +40,13 @@ class ArmLookup:
         """
         if not len(judgments):
             return np.empty(0, dtype=np.int64)
-        places = [self._pairs_of(judgments["pair_id"]), _places(judgments["attribute"], self._space.attributes)]
-        if len(self._space.judges) > 1:  # where there is one, judgments from before its name was recorded are its own
-            places.append(_places(judgments["judge"], self._space.judges))
-        return self._space.arm_at(*places)
+        places = [self._pairs_of(judgments["pair_id"]), _places(judgments["attribute"], self._space.asked)]
+        judge: IntArray | int = 0  # where there is one, judgments from before its name was recorded are its own
+        if len(self._space.judges) > 1:
+            judge = _places(judgments["judge"], self._space.judges)
+        pairs, asked = places
+        attribute, variant = (asked, 0) if len(self._space.variants) == 1 else (0, asked)
+        return self._space.arm_at(pairs, attribute, judge, variant)
 
     def _pairs_of(self, ids: pa.ChunkedArray) -> IntArray:
         if self._seen is None:

@@ -18,8 +18,10 @@ from robin_cli import __version__
 from robin_cli.files.local import read_at_most, whole_file
 from robin_cli.model.decision import BEST, Decision, decision_of
 from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
-from robin_cli.model.records import COMPARE, ORDERS, Scale, shared_scale
-from robin_cli.prompts.rubric_files import MOST_LEVELS, Rubric
+from robin_cli.model.records import COMPARE, Scale, shared_scale
+from robin_cli.questions.base import Kind
+from robin_cli.questions.kinds import kind_of
+from robin_cli.questions.rubric_files import MOST_LEVELS, Rubric
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope
@@ -165,6 +167,11 @@ class Manifest:
         return bool(self.settings.get("pairwise"))
 
     @property
+    def kind(self) -> Kind:
+        """The kind of question that it asks."""
+        return kind_of(pairwise=self.is_pairwise)
+
+    @property
     def criteria(self) -> tuple[str, ...]:
         """By what the better of two responses is told in a pairwise run: a rubric's attribute, or none."""
         criterion = self.prompt.get("criterion")
@@ -279,8 +286,8 @@ def _manifest(content: dict[str, Any]) -> Manifest:
         **{**content, "attributes": tuple(content["attributes"]), "sessions": tuple(sessions), "scale": scale}
     )
     _ = found.decision  # refuses what cannot be decided
-    if found.is_pairwise and found.attributes != ORDERS:
-        raise ValueError("attributes: not the two orders of a pairwise run")
+    if found.is_pairwise and len(found.attributes) != 1:
+        raise ValueError("attributes: a pairwise run has one")
     return found
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from robin_cli.model.records import ORDERS, PREFERENCE
+
 _SEVERAL = ("base_url", "model", "api_key_env", "price_in", "price_out")
 
 Content = dict[str, Any]
@@ -30,4 +32,19 @@ def _listed(session: Content) -> Content:
     return session | lists
 
 
-MIGRATIONS: tuple[Callable[[Content], Content], ...] = (list_addresses,)
+def name_what_is_preferred(content: Content) -> Content:
+    """Before there were variants of a question, the two orders of a comparison stood in the place of attributes."""
+    if content["attributes"] != [*ORDERS] or not content["settings"].get("pairwise"):
+        return content
+    prompt, scale = content["prompt"], content["scale"]
+    attribute = prompt["criterion"]["attribute"] if "criterion" in prompt else PREFERENCE
+    rubrics = [{**rubric, "attribute": attribute} for rubric in prompt.get("rubrics", ())[:1]]
+    return {
+        **content,
+        "attributes": [attribute],
+        "scale": scale if isinstance(scale, list) else {attribute: scale[ORDERS[0]]},
+        "prompt": {**prompt, "rubrics": rubrics} if rubrics else prompt,
+    }
+
+
+MIGRATIONS: tuple[Callable[[Content], Content], ...] = (list_addresses, name_what_is_preferred)

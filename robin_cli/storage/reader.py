@@ -262,7 +262,7 @@ def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""
-    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.is_pairwise)
+    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants)
     if len(space) > (_MOST_ARMS if manifest.compares or manifest.is_pairwise else min(manifest.budget, _MOST_ARMS)):
         raise StorageError(
             f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from robin_cli.model.errors import InputError, RunError, StorageError, shown, typed
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, number_of
-from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.questions.rubrics import PromptSet
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.layout import PAIRS, VARIANCES
 from robin_cli.storage.locking import left_alone
@@ -57,7 +57,7 @@ class Shard:
         if "template" not in of:
             return None
         try:
-            prompts = PromptSet.from_record(of)
+            prompts = PromptSet.from_record(of, pairwise=self.manifest.is_pairwise)
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise RunError(
                 f"{self.path / FILE}: its prompts cannot be read ({error}); restore it from a copy"

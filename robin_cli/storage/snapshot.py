@@ -89,7 +89,10 @@ def _table(fold: Fold, part: slice) -> pa.Table:
     arms, space = fold.arms, fold.space
     n, totals, totals_sq = arms.counts[part], arms.totals[part], arms.totals_sq[part]
     means = mean(n, totals)
-    names = {"pair_id": (space.pair_ids, space.pair), "attribute": (space.attributes, space.attribute)}
+    names = {
+        "pair_id": (space.pair_ids, space.pair),
+        "attribute": (space.asked, space.attribute if len(space.variants) == 1 else space.variant),
+    }
     if len(space.judges) > 1:
         names["judge"] = (space.judges, space.judge)
     retired = arms.retired_mask[part]

@@ -9,8 +9,9 @@ import orjson
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.parsing.structured import ANSWER_FORMATS, form_of, parse_answer
+from robin_cli.parsing.structured import ANSWER_FORMATS, parse_answer
 from robin_cli.parsing.verdicts import said_for
+from robin_cli.questions.kinds import kind_of
 
 
 def parse_lines(
@@ -32,7 +33,7 @@ def parse_lines(
     Raises:
         InputError: a scale or an answer format that is none, or a line that is no object with a text.
     """
-    form = form_of(is_pairwise=pairwise)
+    form = kind_of(pairwise=pairwise).form
     allowed = (Scale(0, 2) if ties else Scale(0, 1)) if pairwise else read_scale(scale)
     if answer_format not in ANSWER_FORMATS:
         raise InputError(f'--answer-format "{answer_format}": must be one of {", ".join(ANSWER_FORMATS)}')

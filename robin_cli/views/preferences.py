@@ -65,8 +65,8 @@ def preferences(run: RunData) -> Preferences:
     space, arms = run.space, run.fold.arms
     error_rate = run.manifest.settings.get("error_rate") or ALPHA
     found = moderated(space, arms.counts, arms.totals, arms.totals_sq)
-    noise, freedom = (space.by_judge(each) for each in (found.error_variance, found.freedom))
-    score = space.by_judge(mean(arms.counts, arms.totals)).mean(axis=1)
+    noise, freedom = (space.by_rater(each) for each in (found.error_variance, found.freedom))
+    score = space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
     first = np.flatnonzero(space.judge == 0)
     pair, attribute = (np.asarray(each[first], dtype=np.int64) for each in (space.pair, space.attribute))
     sizes = np.bincount(run.groups)
@@ -82,7 +82,7 @@ def preferences(run: RunData) -> Preferences:
 
     difference = score[lead] - score[rival]
     errors, freedoms = (np.concatenate([each[lead], each[rival]], axis=1) for each in (noise, freedom))
-    error = errors.sum(axis=1) / len(space.judges) ** 2
+    error = errors.sum(axis=1) / space.raters**2
     same = run.responses[pair[lead]] == run.responses[pair[rival]]
     told = (difference > likely_half_widths(error, freedom_of_sum(errors, freedoms), alpha=error_rate)) & ~same
     lead, rival = lead[told], rival[told]

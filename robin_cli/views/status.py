@@ -465,10 +465,11 @@ def _judges(run: RunData, scores: Scores) -> list[dict[str, Any]]:
 def _asked_of(run: RunData, judge: str) -> dict[str, Any]:
     """The calls of a judge, its ratings and its money."""
     place, arms = run.space.judges.index(judge), run.fold.arms
-    ratings, spent = int(run.space.by_judge(arms.counts)[:, place].sum()), run.fold.spending(place)
+    mine = run.space.judge == place
+    ratings, spent = int(arms.counts[mine].sum()), run.fold.spending(place)
     return {
         "judge": judge,
-        "spent": ratings + int(run.space.by_judge(arms.unparsed)[:, place].sum()),
+        "spent": ratings + int(arms.unparsed[mine].sum()),
         "ratings": ratings,
         "cost_usd": spent.exact_usd,
         "cost_usd_at_least": spent.cost_usd,

@@ -45,7 +45,7 @@ def doubts_of(task: Task, arms: WritableArms) -> tuple[FloatArray, FloatArray, F
     sums = (arms.counts, arms.totals, arms.totals_sq)
     with np.errstate(invalid="ignore"):
         means = arms.totals / arms.counts
-    rows = task.space.by_judge(means).mean(axis=1)
+    rows = task.space.by_rater(means).mean(axis=1)
     found = moderated(task.space, *sums)
     return (
         doubts(task, rows, leanings(task, rows), sums, arms.retired_mask),
@@ -140,7 +140,7 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     for each, value in zip(arm.tolist(), rating.tolist(), strict=True):
         arms.add_rating(each, value)
     counts = LevelCounts.by(task.space, counts_by_scale(task.space, run.arm, run.judgments))
-    means = task.space.by_judge(arms.totals / arms.counts).mean(axis=1)
+    means = task.space.by_rater(arms.totals / arms.counts).mean(axis=1)
     found = decide(task, means, counts, arms)
     assert curve.calls[-1] == len(arm)
     assert curve.certified[0] < curve.certified[-1]

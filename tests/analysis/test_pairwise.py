@@ -26,7 +26,7 @@ from robin_cli.analysis.pairwise import (
     run_ranking,
 )
 from robin_cli.analysis.ranking import ranking
-from robin_cli.model.records import ORDERS, RETIRE_AFTER, Pair
+from robin_cli.model.records import ORDERS, PREFERENCE, RETIRE_AFTER, Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -75,7 +75,7 @@ def run_of(
     ]
     made = manifest(
         settings={**SETTINGS, "model": judges, "pairwise": True},
-        attributes=ORDERS,
+        attributes=(PREFERENCE,),
         budget=1000,
         scale=scale,
         format=2,

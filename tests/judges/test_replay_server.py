@@ -20,7 +20,7 @@ from robin_cli.datasets.votes import VotePool
 from robin_cli.judges.replay_server import Asked, Replay, Votes, serve
 from robin_cli.model.records import ORDERS, Pair, Scale
 from robin_cli.parsing.structured import VERDICT, request_of
-from robin_cli.prompts.rubrics import load_prompts
+from robin_cli.questions.rubrics import load_prompts
 
 POOL = Pool("set", ("a",), (np.array([0, 0, 0, 3, 4]),))
 
@@ -184,7 +184,8 @@ def verdicts(
 ) -> list[str]:
     """What is said of the first response shown, as texts."""
     form = "json_schema" if how else "text"
-    messages = load_prompts((), answer_format=form, pairwise=True, ties=ties).messages(pair, order)
+    prompts = load_prompts((), answer_format=form, pairwise=True, ties=ties)
+    messages = prompts.messages(pair, prompts.attributes[0], ORDERS.index(order))
     _, answer = asyncio.run(talk({"messages": messages, "n": n} | how, pool=VOTES, first_place=first_place))
     if not hasattr(answer, "choices"):
         return [str(answer)]

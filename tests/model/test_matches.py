@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Compared, Matches, matches_of
-from robin_cli.model.records import ORDERS, Pair, Scale
+from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.space import ArmSpace
 
 POINTS = Scale(0, 2)
@@ -34,7 +34,7 @@ def tournament(systems: int, prompts: int) -> list[Pair]:
 
 def matches(pairs: list[Pair], seed: int | None = 1, judges: int = 1, *, wants_best: bool = False) -> Matches:
     names = [f"j{number}" for number in range(judges)]
-    space = ArmSpace([pair.pair_id for pair in pairs], ORDERS, names, [POINTS] * 2, is_pairwise=True)
+    space = ArmSpace([pair.pair_id for pair in pairs], (PREFERENCE,), names, [POINTS], ORDERS)
     return matches_of(space, pairs, seed, wants_best=wants_best)
 
 

@@ -29,7 +29,7 @@ def test_finds_an_arm_by_its_coordinates_and_coordinates_by_the_arm(pairs: int, 
 
 def test_lays_the_judges_of_a_pair_and_attribute_beside_each_other() -> None:
     arms = space(3, 2, 2)
-    beside = arms.by_judge(np.arange(12))
+    beside = arms.by_rater(np.arange(12))
     assert beside.shape == (6, 2)
     assert [set(arms.judge[beside[:, judge]]) for judge in range(2)] == [{0}, {1}]
     assert (arms.pair[beside[:, 0]] == arms.pair[beside[:, 1]]).all()

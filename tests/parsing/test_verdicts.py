@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.model.exchange import Answer, Reply
-from robin_cli.model.records import ORDERS, UNPARSED_REASONS, Scale, Usage
+from robin_cli.model.records import ORDERS, PREFERENCE, UNPARSED_REASONS, Scale, Usage
 from robin_cli.model.space import ArmSpace
 from robin_cli.parsing.expectation import expected_verdict
-from robin_cli.parsing.judgments import AnswerReader
 from robin_cli.parsing.structured import VERDICT, follows, grammar_of, parse_answer, place_of_rating, request_of
 from robin_cli.parsing.verdicts import parse_verdict, verdict_place
+from robin_cli.questions.answers import AnswerReader
+from robin_cli.questions.prefer import PREFER
 from tests.parsing.tables import each
 
 TIES, NO_TIES = Scale(0, 2), Scale(0, 1)
@@ -357,11 +358,11 @@ def test_expects_what_sums_are_exact_of(a: float, tie: float) -> None:
 # as it is kept
 
 
-SPACE = ArmSpace(["p"], ORDERS, ["judge"], [TIES, TIES], is_pairwise=True)
+SPACE = ArmSpace(["p"], (PREFERENCE,), ["judge"], [TIES], ORDERS)
 
 
 def kept(arm: int, text: str, tokens: list[dict[str, Any]] | None = None) -> tuple[int | None, float | None]:
-    reader = AnswerReader(SPACE, answer_format="text", by_logprobs=tokens is not None, notify=lambda _: None)
+    reader = AnswerReader(SPACE, PREFER, answer_format="text", by_logprobs=tokens is not None, notify=lambda _: None)
     reply = Reply((Answer(text, "stop", tokens=tokens),), "m", Usage(), None, 0.0)
     (judgment,) = reader.judgments(arm, 0, reply)
     assert judgment.attribute == ORDERS[arm]

@@ -23,8 +23,9 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.judgments import AnswerReader
 from robin_cli.policies.own.two_priors import TwoPriors
+from robin_cli.questions.answers import AnswerReader
+from robin_cli.questions.rate import RATE
 from robin_cli.runner import rounds as in_rounds
 from robin_cli.runner.engine import Stop
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds
@@ -44,7 +45,7 @@ class Desk:
         self.kept = kept
         self._may_go_out = may_go_out
         self.space = ArmSpace([f"p{n}" for n in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
-        self._reader = AnswerReader(self.space, answer_format="text", by_logprobs=False, notify=lambda _: None)
+        self._reader = AnswerReader(self.space, RATE, answer_format="text", by_logprobs=False, notify=lambda _: None)
 
     def judge_of(self, _arm: int) -> int:
         return 0

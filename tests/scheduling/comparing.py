@@ -8,7 +8,7 @@ import numpy as np
 
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Matches, matches_by
-from robin_cli.model.records import ORDERS, Scale
+from robin_cli.model.records import ORDERS, PREFERENCE, Scale
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
@@ -28,7 +28,7 @@ def comparisons(
     couples = [(i, j) for i in range(systems) for j in range(i)]
     rows = [(prompt, pair[:: 1 if prompt % 2 else -1]) for prompt in range(prompts) for pair in couples]
     ids = [f"c{number}" for number in range(len(rows))]
-    space = ArmSpace(ids, ORDERS, [f"j{each}" for each in range(judges)], (VOTES, VOTES), is_pairwise=True)
+    space = ArmSpace(ids, (PREFERENCE,), [f"j{each}" for each in range(judges)], (VOTES,), ORDERS)
     names = [(f"s{a}", f"s{b}") if named else (None, None) for _, (a, b) in rows]
     prompt, text = (np.array(each) for each in zip(*rows, strict=True))
     return matches_by(space, prompt, text, names, 0, wants_best=wants_best)

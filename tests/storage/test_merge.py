@@ -289,7 +289,7 @@ TEMPLATE = "{% block user %}{{ instruction }} {{ response }} {{ rubric }}{% endb
 
 def prompted(template: str = TEMPLATE, first: str = "none") -> dict[str, Any]:
     """The prompt of a manifest."""
-    from robin_cli.prompts.rubrics import PromptSet
+    from robin_cli.questions.rubrics import PromptSet
 
     levels = [[str(k), first if k == 0 else f"level {k}"] for k in range(5)]
     record = {"template": template, "rubrics": [{**RUBRIC, "levels": levels}]}
@@ -652,7 +652,7 @@ def test_makes_a_run_that_robin_goes_on_with_as_its_own(tmp_path: Path) -> None:
 
 
 def reopen_with(run: Path) -> RunStore:
-    from robin_cli.prompts.rubrics import load_prompts
+    from robin_cli.questions.rubrics import load_prompts
 
     found: Manifest = read_manifest(run)
     prompts = load_prompts(found.attributes)

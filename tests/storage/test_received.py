@@ -25,7 +25,7 @@ import pytest
 from robin_cli.api import judge
 from robin_cli.files.local import others_may_write
 from robin_cli.model.errors import LostJudgments, RepeatedJudgments, RobinError, RunError, StorageError
-from robin_cli.prompts.rubrics import load_prompts
+from robin_cli.questions.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.table import Settings
 from robin_cli.storage import reader as reader_module

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from robin_cli import open_run
+from robin_cli.model.records import ORDERS, PREFERENCE
 from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.migrations import MIGRATIONS
+from robin_cli.storage.migrations import MIGRATIONS, name_what_is_preferred
 from tests.conftest import robin
 
 MADE = Path(__file__).parent / "runs-of"
@@ -66,3 +67,17 @@ def test_a_migration_leaves_alone_what_was_migrated(name: str) -> None:
         once = migrated(content)
         assert migrated(once) == once
         content = once
+
+
+def test_reads_a_pairwise_run_from_before_there_were_variants_of_a_question() -> None:
+    said = {"title": "Preference", "scale": {"low": 0, "high": 1}}
+    rubrics = [{**said, "attribute": order} for order in ORDERS]
+    before = {"settings": {"pairwise": True}, "sessions": [], "attributes": [*ORDERS], "scale": [0, 1]}
+    plain = name_what_is_preferred({**before, "prompt": {"rubrics": rubrics}})
+    by_rubric = name_what_is_preferred(
+        {**before, "prompt": {"rubrics": rubrics, "criterion": {"attribute": "tone"}}, "scale": {ORDERS[0]: [0, 1]}}
+    )
+
+    assert (plain["attributes"], plain["prompt"]["rubrics"]) == ([PREFERENCE], [{**said, "attribute": PREFERENCE}])
+    assert (by_rubric["attributes"], by_rubric["scale"]) == (["tone"], {"tone": [0, 1]})
+    assert name_what_is_preferred(plain) == plain

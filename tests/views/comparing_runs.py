@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.model.records import ORDERS, Judgment, Pair
+from robin_cli.model.records import ORDERS, PREFERENCE, Judgment, Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -71,7 +71,9 @@ def compared_run(
     settings = {**SETTINGS, "model": list(judges), "pairwise": True} | dict(change.pop("settings", {}))  # type: ignore[call-overload]
     data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
     made = manifest(
-        **({"settings": settings, "data": data, "budget": max(len(rows), 1)} | change), attributes=ORDERS, scale=(0, 2)
+        **({"settings": settings, "data": data, "budget": max(len(rows), 1)} | change),
+        attributes=(PREFERENCE,),
+        scale=(0, 2),
     )
     with RunStore.create(path, made, pairs) as store:
         store.append(rows)

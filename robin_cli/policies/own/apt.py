@@ -36,7 +36,7 @@ class Apt(Deciding):
     @property
     def contests(self) -> IntArray | None:
         """The arms of each pair, where several judges rate it."""
-        return self.task.contests if len(self.task.space.judges) > 1 else None
+        return self.task.contests if self.task.space.raters > 1 else None
 
     def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
         """V / ((n + pending) (|x̄ − τ| + ε)²), the index squared and turned round."""

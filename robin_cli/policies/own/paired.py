@@ -122,8 +122,8 @@ def _preference(systems: Systems, n: FloatArray, total: FloatArray) -> FloatArra
     found = np.ones(len(space))
     if count == 2 or len(systems.rank) * count > _MOST_CELLS:
         return found
-    rated = space.by_judge(n > 0)
-    means = space.by_judge(np.where(n > 0, total / np.maximum(n, 1.0), 0.0)).sum(axis=1)
+    rated = space.by_rater(n > 0)
+    means = space.by_rater(np.where(n > 0, total / np.maximum(n, 1.0), 0.0)).sum(axis=1)
     of_pair = space.by_pair(means / np.maximum(rated.sum(axis=1), 1))
     is_rated = space.by_pair(rated.any(axis=1))
     shape = (len(systems.rank), count)

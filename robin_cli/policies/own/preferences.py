@@ -53,7 +53,7 @@ class Preferences(Policy):
     def contests(self) -> IntArray:
         """The arms of each comparison."""
         space = self.matches.space
-        return space.arm_at(*np.ix_(*(np.arange(each) for each in (len(self.matches), 2, len(space.judges)))))
+        return np.arange(len(space)).reshape(len(self.matches), len(space.variants), -1)
 
     def priorities(
         self,

@@ -17,7 +17,7 @@ from robin_cli.datasets.pairs import Dataset
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import BATCH, number_of
-from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.connection import prices_at
 from robin_cli.runner.session import spent_before
 from robin_cli.settings.addresses import judge_name, judges_of

@@ -155,7 +155,7 @@ def plan_of(config: Settings, dataset: Dataset, *, pilot: Path | None = None) ->
     prompts = prompts_of(config)
     judges = [judge_name(model) for model in config.model] or ["judge"]
     ids = dataset.pairs.ids
-    space = ArmSpace(ids, prompts.attributes, judges, prompts.scales, is_pairwise=True)
+    space = ArmSpace(ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
     goal = wanted_goal(config, space, dataset.pairs, lambda _: None)
     matches = goal.matches
     assert matches is not None  # noqa: S101  # they are wanted

@@ -20,7 +20,7 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
-from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import TABLE, Settings

@@ -233,5 +233,5 @@ def _is_over(pilot: RunData) -> bool:
     if task is None:
         return False
     arms = pilot.fold.arms
-    means = task.space.by_judge(mean(arms.counts, arms.totals)).mean(axis=1)
+    means = task.space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
     return decide(task, means, LevelCounts.of(pilot), arms).is_over

@@ -16,7 +16,7 @@ import robin_cli
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.records import Pair, Scale
-from robin_cli.prompts.rubrics import load_prompts
+from robin_cli.questions.rubrics import load_prompts
 from robin_cli.runner.elsewhere import Target
 from robin_cli.storage.store import RunStore
 from robin_ray import crew as crews
@@ -369,7 +369,7 @@ def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -
         ("helpfulness",),
         ("judge",),
         (Scale(0, 4),),
-        is_pairwise=False,
+        pairwise=False,
         answer_format="text",
         by_logprobs=False,
         seed=None,

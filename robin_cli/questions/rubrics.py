@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,14 @@ from robin_cli.datasets.chats import readable_turns
 from robin_cli.files.local import read_small_file, shipped
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.exchange import Message
-from robin_cli.model.records import ORDERS, Pair, Scale
-from robin_cli.parsing.structured import RATING, VERDICT
-from robin_cli.prompts.rubric_files import Rubric, read_rubric
-from robin_cli.prompts.templates import compiled, context_of
+from robin_cli.model.records import Pair, Scale
+from robin_cli.questions.base import Kind
+from robin_cli.questions.kinds import kind_of
+from robin_cli.questions.prefer import PREFER, verdict_rubric
+from robin_cli.questions.rate import RATE
+from robin_cli.questions.rubric_files import Rubric, read_rubric
+from robin_cli.questions.templates import compiled, context_of
 
-DEFAULT_TEMPLATE = "absolute-judge"
-PAIRWISE_TEMPLATE = "pairwise-judge"
-_VALUES = ("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference")
-_OF_TWO = ("response_a", "response_b")
-_PAIRWISE_VALUES = ("instruction", *_OF_TWO, "criterion", "title", "ties", "reference")
 _SUFFIX = ".jinja"
 _RENDERING = (
     *(TemplateError, ArithmeticError, AssertionError, LookupError),
@@ -55,7 +54,7 @@ def known_attributes() -> list[str]:
 def known_templates(*, pairwise: bool | None = None) -> list[str]:
     """The templates that are shipped, by name, sorted; those that are pairwise, or not, where that is said."""
     names = sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
-    return [name for name in names if pairwise is None or (name == PAIRWISE_TEMPLATE) == pairwise]
+    return [name for name in names if pairwise is None or (name == PREFER.template) == pairwise]
 
 
 def prompt_source(name: str) -> str:
@@ -109,23 +108,17 @@ def load_prompts(
             "--attribute, or none"
         )
     rubrics = [own.get(name) or rubric_of(name) for name in wanted]
-    text = _template_text(template, pairwise=pairwise)
-    form = VERDICT if pairwise else RATING
-    asked = _orders(ties=ties) if pairwise else rubrics
-    request = form.request(asked[0].scale) if answer_format == "json_schema" else ""
+    kind = kind_of(pairwise=pairwise)
+    text = _template_text(template, kind)
+    criterion = rubrics[0] if pairwise and rubrics else None
+    asked = [verdict_rubric(criterion, ties=ties)] if pairwise else rubrics
+    request = kind.form.request(asked[0].scale) if answer_format == "json_schema" else ""
     named = f"--template {template}" if template else "--template"
-    return PromptSet(asked, text, request, rubrics[0] if pairwise and rubrics else None, named)
-
-
-def _orders(*, ties: bool) -> list[Rubric]:
-    """What the verdicts of a pairwise run mean, whichever response the judge reads first: the better A is, the higher."""
-    said = ("B is better", "a tie", "A is better") if ties else ("B is better", "A is better")
-    levels = tuple((str(points), text) for points, text in enumerate(said))
-    return [Rubric(order, "Preference", Scale(0, len(said) - 1), levels) for order in ORDERS]
+    return PromptSet(asked, text, request, criterion, named, kind)
 
 
 class PromptSet:
-    """The template and the rubrics of a run, ready to render; of a pairwise run its two orders stand in the place of rubrics.
+    """The template and the rubrics of a run, ready to render.
 
     What comes from the data is a value for the template, never a template: braces, Jinja marks and rating lines inside a
     pair reach the judge as they are.
@@ -136,6 +129,7 @@ class PromptSet:
         request: what is added to the end of the question, for example how to answer.
         criterion: by which the better of two responses is told in a pairwise run, where there is one.
         named: what an error calls the template.
+        kind: of question.
 
     Raises:
         InputError: a template that is wrong, holds what templates may not, or asks for values that there are not.
@@ -148,7 +142,9 @@ class PromptSet:
         request: str = "",
         criterion: Rubric | None = None,
         named: str = "--template",
+        kind: Kind = RATE,
     ) -> None:
+        self.kind = kind
         self._source = template
         self._named = named
         self._request = request
@@ -157,12 +153,12 @@ class PromptSet:
         self._variables = self._checked()
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> PromptSet:
-        """The prompts that :attr:`record` of a PromptSet holds."""
+    def from_record(cls, record: Mapping[str, Any], *, pairwise: bool = False) -> PromptSet:
+        """The prompts that :attr:`record` of a PromptSet holds; ``pairwise``: they ask which of two responses is better."""
         rubrics = msgspec.convert(record["rubrics"], list[Rubric])
         criterion = msgspec.convert(record.get("criterion"), Rubric | None)
         named = "the template of this run (only a new run can have another)"
-        return cls(rubrics, record["template"], record.get("request", ""), criterion, named)
+        return cls(rubrics, record["template"], record.get("request", ""), criterion, named, kind_of(pairwise=pairwise))
 
     @property
     def record(self) -> dict[str, Any]:
@@ -178,11 +174,6 @@ class PromptSet:
         return tuple(self.rubrics)
 
     @property
-    def is_pairwise(self) -> bool:
-        """Whether two responses are compared."""
-        return self.attributes == ORDERS
-
-    @property
     def scales(self) -> tuple[Scale, ...]:
         """The scale of each attribute, in order."""
         return tuple(rubric.scale for rubric in self.rubrics.values())
@@ -190,7 +181,7 @@ class PromptSet:
     @property
     def human_ratings(self) -> tuple[str, ...]:
         """The attributes of the data whose human ratings the scores are compared with."""
-        if self.is_pairwise:
+        if not self.kind.has_human:
             return ()
         return tuple(rubric.human or rubric.attribute for rubric in self.rubrics.values())
 
@@ -203,19 +194,21 @@ class PromptSet:
     def sha256(self) -> str:
         """Of the template and the rubrics' texts: two runs with the same hash asked the same questions."""
         digest = hashlib.sha256((self._source + self._request).encode())
-        for attribute in sorted(self.rubrics):
-            rubric = self.rubrics[attribute]
-            digest.update(f"\0{attribute}\0{rubric.scale}\0{rubric.text}".encode())
+        rubrics = dict(zip(self.kind.asked_for(self.attributes), cycle(self.rubrics.values()), strict=False))
+        for asked, rubric in sorted(rubrics.items()):
+            digest.update(f"\0{asked}\0{rubric.scale}\0{rubric.text}".encode())
         if self.criterion is not None:
             digest.update(f"\0criterion\0{self.criterion.attribute}\0{self.criterion.text}".encode())
         return digest.hexdigest()
 
-    def messages(self, pair: Pair, attribute: str) -> list[Message]:
+    def messages(self, pair: Pair, attribute: str, variant: int = 0) -> list[Message]:
         """The messages that ask for ``attribute`` of ``pair``: a system message, if the template has one, and the user's.
 
-        Of a comparison ``attribute`` is the order in which its responses are shown: the first is A to the judge.
+        Args:
+            variant: of the question, by number, see :attr:`Kind.variants`.
         """
-        values = {"instruction": readable_turns(pair.prompt), **self._values(pair, self.rubrics[attribute])}
+        filled = self.kind.filled(pair, self.rubrics[attribute], variant, self.criterion)
+        values = {"instruction": readable_turns(pair.prompt), **filled}
         if pair.reference is not None:
             values["reference"] = pair.reference
         context, blocks = context_of(self._template, self._source, values), self._template.blocks
@@ -229,24 +222,6 @@ class PromptSet:
         except _RENDERING as error:
             raise InputError(f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})") from error
         return [{"role": role, "content": text} for role, text in texts.items()]
-
-    def _values(self, pair: Pair, rubric: Rubric) -> dict[str, Any]:
-        if not self.is_pairwise:
-            return {
-                "response": pair.response,
-                "rubric": rubric.text,
-                "title": rubric.title,
-                "attribute": rubric.attribute,
-                "low": rubric.scale.low,
-                "high": rubric.scale.high,
-            }
-        shown = (pair.response, pair.other or "")
-        return {
-            **dict(zip(_OF_TWO, shown if rubric.attribute == ORDERS[0] else shown[::-1], strict=True)),
-            "criterion": self.criterion.text if self.criterion else "",
-            "title": self.criterion.title if self.criterion else "",
-            "ties": rubric.scale.levels == 3,
-        }
 
     @property
     def renamed_ratings(self) -> Mapping[str, str]:
@@ -278,13 +253,13 @@ class PromptSet:
             raise InputError(
                 f"{self._named}: has no block user; write {{% block user %}} … {{% endblock %}} around the question"
             )
-        known = _PAIRWISE_VALUES if self.is_pairwise else _VALUES
-        if self.is_pairwise and not asked.issuperset(_OF_TWO):
+        known, needed = self.kind.values, self.kind.needed
+        if not asked.issuperset(needed):
             raise InputError(
-                f"{self._named}: does not show {' and '.join(each for each in _OF_TWO if each not in asked)}, which --pairwise "
+                f"{self._named}: does not show {' and '.join(each for each in needed if each not in asked)}, which --pairwise "
                 f"compares; take one for two responses ({', '.join(known_templates(pairwise=True))}), or leave --template out"
             )
-        if not self.is_pairwise and not asked.isdisjoint(_OF_TWO):
+        if not needed and not asked.isdisjoint(PREFER.needed):
             raise InputError(
                 f"{self._named}: shows two responses, and one is rated here; add --pairwise, or take another: "
                 f"{', '.join(known_templates(pairwise=False))}"
@@ -298,14 +273,14 @@ class PromptSet:
         return asked
 
 
-def _template_text(template: str | None, *, pairwise: bool = False) -> str:
-    name = template or (PAIRWISE_TEMPLATE if pairwise else DEFAULT_TEMPLATE)
+def _template_text(template: str | None, kind: Kind = RATE) -> str:
+    name = template or kind.template
     ready = shipped("prompts") / f"{name}{_SUFFIX}"
     path = ready if "/" not in name and "\\" not in name and ready.is_file() else Path(name)
     try:
         return read_small_file(path, f"--template {name}")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        known = known_templates(pairwise=pairwise)
+        known = known_templates(pairwise=kind is PREFER)
         raise InputError(
             f"--template {name}: cannot be read ({getattr(error, 'strerror', None) or error}); ready ones, by name, are "
             f"{', '.join(known)}{did_you_mean(name, known)}"

@@ -9,21 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import ORDERS, Pair, Scale
+from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.parsing.verdicts import parse_verdict
-from robin_cli.prompts.rubrics import PromptSet, known_attributes, known_templates, load_prompts, rubric_of
+from robin_cli.questions.prefer import PREFER
+from robin_cli.questions.rubrics import PromptSet, known_attributes, known_templates, load_prompts, rubric_of
 
 PAIR = Pair("p", "Say hi.", "Hi from A.", other="Hello from B.", reference="Hi.")
 
 
 def asked(prompts: PromptSet, order: str, pair: Pair = PAIR) -> str:
-    return prompts.messages(pair, order)[-1]["content"]
+    return prompts.messages(pair, prompts.attributes[0], ORDERS.index(order))[-1]["content"]
 
 
 def test_shows_each_response_first_in_its_order() -> None:
     prompts = load_prompts((), pairwise=True)
 
-    assert prompts.attributes == ORDERS
+    assert (prompts.attributes, prompts.kind.variants) == ((PREFERENCE,), ORDERS)
     assert "###Response A:\nHi from A.\n\n###Response B:\nHello from B.\n" in asked(prompts, "a-first")
     assert "###Response A:\nHello from B.\n\n###Response B:\nHi from A.\n" in asked(prompts, "b-first")
 
@@ -31,8 +32,8 @@ def test_shows_each_response_first_in_its_order() -> None:
 def test_asks_for_ties_only_where_there_may_be_some() -> None:
     with_ties, without = (load_prompts((), pairwise=True, ties=ties) for ties in (True, False))
 
-    assert with_ties.scales == (Scale(0, 2),) * 2
-    assert without.scales == (Scale(0, 1),) * 2
+    assert with_ties.scales == (Scale(0, 2),)
+    assert without.scales == (Scale(0, 1),)
     assert "tie" in asked(with_ties, "a-first").split()
     assert "tie" not in asked(without, "a-first").split()
     assert with_ties.sha256 != without.sha256
@@ -51,16 +52,11 @@ def test_a_run_keeps_what_it_asked() -> None:
     for criterion in ([], *([each] for each in known_attributes())):
         for ties in (True, False):
             prompts = load_prompts(criterion, answer_format="json_schema", pairwise=True, ties=ties)
-            again = PromptSet.from_record(prompts.record)
+            again = PromptSet.from_record(prompts.record, pairwise=True)
 
-            assert (again.sha256, again.scales, again.is_pairwise) == (prompts.sha256, prompts.scales, True), (
-                criterion,
-                ties,
-            )
-            assert all(again.messages(PAIR, order) == prompts.messages(PAIR, order) for order in ORDERS), (
-                criterion,
-                ties,
-            )
+            assert (again.sha256, again.scales, again.kind) == (prompts.sha256, prompts.scales, PREFER)
+            assert again.attributes == prompts.attributes == (*criterion, PREFERENCE)[:1]
+            assert all(asked(again, order) == asked(prompts, order) for order in ORDERS), (criterion, ties)
 
 
 def test_an_echo_of_the_question_takes_nothing_back() -> None:

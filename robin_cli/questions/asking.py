@@ -7,8 +7,8 @@ import hashlib
 from robin_cli.model.exchange import Question
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.structured import form_of, request_of
-from robin_cli.prompts.rubrics import PromptSet
+from robin_cli.parsing.structured import request_of
+from robin_cli.questions.rubrics import PromptSet
 
 
 class Questions:
@@ -24,18 +24,18 @@ class Questions:
         self._space = space
         self._seed = seed
         self._answer_format = answer_format
-        self._form = form_of(is_pairwise=space.is_pairwise)
 
     def question(self, pair: Pair, arm: int, draw: int, samples: int = 1) -> Question:
         """What to ask of ``arm``, which is one of ``pair``'s, for its calls from ``draw`` on."""
-        messages = self._prompts.messages(pair, self._space.attribute_of(arm))
-        seed = None if self._seed is None else call_seed(self._seed, self._space, arm, draw)
-        structure = request_of(self._answer_format, self._space.scale_of(arm), self._form)
+        space = self._space
+        messages = self._prompts.messages(pair, space.attribute_of(arm), space.variant.item(arm))
+        seed = None if self._seed is None else call_seed(self._seed, space, arm, draw)
+        structure = request_of(self._answer_format, space.scale_of(arm), self._prompts.kind.form)
         return Question(messages, samples=samples, seed=seed, structure=structure)
 
 
 def call_seed(seed: int, space: ArmSpace, arm: int, draw: int) -> int:
     """The seed of one call, 0 to 2³¹ − 1: never the same for two draws of an arm, alike on every machine."""
-    name = f"{seed}\0{space.pair_ids[space.pair.item(arm)]}\0{space.attribute_of(arm)}"
+    name = f"{seed}\0{space.pair_ids[space.pair.item(arm)]}\0{space.asked_as(arm)}"
     base = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     return (base + draw) % 2**31

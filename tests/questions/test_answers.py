@@ -9,7 +9,8 @@ import pytest
 from robin_cli.model.exchange import Answer, Failure, Reply
 from robin_cli.model.records import Judgment, Scale, Usage
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.judgments import AnswerReader
+from robin_cli.questions.answers import AnswerReader
+from robin_cli.questions.rate import RATE
 
 SPACE = ArmSpace(["p", "q"], ["clarity", "tone"], ["big", "small"], [Scale(0, 4), Scale(1, 10)])
 USAGE = Usage(prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
@@ -18,7 +19,7 @@ USAGE = Usage(prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
 def read(arm: int, outcome: Reply | Failure, notes: list[str] | None = None, **how: object) -> list[Judgment]:
     settings = {"answer_format": "text", "by_logprobs": False} | how
     said = [] if notes is None else notes
-    return AnswerReader(SPACE, notify=said.append, **settings).judgments(arm, 7, outcome)  # type: ignore[arg-type]
+    return AnswerReader(SPACE, RATE, notify=said.append, **settings).judgments(arm, 7, outcome)  # type: ignore[arg-type]
 
 
 def reply(*texts: str, usage: Usage = USAGE) -> Reply:
@@ -58,7 +59,7 @@ def test_keeps_a_failure_as_one_judgment_with_its_reason() -> None:
 
 def test_says_once_of_each_judge_that_its_answers_do_not_have_the_format() -> None:
     notes: list[str] = []
-    reader = AnswerReader(SPACE, answer_format="json_schema", by_logprobs=False, notify=notes.append)
+    reader = AnswerReader(SPACE, RATE, answer_format="json_schema", by_logprobs=False, notify=notes.append)
     for arm in (0, 1, 0, 1):
         reader.judgments(arm, 0, reply("Rating: 3"))
     reader.judgments(0, 0, reply('{"feedback": "", "rating": 3}'))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from robin_cli.datasets.chats import readable_turns
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
-from robin_cli.prompts.rubrics import load_prompts
+from robin_cli.questions.rubrics import load_prompts
 
 LATEX = (Path(__file__).parent.parent / "paper" / "appendix_prompts.tex").read_text(encoding="utf-8")
 ATTRIBUTES = ("helpfulness", "correctness", "complexity", "verbosity")

@@ -10,7 +10,7 @@ import pytest
 from jinja2 import Environment
 
 from robin_cli.model.records import Pair
-from robin_cli.prompts.rubrics import PromptSet, rubric_of
+from robin_cli.questions.rubrics import PromptSet, rubric_of
 
 DOUBLED = "{% set x = response %}" + "{% set x = x ~ x %}" * 40 + "{{ x }}"
 BOUNDED = "the prompt grows beyond .* characters; loop over fewer items, or repeat less text"
@@ -81,7 +81,7 @@ def test_no_template_takes_memory_or_time() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
         from robin_cli.model.errors import InputError
         from robin_cli.model.records import Pair
-        from robin_cli.prompts.rubrics import PromptSet, rubric_of
+        from robin_cli.questions.rubrics import PromptSet, rubric_of
         for bomb in json.load(sys.stdin):
             try:
                 text = PromptSet([rubric_of("helpfulness")], "{% block user %}" + bomb + "{% endblock %}")

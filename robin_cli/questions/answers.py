@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from robin_cli.model.exchange import Answer, Failure, Reply
-from robin_cli.model.records import ORDERS, Judgment, Scale
+from robin_cli.model.records import Judgment, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.parsing.expectation import Expectation
-from robin_cli.parsing.structured import follows, form_of, parse_answer, place_of_rating
+from robin_cli.parsing.structured import follows, parse_answer, place_of_rating
+from robin_cli.questions.base import Kind
 
 _Number = TypeVar("_Number", int, float)
 
@@ -22,16 +23,18 @@ class AnswerReader:
     """Makes judgments of replies, and says once of each judge whose answers do not have the format that was asked for.
 
     Args:
+        kind: of question, which says how answers are read.
         answer_format: what was asked for, one of ANSWER_FORMATS.
         by_logprobs: whether what counts is the rating to be expected, where log probabilities came.
         notify: called with one line.
     """
 
     def __init__(
-        self, space: ArmSpace, *, answer_format: str, by_logprobs: bool, notify: Callable[[str], None]
+        self, space: ArmSpace, kind: Kind, *, answer_format: str, by_logprobs: bool, notify: Callable[[str], None]
     ) -> None:
         self._space = space
-        self._form = form_of(is_pairwise=space.is_pairwise)
+        self._form = kind.form
+        self._turned = kind.turned
         self._answer_format = answer_format
         self._by_logprobs = by_logprobs
         self._notify = notify
@@ -40,7 +43,7 @@ class AnswerReader:
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         """The judgments in a reply, numbered from ``draw`` on, or the one that records a failure."""
         blank, judge, scale = self._blank(arm, draw, outcome), self._space.judge_of(arm), self._space.scale_of(arm)
-        is_of_b = self._space.is_pairwise and self._space.attribute_of(arm) == ORDERS[1]
+        is_of_other = self._turned[self._space.variant.item(arm)]
         if isinstance(outcome, Failure):
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
         judgments = []
@@ -55,7 +58,7 @@ class AnswerReader:
             )
             self._check_format(judge, answer)
             expected = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
-            if is_of_b:  # what was said is of the first, and what is kept is of A
+            if is_of_other:  # what was said is of the first response, and what is kept is of A
                 rating = replace(rating, value=_turned(rating.value, scale))
                 expected = replace(expected, value=_turned(expected.value, scale))
             judgments.append(
@@ -81,7 +84,7 @@ class AnswerReader:
         space, judge = self._space, self._space.judge_of(arm)
         return Judgment(
             pair_id=space.pair_ids[space.pair.item(arm)],
-            attribute=space.attribute_of(arm),
+            attribute=space.asked_as(arm),
             judge=judge,
             draw=draw,
             rating=None,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
-from robin_cli.prompts.rubric_files import read_rubric
-from robin_cli.prompts.rubrics import (
+from robin_cli.questions.rubric_files import read_rubric
+from robin_cli.questions.rubrics import (
     PromptSet,
     known_attributes,
     known_templates,

@@ -1,1 +1,0 @@
-"""From a pair to the messages that are sent: rubrics and templates."""

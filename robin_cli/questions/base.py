@@ -1,0 +1,44 @@
+"""The interface of a kind of question: what is shown to a judge, in which variants, and what an answer holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from robin_cli.model.records import Pair
+from robin_cli.parsing.structured import Form
+from robin_cli.questions.rubric_files import Rubric
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of question.
+
+    Attributes:
+        name: ``rate`` or ``prefer``.
+        noun: what an answer holds, a rating or a verdict.
+        form: how an answer is asked for and read.
+        variants: the ways in which the same is asked, by name; one, called "", where there is one only.
+        turned: of each variant, whether an answer is about the other of two responses, so that its value is turned round.
+        has_human: whether the data may hold what people answered to it.
+        template: the shipped template.
+        values: what a template may show.
+        needed: what it must show of these.
+        filled: the values for a pair and a rubric, of the variant of that number; the last argument is the criterion.
+    """
+
+    name: str
+    noun: str
+    form: Form
+    variants: tuple[str, ...]
+    turned: tuple[bool, ...]
+    has_human: bool
+    template: str
+    values: tuple[str, ...]
+    needed: tuple[str, ...]
+    filled: Callable[[Pair, Rubric, int, Rubric | None], Mapping[str, Any]]
+
+    def asked_for(self, attributes: Sequence[str]) -> Sequence[str]:
+        """Return what judgments have in their column ``attribute``: of several variants their names."""
+        return self.variants if len(self.variants) > 1 else attributes

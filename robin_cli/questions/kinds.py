@@ -1,0 +1,12 @@
+"""The kinds of question that there are."""
+
+from __future__ import annotations
+
+from robin_cli.questions.base import Kind
+from robin_cli.questions.prefer import PREFER
+from robin_cli.questions.rate import RATE
+
+
+def kind_of(*, pairwise: bool) -> Kind:
+    """Return the kind of question that a run asks: which of two responses is better, or how good one is."""
+    return PREFER if pairwise else RATE

@@ -1,0 +1,49 @@
+"""The question which of two responses is better, asked in both orders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
+from robin_cli.parsing.structured import VERDICT
+from robin_cli.questions.base import Kind
+from robin_cli.questions.rubric_files import Rubric
+
+_OF_TWO = ("response_a", "response_b")
+
+
+def _filled(pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None) -> Mapping[str, Any]:
+    shown = (pair.response, pair.other or "")
+    return {
+        **dict(zip(_OF_TWO, shown[::-1] if PREFER.turned[variant] else shown, strict=True)),
+        "criterion": criterion.text if criterion else "",
+        "title": criterion.title if criterion else "",
+        "ties": rubric.scale.levels == 3,
+    }
+
+
+PREFER = Kind(
+    name="prefer",
+    noun="verdict",
+    form=VERDICT,
+    variants=ORDERS,
+    turned=(False, True),
+    has_human=False,
+    template="pairwise-judge",
+    values=("instruction", *_OF_TWO, "criterion", "title", "ties", "reference"),
+    needed=_OF_TWO,
+    filled=_filled,
+)
+
+
+def verdict_rubric(criterion: Rubric | None, *, ties: bool) -> Rubric:
+    """Return what verdicts mean, whichever response the judge reads first: the better A is, the higher.
+
+    Args:
+        criterion: by which the better response is told; None for no particular one.
+    """
+    said = ("B is better", "a tie", "A is better") if ties else ("B is better", "A is better")
+    levels = tuple((str(points), text) for points, text in enumerate(said))
+    attribute = PREFERENCE if criterion is None else criterion.attribute
+    return Rubric(attribute, "Preference", Scale(0, len(said) - 1), levels)
