@@ -45,9 +45,9 @@ from robin_cli.policies.registry import make_policy
 from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from robin_cli.storage.layout import JOURNAL, PAIRS, STATE, segment_path
 from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.reader import PAIRS_AT_A_TIME
+from robin_cli.storage.pair_files import PAIRS_AT_A_TIME, write_table
 from robin_cli.storage.schema import JUDGMENTS
-from robin_cli.storage.store import SEGMENT_ROWS, RunStore, write_table
+from robin_cli.storage.store import SEGMENT_ROWS, RunStore
 
 BUDGET = 400_000_000
 SEGMENTS = 10

@@ -102,7 +102,7 @@ def judge_until_killed(arguments: list[str], returned: Path) -> None:
 
 def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, int]:
     """How many replies one run had got as it was killed, and how many of them it lost: that in hand, and others."""
-    from robin_cli.storage.reader import read_judgments
+    from robin_cli.storage.segments import read_judgments
     from robin_cli.storage.store import RunStore
 
     shutil.rmtree(folder, ignore_errors=True)

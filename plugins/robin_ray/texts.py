@@ -13,7 +13,7 @@ from robin_cli.files.local import reading
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import OTHER_COLUMN, Pair
 from robin_cli.storage.layout import PAIRS
-from robin_cli.storage.reader import read_pairs
+from robin_cli.storage.pair_files import read_pairs
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,8 @@ from robin_cli.model.groups import numbered
 from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.manifest import Manifest
-from robin_cli.storage.reader import RunData, read_numbers, read_prompts
+from robin_cli.storage.pair_files import read_numbers, read_prompts
+from robin_cli.storage.reader import RunData
 
 Notify = Callable[[str], None]
 

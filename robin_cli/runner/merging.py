@@ -13,7 +13,8 @@ from robin_cli.policies.base import DEFAULT_MARGIN, Setup
 from robin_cli.policies.registry import chosen
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.merge import Merged, merge
-from robin_cli.storage.reader import read_matches, read_pair_ids, space_of
+from robin_cli.storage.pair_files import read_matches, read_pair_ids
+from robin_cli.storage.reader import space_of
 from robin_cli.storage.shards import Shard, scheduler_asked
 
 

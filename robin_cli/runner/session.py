@@ -43,7 +43,7 @@ from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.storage.batches import Ledger
 from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import FILE, REACHED
-from robin_cli.storage.reader import judgments_by_arm
+from robin_cli.storage.segments import judgments_by_arm
 from robin_cli.storage.store import RunStore
 
 _MOST_DRAWS = 2**31

@@ -40,24 +40,24 @@ from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, RESCUED, SEGMENTS,
 from robin_cli.storage.locking import RunLock, is_locked
 from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.manifest import REACHED, Manifest, library_versions, new_run_id, now, read_manifest
-from robin_cli.storage.reader import (
+from robin_cli.storage.pair_files import (
     PAIRS_AT_A_TIME,
-    gathered,
     read_columns,
     read_groups,
-    read_judgments,
     read_matches,
     read_pair_batches,
     read_pair_ids,
-    read_run,
     read_systems,
-    space_of,
+    write_pair_batches,
+    write_table,
 )
+from robin_cli.storage.reader import read_run, space_of
 from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued
 from robin_cli.storage.schema import judgments_table
+from robin_cli.storage.segments import gathered, read_judgments
 from robin_cli.storage.shards import Shard, check_apart, check_groups_named_once, check_together, opened
 from robin_cli.storage.snapshot import write_snapshot
-from robin_cli.storage.store import write_pair_batches, write_segment, write_table
+from robin_cli.storage.store import write_segment
 
 _MOST_CALLS = 10**9
 _MOST_ARMS = 10**8

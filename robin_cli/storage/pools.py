@@ -14,7 +14,8 @@ from robin_cli.datasets import pools
 from robin_cli.datasets.pools import Pool, pools_of, with_groups
 from robin_cli.files import remote
 from robin_cli.model.errors import InputError
-from robin_cli.storage.reader import distinct_judgments, read_groups, read_pair_batches, read_pair_names
+from robin_cli.storage.pair_files import read_groups, read_pair_batches, read_pair_names
+from robin_cli.storage.reader import distinct_judgments
 from robin_cli.storage.schema import JUDGMENTS
 
 _COLUMNS = ("pair_id", "attribute", "rating", "judge")

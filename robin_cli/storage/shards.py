@@ -19,7 +19,7 @@ from robin_cli.storage.batches import read_batches
 from robin_cli.storage.layout import PAIRS, VARIANCES
 from robin_cli.storage.locking import left_alone
 from robin_cli.storage.manifest import FILE, Manifest, identity, read_manifest
-from robin_cli.storage.reader import read_column_names, read_pair_batches, read_pair_names
+from robin_cli.storage.pair_files import read_column_names, read_pair_batches, read_pair_names
 
 _SHOWN = 60
 _NAMED = 4

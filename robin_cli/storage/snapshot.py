@@ -22,7 +22,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import COUNTED, SPENT, Fold
 from robin_cli.storage.layout import STATE, lost_segments, segment_path
 from robin_cli.storage.named import Named
-from robin_cli.storage.reader import judgments_by_arm
+from robin_cli.storage.segments import judgments_by_arm
 
 _KEY, _VERSION = b"robin", 2
 _ROWS = 2**18

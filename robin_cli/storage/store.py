@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robin_cli.datasets.lines import MOST_TIMES, MOST_UNPACKED
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table, written_table
-from robin_cli.datasets.texts import give_back
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
@@ -55,33 +53,28 @@ from robin_cli.storage.layout import (
 )
 from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
-from robin_cli.storage.reader import (
-    PAIRS_AT_A_TIME,
-    check_whole,
-    journal_table,
+from robin_cli.storage.pair_files import (
+    GROUP_BYTES,
     read_groups,
     read_matches,
     read_pair_ids,
     read_pairs,
-    read_run,
     read_systems,
-    space_of,
-    unsealed_rows,
+    write_columns,
+    write_pairs,
+    write_table,
 )
+from robin_cli.storage.reader import read_run, space_of
 from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, rescue, set_aside
 from robin_cli.storage.schema import FIELDS, JUDGMENTS, NUMBER, judgments_table
+from robin_cli.storage.segments import check_whole, journal_table, unsealed_rows
 from robin_cli.storage.snapshot import folded, write_snapshot
 
 SEGMENT_ROWS = 10_000
-_GROUP_BYTES = 2**25
-"""Of texts, that make a row group before all of its rows are there: a page, which is decoded whole, is no longer then."""
-
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
 """Of answers, that make a segment before there are as many rows: they are held in memory until then."""
-
 STATE_EVERY = 100_000
 """Judgments in segments, and so many at least for each four arms, after which a run under way writes its snapshot anew."""
-
 _OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, BATCHES, LOCK})
 _WRITTEN_HERE = frozenset({VARIANCES, STATE, JOURNAL, PAIRS, COLUMNS, MANIFEST})
 _LEFT_BY_OTHERS = {f"{name}.tmp" for name in (*_WRITTEN_HERE, "report.html")}  # temporary files of robin 0.1.0
@@ -444,63 +437,11 @@ def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageEr
     return StorageError(f"{error}. What came since is safe in {place}: move it to {run / RESCUED} before that")
 
 
-def write_pairs(pairs: PairTable, path: Path) -> None:
-    """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be ten million."""
-    write_pair_batches(path, pairs.schema, pairs.batches)
-    give_back()  # what their pages took, which is much where texts are long
-
-
-def write_pair_batches(path: Path, schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]) -> None:
-    """Write the same of what ``batches`` gives; as it is where it packs so well that readers would take it for a bomb."""
-    with whole_file(path) as file:
-        unpacked = _write_batches(file, schema, batches())
-        if unpacked > MOST_UNPACKED // 2 and unpacked > MOST_TIMES // 2 * file.tell():
-            file.seek(0)
-            file.truncate()
-            _write_batches(file, schema, batches(), packed=False)
-
-
-def write_columns(pairs: PairTable, path: Path) -> None:
-    """Write the further columns of pairs, a row a pair. There is no such file where there are none."""
-    columns = pairs.columns
-    if not columns.num_columns:
-        path.unlink(missing_ok=True)
-        return
-    with whole_file(path) as file:
-        _write_batches(file, columns.schema, columns.to_batches())
-
-
-def _write_batches(
-    file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, packed: bool = True
-) -> int:
-    """Write batches in row groups of a bounded size; return how many bytes they took in memory."""
-    unpacked = 0
-    with written_table(file, schema, packed=packed) as writer:
-        group: list[pa.RecordBatch] = []
-        for batch in batches:
-            unpacked += batch.nbytes
-            for start in range(0, len(batch), PAIRS_AT_A_TIME):
-                group.append(batch.slice(start, PAIRS_AT_A_TIME))
-                is_large = sum(each.nbytes for each in group) >= _GROUP_BYTES
-                if is_large or sum(map(len, group)) >= PAIRS_AT_A_TIME:
-                    writer.write_table(pa.Table.from_batches(group, schema))
-                    group = []
-        if group:
-            writer.write_table(pa.Table.from_batches(group, schema))
-    return unpacked
-
-
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a Parquet file that appears whole or not at all, for its owner only."""
-    with whole_file(path) as file, written_table(file, table.schema) as writer:
-        writer.write_table(table)
-
-
 def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
     """Write segment ``number`` of ``run``, which says in itself that it is that one; in row groups of a bounded size."""
     table = judgments.replace_schema_metadata({NUMBER: b"%d" % number})
     lengths = sum(pc.binary_length(table[name]).to_numpy().astype(np.int64) for name in ("text", "feedback"))
-    ends = np.flatnonzero(np.diff(np.cumsum(lengths) // _GROUP_BYTES)) + 1
+    ends = np.flatnonzero(np.diff(np.cumsum(lengths) // GROUP_BYTES)) + 1
     with whole_file(segment_path(run, number)) as file, written_table(file, table.schema) as writer:
         for start, end in pairwise([0, *ends.tolist(), len(table)]):
             writer.write_table(table.slice(start, end - start))

@@ -43,8 +43,10 @@ from robin_cli.files.remote import RemoteError, is_remote, public_name
 from robin_cli.model.errors import InputError, StorageError, shown
 from robin_cli.model.records import SYSTEM_COLUMNS
 from robin_cli.storage.named import Named
-from robin_cli.storage.reader import RunData, distinct_judgments, gathered, read_pair_batches
+from robin_cli.storage.pair_files import read_pair_batches
+from robin_cli.storage.reader import RunData, distinct_judgments
 from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.storage.segments import gathered
 from robin_cli.views.workbook import write_workbook
 
 _UNSEEN = r"\x00-\x20\x7f-\xa0" + "\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"

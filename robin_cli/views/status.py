@@ -41,7 +41,8 @@ from robin_cli.storage.batches import read_batches, requests_file
 from robin_cli.storage.layout import REJECTED
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import Manifest
-from robin_cli.storage.reader import RunData, count_empty_responses, read_run
+from robin_cli.storage.pair_files import count_empty_responses
+from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.rescue import tally
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.pairwise_facts import pairwise_facts, result_lines

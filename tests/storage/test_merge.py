@@ -30,7 +30,8 @@ from robin_cli.storage.batches import Calls, Ledger, Submission
 from robin_cli.storage.journal import lines_of
 from robin_cli.storage.locking import left_alone
 from robin_cli.storage.manifest import Manifest, differences, read_manifest
-from robin_cli.storage.reader import read_column_names, read_columns, read_run
+from robin_cli.storage.pair_files import read_column_names, read_columns
+from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.snapshot import folded, read_snapshot
 from robin_cli.storage.store import RunStore

@@ -6,7 +6,7 @@ import pytest
 
 from robin_cli.model.errors import StorageError
 from robin_cli.storage.layout import PAIRS
-from robin_cli.storage.reader import read_pair_batches
+from robin_cli.storage.pair_files import read_pair_batches
 
 
 def test_refuses_pairs_with_two_columns_of_one_human_rating(tmp_path: Path) -> None:

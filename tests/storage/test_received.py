@@ -29,15 +29,17 @@ from robin_cli.questions.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.table import Settings
 from robin_cli.storage import reader as reader_module
+from robin_cli.storage import segments as segments_module
 from robin_cli.storage import store as store_module
 from robin_cli.storage.batches import Ledger, Submission, read_batches, requests_file
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.merge import merge
+from robin_cli.storage.pair_files import read_columns, write_table
 from robin_cli.storage.pools import load_pools
-from robin_cli.storage.reader import read_columns, read_run
+from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
-from robin_cli.storage.store import RunStore, write_table
+from robin_cli.storage.store import RunStore
 from robin_cli.views.export import judgments_of
 from robin_cli.views.gate import gated
 from robin_cli.views.report.writing import write_report
@@ -637,7 +639,8 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(tmp_path: Path, monke
     assert counts[-1] == 7
     with monkeypatch.context() as patch:
         for place, name in enumerate(("read_manifest", "segment_count", "read_journal", "lost_segments")):
-            patch.setattr(reader_module, name, between(getattr(reader_module, name)))
+            module = reader_module if name == "read_manifest" else segments_module
+            patch.setattr(module, name, between(getattr(module, name)))
             waiting.append(partial(session, 7 + 4 * place))
             assert len(read_run(run).judgments) >= 7 + 4 * place
     assert len(read_run(run).judgments) == 23

@@ -20,7 +20,8 @@ from robin_cli.model.arms import Arms
 from robin_cli.model.records import Judgment
 from robin_cli.storage import store
 from robin_cli.storage.fold import COUNTED, Fold
-from robin_cli.storage.reader import judgments_by_arm, read_run
+from robin_cli.storage.reader import read_run
+from robin_cli.storage.segments import judgments_by_arm
 from robin_cli.storage.snapshot import folded
 from robin_cli.storage.store import RunStore
 from tests.storage.test_store import PAIRS, SETTINGS, judgment, manifest

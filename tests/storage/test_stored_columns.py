@@ -12,7 +12,8 @@ import pytest
 from robin_cli.datasets import lines
 from robin_cli.model.errors import InputError, RunError, StorageError
 from robin_cli.model.records import Pair
-from robin_cli.storage.reader import read_columns, read_run
+from robin_cli.storage.pair_files import read_columns
+from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.status import status_of
 from tests.storage.test_store import judgment, manifest

@@ -18,7 +18,8 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Pair, Scale, number_of
-from robin_cli.storage.reader import RunData, read_numbers
+from robin_cli.storage.pair_files import read_numbers
+from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pictures
 from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
 from robin_cli.views.report.pictures import Picture, picture

@@ -1,0 +1,39 @@
+"""Files of a run that cannot be read: what is wrong, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from robin_cli.datasets.parquet_tables import opened_file
+from robin_cli.files.local import reading
+from robin_cli.model.errors import Damaged, InputError, StorageError
+
+UNREADABLE = (OSError, InputError, KeyError, ValueError, pa.ArrowException)
+
+
+def otherwise(lost: Path) -> str:
+    """The next step of an error about a segment of which there is no copy."""
+    return f", or name it {lost} to go on without it; robin resume asks for as many answers again"
+
+
+def unreadable(path: Path, error: Exception, lost: Path | None = None) -> StorageError:
+    """What is wrong with a file of a run, and the next step; ``lost``: what to call it to go on without it."""
+    step = otherwise(lost) if lost else ""
+    if isinstance(error, Damaged):
+        return StorageError(f"{error.fact}. Restore it from a copy{step}")
+    if isinstance(error, InputError):
+        return StorageError(str(error))
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return StorageError(f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy{step}")
+    return StorageError(f"{path}: cannot be read ({error}); restore it from a copy{step}")
+
+
+def rows_in(path: Path, lost: Path | None = None) -> int:
+    """How many rows a Parquet file of a run has. StorageError where it cannot be read; ``lost`` as for :func:`unreadable`."""
+    try:
+        with reading(path) as file:
+            return int(opened_file(file, str(path))[0].metadata.num_rows)
+    except UNREADABLE as error:
+        raise unreadable(path, error, lost) from error

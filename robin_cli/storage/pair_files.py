@@ -1,0 +1,340 @@
+"""The pairs of a run and what the data says of them: pairs.parquet and columns.parquet, written and read in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from io import SEEK_END
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
+from robin_cli.datasets.lines import MOST_TIMES, MOST_UNPACKED, check_unpacked
+from robin_cli.datasets.pair_table import ALWAYS, REFERENCE, TEXTS, PairTable
+from robin_cli.datasets.parquet_tables import (
+    batches,
+    opened_file,
+    table_batches,
+    written_table,
+)
+from robin_cli.datasets.spool import Spool
+from robin_cli.datasets.texts import Texts, give_back, names_of, numbered_texts, numbers_of
+from robin_cli.files.local import reading, whole_file
+from robin_cli.model.arms import IntArray
+from robin_cli.model.errors import (
+    InputError,
+    StorageError,
+    did_you_mean,
+    shown,
+)
+from robin_cli.model.groups import name_of, numbered
+from robin_cli.model.matches import Matches, matches_by
+from robin_cli.model.records import (
+    GROUP_COLUMN,
+    OTHER_COLUMN,
+    SYSTEM_COLUMN,
+    SYSTEM_COLUMNS,
+    as_text,
+)
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems, systems_of
+from robin_cli.storage.damage import UNREADABLE, rows_in, unreadable
+from robin_cli.storage.layout import (
+    COLUMNS,
+    PAIRS,
+)
+from robin_cli.storage.manifest import Manifest
+
+PAIRS_AT_A_TIME = 10_000
+GROUP_BYTES = 2**25
+"""Of texts, that make a row group before all of its rows are there: a page, which is decoded whole, is no longer then."""
+_COLUMN_TYPES = (
+    pa.types.is_int64,
+    pa.types.is_float64,
+    pa.types.is_boolean,
+    pa.types.is_large_string,
+    pa.types.is_string,
+)
+_NO_COLUMNS = pa.table({})
+
+
+def read_groups(path: Path) -> IntArray:
+    """Which group each pair of the run at ``path`` is of, shape (pairs,). StorageError where they cannot be read."""
+    return read_numbers([path], _grouped_by(path))
+
+
+def _grouped_by(path: Path) -> str:
+    """The column of the pairs of the run at ``path`` that says which group each is of."""
+    return GROUP_COLUMN if GROUP_COLUMN in read_pair_names(path) else "prompt"
+
+
+def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:
+    """A column of texts of the pairs of runs, in parts. StorageError where they cannot be read."""
+    return (batch.column(name) for path in paths for batch in read_pair_batches(path, lambda each: each == name))
+
+
+def read_numbers(paths: Sequence[Path], name: str) -> IntArray:
+    """The place of each pair's text in a column among the different ones of all runs, as they first appear there.
+
+    Returns:
+        Of the pairs of all runs, one run's behind the other's, shape (pairs,).
+
+    Raises:
+        StorageError: the pairs of a run cannot be read.
+    """
+    return numbers_of(_texts(paths, name))
+
+
+def read_prompts(paths: Sequence[Path]) -> tuple[IntArray, Texts]:
+    """The same of prompts, and their texts."""
+    return numbered_texts(lambda: _texts(paths, "prompt"), str)
+
+
+def read_systems(path: Path, manifest: Manifest, space: ArmSpace) -> Systems:
+    """The systems that the run at ``path`` compares. StorageError where they cannot be read."""
+    try:
+        found = read_columns(path, [SYSTEM_COLUMN])[SYSTEM_COLUMN].to_pylist()
+        if missing := found.count(None):
+            raise InputError(f"{path}: {missing:,} of {len(found):,} pairs have no {SYSTEM_COLUMN}")
+    except InputError as error:
+        raise StorageError(f"{error}; the run was made to compare systems: restore {COLUMNS} from a copy") from None
+    system, names = numbered(map(as_text, found))
+    return systems_of(space, system, names, *numbered_texts(lambda: _texts([path], "prompt"), name_of), manifest.seed)
+
+
+def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:
+    """What the comparisons of the pairwise run at ``path`` are of. StorageError where they cannot be read."""
+    if OTHER_COLUMN not in read_pair_names(path):
+        raise StorageError(f"{path / PAIRS}: has no responses to compare with; restore it from a copy")
+    both = numbers_of(part for name in ("response", OTHER_COLUMN) for part in _texts([path], name))
+    known = read_column_names(path)
+    columns = read_columns(path, [name for name in SYSTEM_COLUMNS if name in known])
+    lacking = [None] * len(space.pair_ids)
+    systems = [columns[name].to_pylist() if name in columns.column_names else lacking for name in SYSTEM_COLUMNS]
+    found = matches_by(
+        space,
+        read_numbers([path], "prompt"),
+        both.reshape(2, -1).T,
+        list(zip(*systems, strict=True)),
+        manifest.seed,
+        wants_best=manifest.wants_best,
+    )
+    if (there := manifest.data.get("systems", len(found.names))) != len(found.names):
+        raise StorageError(
+            f"{path / COLUMNS}: names {len(found.names)} systems, and the run compares {there}; restore it from a copy"
+        )
+    return found
+
+
+def read_pairs(path: Path) -> PairTable:
+    """The pairs of the run at ``path``, with their texts. StorageError where they cannot be read."""
+    spool = Spool()
+    spool.extend(read_pair_batches(path, lambda _name: True))
+    give_back()
+    return PairTable(spool, lambda: read_columns(path))
+
+
+def read_column_names(path: Path) -> list[str]:
+    """The names of the further columns of the run at ``path``. StorageError where they cannot be read."""
+    return _read_columns(path, lambda _known: ())[1]
+
+
+def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
+    """Further columns of the data of the run at ``path``, a row a pair: int64, double, bool or large_string.
+
+    Args:
+        names: those to read; all, if None.
+
+    Raises:
+        InputError: one of ``names`` is none of them. StorageError: they cannot be read.
+    """
+    table, known = _read_columns(path, lambda known: [name for name in known if names is None or name in names])
+    for name in names or ():
+        if name not in known:
+            raise InputError(f"{path}: {_no_column(name, known)}")
+    return table
+
+
+def _no_column(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return (
+            f'no column "{shown(name)}": it keeps nothing of its data beside prompts, responses and human ratings. The data '
+            "had no more, or an earlier robin made the run; make a new one of data that have the column"
+        )
+    listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
+    return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'
+
+
+def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) -> tuple[pa.Table, list[str]]:
+    """Those of a run's further columns that are wanted of the names there are, and these; none where there is no such file."""
+    place = path / COLUMNS
+    count = rows_in(path / PAIRS)
+    try:
+        with reading(place) as stream:
+            beside = (path / PAIRS).stat().st_size
+            file, schema = opened_file(stream, str(place))
+            known = _checked_columns(file, schema, count)
+            # One by one: all columns' pages together may be more than is taken for a bomb. And few systems' names are
+            # packed far smaller than any text, so what the pairs take counts, too.
+            packed, unpacked, found = beside + stream.seek(0, SEEK_END), 0, {}
+            for name in wanted(known):
+                found[name] = _column(
+                    batches(file, stream, str(place), [name], beside=beside), schema.field(name), count
+                )
+                unpacked += found[name].nbytes
+                check_unpacked(unpacked, packed, str(place))
+    except FileNotFoundError:
+        return _NO_COLUMNS, []
+    except UNREADABLE as error:
+        raise unreadable(place, error) from error
+    return pa.table(found), known
+
+
+def _checked_columns(file: pq.ParquetFile, schema: pa.Schema, pairs: int) -> list[str]:
+    """The names of the columns of a file. ValueError where it cannot be that of so many pairs."""
+    if file.metadata.num_rows != pairs:
+        raise ValueError(f"{COLUMNS} has {file.metadata.num_rows:,} rows, and {PAIRS} {pairs:,}")
+    if len(set(schema.names)) < len(schema):
+        raise ValueError(f"two columns of {COLUMNS} are called the same")
+    if len(schema) > MOST_COLUMNS or max(map(len, schema.names), default=0) > LONGEST_NAME:
+        raise ValueError(f"{COLUMNS} has more columns, or longer names, than robin writes")
+    for field in schema:
+        if not any(is_one(field.type) for is_one in _COLUMN_TYPES):
+            raise ValueError(f'the column "{shown(field.name)}" of {COLUMNS} is {shown(field.type)}, which none is')
+    return list(schema.names)
+
+
+def _column(found: Iterable[pa.RecordBatch], field: pa.Field[Any], pairs: int) -> pa.ChunkedArray:
+    """A column with a value, or none, for each pair. ValueError where it is not that."""
+    typed = pa.large_string() if pa.types.is_string(field.type) else field.type
+    column = pa.chunked_array([batch.column(field.name).cast(typed) for batch in found], typed)
+    column.validate(full=True)
+    if len(column) != pairs:
+        raise ValueError(
+            f'the column "{shown(field.name)}" of {COLUMNS} has {len(column):,} rows, and {PAIRS} {pairs:,}'
+        )
+    return column
+
+
+def read_pair_ids(path: Path) -> Texts:
+    """The ids of the pairs of the run at ``path``. StorageError where they cannot be read."""
+    return Texts(read_table_of_pairs(path, lambda name: name == "pair_id")["pair_id"])
+
+
+def count_empty_responses(path: Path) -> int:
+    """How many pairs of the run at ``path`` have an empty response. StorageError where they cannot be read."""
+    return sum(
+        int(pc.sum(pc.equal(pc.binary_length(batch.column("response")), 0)).as_py() or 0)
+        for batch in read_pair_batches(path, lambda name: name == "response")
+    )
+
+
+def read_pair_names(path: Path) -> list[str]:
+    """The names of the columns of the pairs of the run at ``path``. StorageError where they cannot be read."""
+    place = path / PAIRS
+    try:
+        with reading(place) as file:
+            names = list(opened_file(file, str(place))[1].names)
+    except UNREADABLE as error:
+        raise unreadable(place, error) from error
+    if len(set(names)) < len(names) or not set(ALWAYS) <= set(names):
+        raise StorageError(f"{place}: its columns are none of a run; restore it from a copy")
+    return names
+
+
+def read_pair_batches(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[pa.RecordBatch]:
+    """The pairs of the run at ``path``, in the wanted columns, some rows at a time. StorageError where they cannot be read."""
+    place = path / PAIRS
+    try:
+        with reading(place) as file:
+            for batch in table_batches(file, str(place), wanted):
+                for name in filter(wanted, ALWAYS):
+                    batch.column(name)  # a KeyError where it is not there
+                yield _typed(batch)
+    except UNREADABLE as error:
+        raise unreadable(place, error) from error
+
+
+def read_table_of_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
+    batches = list(read_pair_batches(path, wanted))
+    try:
+        return pa.Table.from_batches(batches).combine_chunks()
+    except ValueError as error:  # not one row
+        raise unreadable(path / PAIRS, error) from error
+
+
+def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Pairs with columns of the types that they are written with. ValueError where they are of others."""
+    wanted = []
+    if len(set(batch.schema.names)) < batch.num_columns:
+        raise ValueError("two of its columns are called the same")
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        is_text = name in TEXTS
+        fits = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        if is_text != fits or (is_text and name != REFERENCE and column.null_count):
+            raise ValueError(f'the column "{name}" is not what belongs there')
+        wanted.append(pa.field(name, pa.large_string() if is_text else pa.float64()))
+    typed = batch.cast(pa.schema(wanted))
+    typed.validate(full=True)  # that texts are UTF-8, which pyarrow takes a file's word for
+    return typed
+
+
+def write_pairs(pairs: PairTable, path: Path) -> None:
+    """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be ten million."""
+    write_pair_batches(path, pairs.schema, pairs.batches)
+    give_back()  # what their pages took, which is much where texts are long
+
+
+def write_pair_batches(path: Path, schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]) -> None:
+    """Write the same of what ``batches`` gives; as it is where it packs so well that readers would take it for a bomb."""
+    with whole_file(path) as file:
+        unpacked = _write_batches(file, schema, batches())
+        if unpacked > MOST_UNPACKED // 2 and unpacked > MOST_TIMES // 2 * file.tell():
+            file.seek(0)
+            file.truncate()
+            _write_batches(file, schema, batches(), packed=False)
+
+
+def write_columns(pairs: PairTable, path: Path) -> None:
+    """Write the further columns of pairs, a row a pair. There is no such file where there are none."""
+    columns = pairs.columns
+    if not columns.num_columns:
+        path.unlink(missing_ok=True)
+        return
+    with whole_file(path) as file:
+        _write_batches(file, columns.schema, columns.to_batches())
+
+
+def _write_batches(
+    file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, packed: bool = True
+) -> int:
+    """Write batches in row groups of a bounded size; return how many bytes they took in memory."""
+    unpacked = 0
+    with written_table(file, schema, packed=packed) as writer:
+        group: list[pa.RecordBatch] = []
+        for batch in batches:
+            unpacked += batch.nbytes
+            for start in range(0, len(batch), PAIRS_AT_A_TIME):
+                group.append(batch.slice(start, PAIRS_AT_A_TIME))
+                is_large = sum(each.nbytes for each in group) >= GROUP_BYTES
+                if is_large or sum(map(len, group)) >= PAIRS_AT_A_TIME:
+                    writer.write_table(pa.Table.from_batches(group, schema))
+                    group = []
+        if group:
+            writer.write_table(pa.Table.from_batches(group, schema))
+    return unpacked
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a Parquet file that appears whole or not at all, for its owner only."""
+    with whole_file(path) as file, written_table(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def read_group_names(path: Path, groups: IntArray) -> Texts:
+    """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
+    by = _grouped_by(path)
+    return names_of(_texts([path], by), groups, str if by == GROUP_COLUMN else name_of)

@@ -1,0 +1,279 @@
+"""The judgments of a run as they are read: its segments, then its journal, in the order they came."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, get_args
+from warnings import warn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robin_cli.datasets.lines import check_unpacked
+from robin_cli.datasets.parquet_tables import checked_file, readable
+from robin_cli.files.local import reading
+from robin_cli.model.arms import IntArray
+from robin_cli.model.errors import (
+    LostJudgments,
+    RepeatedJudgments,
+    StorageError,
+    shown,
+)
+from robin_cli.model.records import (
+    Status,
+    number_of,
+)
+from robin_cli.model.space import ArmSpace
+from robin_cli.storage.damage import UNREADABLE, otherwise, rows_in, unreadable
+from robin_cli.storage.journal import JournalContent, read_journal
+from robin_cli.storage.layout import (
+    JOURNAL,
+    SEGMENTS,
+    lost_path,
+    lost_segments,
+    segment_count,
+    segment_path,
+    way_on,
+)
+from robin_cli.storage.lookup import ArmLookup, Draws
+from robin_cli.storage.manifest import read_manifest
+from robin_cli.storage.schema import JUDGMENTS, NUMBER, judgments_table
+
+_ROWS_AT_ONCE = 500_000
+_MOST = {
+    "draw": 2**31 - 1,
+    **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"), 2**62),
+    "cost_usd": sys.float_info.max,
+}
+"""Numbers of a judgment that are 0 at least, and so much at most: a negative cost would lift the limit on money."""
+
+
+def judgments_by_arm(
+    path: Path,
+    space: ArmSpace,
+    columns: Collection[str],
+    *,
+    after: int = 0,
+    journal: bool = True,
+    draws: Draws | None = None,
+    join: Callable[[Iterable[pa.Table]], Iterator[pa.Table]] | None = None,
+) -> Iterator[tuple[IntArray, pa.Table]]:
+    """The judgments of the run at ``path`` in the order they came, half a million or so at a time, each with its arm.
+
+    Of a call that has several the first one counts; a warning says how many others are set aside, and where.
+
+    Args:
+        columns: those of them to read.
+        after, journal: as for :func:`read_judgments`.
+        draws: the calls that were met before; None for none.
+        join: how many to take at a time, instead.
+
+    Raises:
+        StorageError: its files are damaged, or the judgments are not of these arms.
+    """
+    lookup = ArmLookup(space)
+    draws = draws or Draws(np.zeros(len(space), np.int64))
+    named = {"pair_id", "attribute", "draw", *(["judge"] if len(space.judges) > 1 else [])}
+    read = [name for name in JUDGMENTS.names if name in {*named, *columns}]
+    place, rows, before = None, 0, draws.set_aside
+    for table in (join or gathered)(read_judgments(path, read, after=after, journal=journal)):
+        arm, judgments = lookup.arms_of(table), table.select([name for name in read if name in columns])
+        first = draws.first(arm, table["draw"].to_numpy())
+        if not first.all():
+            place = place or _place_of(path, after, rows + int(np.argmin(first)))
+            arm, judgments = arm[first], judgments.filter(pa.array(first))
+        rows += len(first)
+        yield arm, judgments
+    if place:
+        warn(repeated(draws.set_aside - before, place), RepeatedJudgments, stacklevel=1)
+
+
+def repeated(count: int, place: str) -> str:
+    """What is said of ``count`` judgments that were set aside, the first of which is at ``place``."""
+    some = (
+        f"{count:,} judgments are repeats and do not count"
+        if count > 1
+        else "1 judgment is a repeat and does not count"
+    )
+    return f"{some}; the first is in {place}. Files of this run were copied or changed. Compare it with a copy"
+
+
+def _place_of(path: Path, after: int, row: int) -> str:
+    """The file of a run that holds a row of its judgments, counted from behind the first ``after`` segments."""
+    for number in range(after + 1, segment_count(path) + 1):
+        row -= _rows_of_segment(path, number)
+        if row < 0:
+            return str(segment_path(path, number))
+    return str(path / JOURNAL)
+
+
+def gathered(tables: Iterable[pa.Table], *, nbytes: int | None = None) -> Iterator[pa.Table]:
+    """``tables``, joined to some of so many rows that what is done to each of them counts for nothing.
+
+    Args:
+        nbytes: join no more once they are so large.
+    """
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        is_large = nbytes is not None and sum(each.nbytes for each in waiting) >= nbytes
+        if is_large or sum(map(len, waiting)) >= _ROWS_AT_ONCE:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def read_judgments(
+    path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names), *, after: int = 0, journal: bool = True
+) -> Iterator[pa.Table]:
+    """The judgments of the run at ``path`` in the order they came, a segment at a time.
+
+    The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
+    in its place, so every answer is met exactly once. Segments that the owner of the run gave up are left out, with a warning.
+
+    Args:
+        columns: those to read.
+        after: how many segments to leave out.
+        journal: whether to read what is in no segment yet.
+
+    Raises:
+        RunError: no run there.
+        StorageError: its files are damaged, or some that must be there are not.
+    """
+    # The order makes this safe beside a writer: what was read first promises no more than what is read later holds.
+    kept, before = (read_manifest(path).kept, segment_count(path)) if journal else ((0, 0), 0)
+    content = read_journal(path / JOURNAL) if journal else None
+    count, lost = segment_count(path), lost_segments(path)
+    if journal:
+        check_whole(path, kept, before, content, count)
+    unpacked = packed = 0
+    for number in range(after + 1, count + 1):
+        if number in lost:
+            continue
+        name = segment_path(path, number)
+        try:
+            with reading(name) as segment:
+                table = _read_segment(segment, str(name), columns, number)
+                _check_rows(table)
+                unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
+            check_unpacked(unpacked, packed, str(path / SEGMENTS))
+        except UNREADABLE as error:  # files of a run that somebody sent may be made to fill the memory, too
+            raise unreadable(name, error, lost_path(path, number)) from error
+        yield table
+    if lost and journal:
+        warn(_left_out(path, lost), LostJudgments, stacklevel=1)
+    if content is not None:
+        yield journal_table(path / JOURNAL, unsealed_rows(path, content, count)).select(columns)
+
+
+def check_whole(path: Path, kept: tuple[int, int], before: int, content: JournalContent | None, segments: int) -> None:
+    """StorageError where a run lacks what its manifest, its journal and its segments say of each other must be there.
+
+    Args:
+        kept: as the manifest has it, which was read first.
+        before: how many segments were there then, before the journal was read.
+        segments: how many were there after it. A writer makes a segment first, and then the next journal.
+    """
+    sealed, behind = kept
+    lost, journal = lost_segments(path), path / JOURNAL
+    needed = max(sealed, content.segment - 1 if content else 0)
+    if needed > segments:
+        missing = range(segments + 1, needed + 1)
+        raise StorageError(f"{segment_path(path, missing[-1])} is missing. {way_on(path, missing)}")
+    next_one = way_on(path, [segments + 1])
+    if content is None and segments not in lost:
+        raise StorageError(f"{journal} is missing, or has no first line. {next_one}")
+    if content is not None and content.segment < before and before not in lost:
+        raise StorageError(
+            f"{journal} is older than the segments beside it: it is from an older copy, or robin was at work as the run was "
+            f"copied. {next_one}"
+        )
+    # A segment holds what the journal held behind the one before, and what came until it was written.
+    if not behind or sealed + 1 in lost:
+        return
+    place, found = journal, len(unsealed_rows(path, content, segments)) if content else 0
+    next_one = way_on(path, [sealed + 1])
+    if segments > sealed:
+        place, found = segment_path(path, sealed + 1), _rows_of_segment(path, sealed + 1)
+        next_one = f"Restore it from a copy{otherwise(lost_path(path, sealed + 1))}"
+    if found < behind:
+        raise StorageError(
+            f"{place} holds {found:,} judgments, and {behind:,} were there as the last session ended: it was cut, or put back "
+            f"from an older copy. {next_one}"
+        )
+
+
+def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[dict[str, Any]]:
+    """The rows of a run's journal that are in none of its ``segments``.
+
+    Where the journal's own segment is there, what came while that was written stands behind as many rows as it has.
+    """
+    if content.segment == segments:
+        return content.rows[_rows_of_segment(path, segments) :]
+    return content.rows if content.segment > segments else []
+
+
+def _rows_of_segment(path: Path, number: int) -> int:
+    """How many rows a segment has; none if it is lost. StorageError where it cannot be read."""
+    if number in lost_segments(path):
+        return 0
+    return rows_in(segment_path(path, number), lost_path(path, number))
+
+
+def _left_out(path: Path, lost: Collection[int]) -> str:
+    return (
+        f"{number_of(len(lost), 'segment')} of {path / SEGMENTS} left out, as {lost_path(path, min(lost)).name} says: the "
+        "answers in it are lost"
+    )
+
+
+def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: int) -> pa.Table:
+    """Columns of a segment as JUDGMENTS has them; null where the robin that wrote it did not know them."""
+    # In this thread alone: one of pyarrow's own that still held the file as the interpreter ends would abort the process.
+    parquet = checked_file(stream, name, columns)
+    own = (parquet.schema_arrow.metadata or {}).get(NUMBER, b"%d" % number)  # earlier robins did not say
+    if own != b"%d" % number:
+        raise ValueError(f"it is segment {shown(own.decode(errors='replace'), 20)}, copied over this one")
+    known = [name for name in columns if name in parquet.schema_arrow.names]
+    with readable(name):
+        table = parquet.read(columns=known, use_threads=False)
+        if len(table) != (rows := parquet.metadata.num_rows):
+            raise ValueError(f"{len(table):,} of its {rows:,} rows are there")
+    fields = [JUDGMENTS.field(name) for name in columns]
+    values = [
+        table[field.name].cast(field.type) if field.name in known else pa.nulls(len(table), field.type)
+        for field in fields
+    ]
+    return pa.table(values, schema=pa.schema(fields))
+
+
+def _check_rows(table: pa.Table) -> None:
+    """ValueError where rows cannot be those of a run: texts that are not UTF-8, outcomes and numbers that are none."""
+    table.validate(full=True)
+    for field in table.schema:
+        if not field.nullable and table[field.name].null_count:
+            raise ValueError(f"a judgment has no {field.name}")
+    for name in _MOST.keys() & set(table.column_names):
+        values = table[name]
+        within = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name]))  # which nan is not
+        if not pc.all(within, min_count=0).as_py():
+            raise ValueError(f"a judgment's {name} is negative, or none that there can be")
+    if {"status", "rating"} <= set(table.column_names):
+        is_ok = pc.equal(table["status"], "ok")
+        known = pc.is_in(table["status"], value_set=pa.array(get_args(Status)))
+        if not pc.all(pc.and_(known, pc.equal(is_ok, pc.is_valid(table["rating"]))), min_count=0).as_py():
+            raise ValueError("a judgment's status and rating do not go together")
+
+
+def journal_table(path: Path, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The judgments in ``rows`` of the journal at ``path``. StorageError where one is none."""
+    try:
+        table = judgments_table(rows)
+        _check_rows(table)
+    except (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException) as error:
+        raise StorageError(f"{path}: holds a line that is no judgment ({error}); restore a copy") from error
+    return table
