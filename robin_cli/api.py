@@ -28,6 +28,7 @@ from robin_cli.files.remote import scheme_of
 from robin_cli.judges.functions import Function, name_of, tells_itself
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
+from robin_cli.results.tables import Table
 from robin_cli.runner.connection import check_judges
 from robin_cli.runner.engine import Stop
 from robin_cli.runner.inputs import pairs_of, prompts_of
@@ -39,16 +40,17 @@ from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
 from robin_cli.settings.trust import Source
 from robin_cli.storage.manifest import FILE, read_manifest
-from robin_cli.storage.reader import RunData, count_answers, distinct_judgments, read_run
-from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.storage.reader import RunData, count_answers, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import Results, agreement_of, calibration_of, decision_rows, score_rows
+from robin_cli.views.agreement import agreement_table, calibration_table
+from robin_cli.views.judgments import judgment_table
 from robin_cli.views.messages import Messages, messages_for
-from robin_cli.views.pairwise import check_of_ratings, check_view, comparison_rows, ranking_table
-from robin_cli.views.preferences import preferences_of
+from robin_cli.views.pairwise import check_of_ratings, check_view, comparison_table, ranking_table
+from robin_cli.views.preferences import preference_table
 from robin_cli.views.progress import conclusion, goal_lines, shown
+from robin_cli.views.scores import decision_table, score_table
 from robin_cli.views.status import status_of
-from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
+from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,16 +223,16 @@ class Run:
         data = read_run(self.path)
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
-            return _frame(comparison_rows(data, with_text=with_text))
-        return _frame(score_rows(score(data), data, with_text=with_text, wide=wide))
+            return _frame(comparison_table(data, with_text=with_text))
+        return _frame(score_table(score(data), data, with_text=with_text, wide=wide))
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
         data = read_run(self.path)
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
-            return _frame(comparison_rows(data, with_text=with_text, by_judge=True))
-        return _frame(score_rows(judge_scores(data), data, with_text=with_text, wide=wide))
+            return _frame(comparison_table(data, with_text=with_text, by_judge=True))
+        return _frame(score_table(judge_scores(data), data, with_text=with_text, wide=wide))
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.
@@ -258,11 +260,11 @@ class Run:
             InputError: the run decides nothing.
         """
         data = self._rated("Run.decisions()")
-        return _frame(decision_rows(score(data), data, with_text=with_text))
+        return _frame(decision_table(score(data), data, with_text=with_text))
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
-        return _frame(pa.concat_tables([JUDGMENTS.empty_table(), *distinct_judgments(self.path)]))
+        return _frame(judgment_table(self.path))
 
     def agreement(self) -> pd.DataFrame:
         """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.
@@ -273,7 +275,7 @@ class Run:
         Raises:
             InputError: the data has no human ratings, or none on the scale.
         """
-        return _frame(agreement_of(self._rated("Run.agreement()")))
+        return _frame(agreement_table(self._rated("Run.agreement()")))
 
     def calibration(self) -> pd.DataFrame:
         """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
@@ -285,7 +287,7 @@ class Run:
         Raises:
             InputError: as :meth:`agreement`.
         """
-        return _frame(calibration_of(self._rated("Run.calibration()")))
+        return _frame(calibration_table(self._rated("Run.calibration()")))
 
     def preferences(self, *, messages: bool = False) -> pd.DataFrame:
         """Which response of each group is better than which: a row for each that can be told apart from the group's best.
@@ -298,7 +300,7 @@ class Run:
         Raises:
             InputError: no group has two responses, or no two can be told apart.
         """
-        return _frame(preferences_of(read_run(self.path), messages=messages))
+        return _frame(preference_table(read_run(self.path), messages=messages))
 
     def summary(
         self,
@@ -323,7 +325,7 @@ class Run:
         """
         data, said = self._rated("Run.summary()"), messages_for(Settings(), notebook=True)
         given = given_labels(_table_of(labels), data)
-        return _frame(summary_of(data, said.note, by=by, threshold=threshold, given=given))
+        return _frame(summary_table(data, said.note, by=by, threshold=threshold, given=given))
 
     def labels_wanted(
         self, n: int = WANTED, *, by: str | None = None, labels: str | Path | pd.DataFrame | None = None
@@ -341,7 +343,7 @@ class Run:
             InputError: nothing is left to label, or the labels cannot be used.
         """
         data = self._rated("Run.labels_wanted()")
-        return _frame(labels_wanted_of(data, n=n, by=by, given=given_labels(_table_of(labels), data)))
+        return _frame(labels_wanted_table(data, n=n, by=by, given=given_labels(_table_of(labels), data)))
 
     def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
         """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
@@ -403,8 +405,8 @@ def _check_not_wide(wide: bool) -> None:  # noqa: FBT001
     check_view(sort=TABLE["sort"].default, wide=wide)
 
 
-def _frame(made: pa.Table | Results) -> pd.DataFrame:
-    frame: pd.DataFrame = (made.whole() if isinstance(made, Results) else made).to_pandas()
+def _frame(made: Table) -> pd.DataFrame:
+    frame: pd.DataFrame = made.parts().whole().to_pandas()
     return frame
 
 

@@ -33,10 +33,13 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, StorageError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
+from robin_cli.render.text import one_line
+from robin_cli.results.columns import REQUIREMENTS
+from robin_cli.results.tables import Table
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.pairwise import check_of_ratings
-from robin_cli.views.text import finite, one_line
+from robin_cli.views.text import finite
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
@@ -267,6 +270,12 @@ def facts_of(found: Gated) -> dict[str, Any]:
         "error_rate": found.error_rate,
         "requirements": [_facts(found, each) for each in found.verdicts],
     }
+
+
+def requirement_table(found: Gated) -> Table:
+    """The verdicts as a table."""
+    facts = [_facts(found, each) for each in found.verdicts]
+    return REQUIREMENTS.of({name: [each[name] for each in facts] for name in REQUIREMENTS.columns}, noun="requirement")
 
 
 def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:

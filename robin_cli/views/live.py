@@ -23,8 +23,9 @@ from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.moderated import likely_worst_error
 from robin_cli.model.arms import Arms, FloatArray, IntArray, sample_variance
 from robin_cli.model.records import counted, number_of
+from robin_cli.render.fitting import told_apart
+from robin_cli.render.text import one_line
 from robin_cli.runner.session import Session
-from robin_cli.views.fitting import told_apart
 from robin_cli.views.text import (
     WORST,
     compared_text,
@@ -32,7 +33,6 @@ from robin_cli.views.text import (
     dollars,
     duration,
     error_text,
-    one_line,
     target_text,
     tokens_text,
 )

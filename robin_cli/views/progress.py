@@ -17,6 +17,7 @@ from robin_cli.analysis.pairwise import pairwise_results
 from robin_cli.analysis.worst_error import Aim
 from robin_cli.model.errors import option, typed
 from robin_cli.model.records import SYSTEM_COLUMN, counted, number_of
+from robin_cli.render.text import plain
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
@@ -32,7 +33,6 @@ from robin_cli.views.text import (
     dollars,
     duration,
     error_text,
-    plain,
     target_text,
     tiers_text,
     tokens_text,

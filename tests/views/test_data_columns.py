@@ -22,12 +22,14 @@ from rich.console import Console
 import robin_cli
 from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.model.records import Pair
+from robin_cli.render.files import export
+from robin_cli.render.terminal import View
+from robin_cli.results.tables import Parts
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import Results, export, score_rows
-from robin_cli.views.table import View, print_scores
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.tables import print_scores, score_rows
 from tests.views.test_results import rated
 
 DATA: list[dict[str, Any]] = [
@@ -126,7 +128,7 @@ def test_come_out_whatever_they_are_called_and_hold(rows: list[dict[str, Any]]) 
             {fmt: Path(name) / f"s.{fmt}" for fmt in ("csv", "jsonl", "xlsx")},
         )
         for file in files.values():
-            export(Results.of(table), {}, fmt=None, output=str(file))
+            export(Parts.of(table), {}, fmt=None, output=str(file))
         assert table.column_names[: len(OURS)] == OURS
         cells = list(csv.reader(io.StringIO(files["csv"].read_bytes().decode(), newline="")))
         assert [len(line) for line in cells] == [len(table.column_names)] * (1 + len(rows))

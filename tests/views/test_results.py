@@ -21,14 +21,15 @@ from rich.console import Console
 from robin_cli.analysis.scores import Scores, judge_scores, score
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Judgment, Pair
+from robin_cli.render.files import check_output, export
+from robin_cli.render.terminal import View
+from robin_cli.render.text import plain
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views import export as export_module
-from robin_cli.views.export import check_output, export, score_rows
+from robin_cli.views import data_columns
 from robin_cli.views.status import READ, print_status, status_of
-from robin_cli.views.table import View, print_scores
-from robin_cli.views.text import plain
 from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.tables import print_scores, score_rows
 
 HOSTILE = ["=1+1", "+A1", "-2", "@x", "\t=1", "\r=1", "<script>", "\x1b[31m", 'a,b\n"c"', "\u202ex", "{{ 7 }}"]
 
@@ -106,7 +107,7 @@ def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
         rated_one = replace(judgment(0), pair_id="p2017", attribute="tone", rating=3)
         store.append([replace(rated_one, judge=judge) for judge in ("x", "y")])
     run = read_run(tmp_path / "r")
-    monkeypatch.setattr(export_module, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(data_columns, "_GROUP_BYTES", 1)
 
     for scores in (score(run), judge_scores(run)):
         found = score_rows(scores, run, with_text=True, wide=wide)
