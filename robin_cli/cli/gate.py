@@ -63,7 +63,7 @@ def gate(
     import math
 
     from robin_cli.model.errors import InputError
-    from robin_cli.render.files import check_output
+    from robin_cli.render.files import check_output, write_text
     from robin_cli.render.json import print_json
     from robin_cli.render.text import one_line
     from robin_cli.views.gate import (
@@ -75,7 +75,6 @@ def gate(
         lines_of,
         markdown_of,
         requirement_table,
-        write_output,
     )
 
     if not 0.0 < error_rate < 1.0:
@@ -91,9 +90,9 @@ def gate(
     for line in found.notes:
         typer.echo(one_line(line), err=True)
     if junit is not None:
-        write_output("--junit", junit, junit_of(found))
+        write_text("--junit", junit, junit_of(found))
     if summary is not None:
-        write_output("--summary", summary, markdown_of(found))
+        write_text("--summary", summary, markdown_of(found))
     if json:
         print_json(facts_of(found))
     elif not is_plain:

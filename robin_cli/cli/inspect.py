@@ -101,8 +101,9 @@ def export(
     what: Annotated[
         What,
         typer.Option(
-            help="Scores, those of each judge of a panel, the ranking of systems (pairwise), every judgment, agreement with "
-            "humans, human ratings by score, preferences between responses, means of the scores, or pairs for people to label."
+            help="The scores; the scores of each judge; the ranking of the systems of a pairwise run; every judgment; "
+            "agreement with human ratings, and of the judge with itself; human ratings by score; preferences, for training; "
+            "means of the scores; pairs for people to label."
         ),
     ] = What.SCORES,
     length_control: Annotated[

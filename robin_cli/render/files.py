@@ -80,7 +80,7 @@ def export(
         raise StorageError(f"{output}: could not be written ({error.strerror}); name another file with -o") from error
 
 
-def _to_stdout(write: Callable[[IO[bytes]], None]) -> None:
+def _to_stdout(write: Callable[[IO[bytes]], object]) -> None:
     try:
         write(sys.stdout.buffer)
         sys.stdout.buffer.flush()
@@ -119,12 +119,31 @@ def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()
     folder = Path(output).parent
     if not is_remote(output) and not folder.is_dir():
         raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
+    check_writable("-o", output)
+
+
+def check_writable(flag: str, name: str) -> None:
+    """Refuse a file ``name`` that cannot be written, which ``flag`` names: InputError."""
     try:
-        check_output_file(output)
+        check_output_file(name)
     except RemoteError as error:
-        raise InputError(f"-o {output}: cannot be written ({error.strerror}). {error.step}") from error
+        raise InputError(f"{flag} {name}: cannot be written ({error.strerror}). {error.step}") from error
     except OSError as error:
-        raise InputError(f"-o {output}: cannot be written ({error.strerror}); name another file") from error
+        raise InputError(f"{flag} {name}: cannot be written ({error.strerror}); name another file") from error
+
+
+def write_text(flag: str, name: str, text: str) -> None:
+    """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError where that cannot be."""
+    try:
+        if name == "-":
+            _to_stdout(lambda out: out.write(text.encode()))
+            return
+        with output_file(name) as file:
+            file.write(text.encode())
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{flag} {name}: could not be written ({error.strerror}); name another file") from error
 
 
 def check_not_read(output: str, inputs: Iterable[str]) -> None:

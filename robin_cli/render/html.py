@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import IntArray
-from robin_cli.results.tables import Column, Table, listed, taken
+from robin_cli.results.tables import Column, Table, is_nothing, listed, taken
 
 _KINDS = {"id": "id", "count": "number", "number": "score", "share": "score", "signed": "difference"}
 
@@ -53,7 +53,7 @@ def _page_column(table: Table, column: Column, rows: IntArray) -> PageColumn:
 def cells(values: Sequence[Any] | NDArray[Any]) -> list[Any]:
     """Values as a page has them: numbers to four places, None for nan; of shape (rows, 2) as ranges."""
     if isinstance(values, np.ndarray) and values.ndim == 2:
-        return [None if math.isnan(low) else [round(low, 4), round(high, 4)] for low, high in values.tolist()]
+        return [None if any(map(is_nothing, ends)) else [round(end, 4) for end in ends] for ends in values.tolist()]
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]
     return listed(values)

@@ -11,10 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openpyxl
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -85,32 +83,6 @@ def test_stand_once_in_each_row_of_several_attributes_and_judges(tmp_path: Path)
         assert wide["system"].to_pylist() == ["of a", "of b"]
     frame = robin_cli.open_run(tmp_path / "r").scores()
     assert list(frame["system"]) == ["of a", "of a", "of b", "of b"]
-
-
-@pytest.mark.parametrize("fmt", ["csv", "tsv", "jsonl", "parquet", "xlsx"])
-def test_are_written_in_every_format_and_act_in_none(tmp_path: Path, fmt: str) -> None:
-    run, file = run_of(tmp_path), tmp_path / f"s.{fmt}"
-    export(score_rows(score(run), run), {}, fmt=None, output=str(file))
-    if fmt in {"csv", "tsv"}:
-        content = file.read_bytes().decode("utf-8")
-        first = next(csv.DictReader(io.StringIO(content, newline=""), delimiter="," if fmt == "csv" else "\t"))
-        assert (first["'=2+2"], first["system"], first["cost"], first["safe"]) == ("'=1+1", "small", "0.5", "true")
-        return
-    if fmt == "xlsx":
-        sheet = openpyxl.load_workbook(file)["results"]
-        names = [cell.value for cell in sheet[1]]
-        cells = dict(zip(names, sheet[2], strict=True))
-        assert (cells["=2+2"].value, cells["=2+2"].data_type) == ("=1+1", "s")
-        assert sheet[1][names.index("=2+2")].data_type == "s"
-        assert (cells["cost"].value, cells["safe"].value) == (0.5, True)
-        return
-    rows = (
-        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        if fmt == "jsonl"
-        else pd.read_parquet(file).replace({np.nan: None}).to_dict("records")
-    )
-    assert (rows[0]["=2+2"], rows[0]["system"], rows[0]["cost"], rows[0]["safe"]) == ("=1+1", "small", 0.5, True)
-    assert rows[2]["system"] is None
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

@@ -11,9 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import openpyxl
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -98,36 +96,6 @@ def test_libreoffice_makes_no_formula_of_the_csv(run: Path, tmp_path: Path) -> N
         assert {cell.data_type for cell in row} <= {"s", "n", "inlineStr"}  # never "f"
         assert same(row[2].value, wanted["score"])
         assert same(row[4].value, wanted["variance"])
-
-
-@pytest.mark.parametrize("what", ["scores", "judgments"])
-def test_duckdb_and_pandas_find_every_value(run: Path, tmp_path: Path, what: str) -> None:
-    results = scores_of(run) if what == "scores" else judgment_table(run).parts()
-    rows = [row for part in list(results.parts) for row in part.to_pylist()]
-    for fmt in ("csv", "tsv", "jsonl", "parquet"):
-        again = scores_of(run) if what == "scores" else judgment_table(run).parts()
-        export(again, {}, fmt=None, output=str(tmp_path / f"s.{fmt}"))
-    relations = {
-        "csv": duckdb.read_csv(str(tmp_path / "s.csv"), header=True, all_varchar=True),
-        "jsonl": duckdb.read_json(str(tmp_path / "s.jsonl")),
-        "parquet": duckdb.read_parquet(str(tmp_path / "s.parquet")),
-    }
-    frames = {
-        **{name: pd.DataFrame(each.fetchall(), columns=each.columns) for name, each in relations.items()},
-        "pandas csv": pd.read_csv(tmp_path / "s.csv"),
-        "pandas tsv": pd.read_csv(tmp_path / "s.tsv", sep="\t"),
-        "pandas parquet": pd.read_parquet(tmp_path / "s.parquet"),
-    }
-    for name, frame in frames.items():
-        assert len(frame) == len(rows), name
-        assert list(frame.columns) == list(rows[0]), name
-        ids = [str(each).removeprefix("'") if "csv" in name or "tsv" in name else each for each in frame["pair_id"]]
-        wanted = [
-            row["pair_id"].removeprefix("'") if "csv" in name or "tsv" in name else row["pair_id"] for row in rows
-        ]
-        assert ids == wanted, name
-        number = "score" if what == "scores" else "rating"
-        assert [float(each) for each in frame[number]] == pytest.approx([row[number] for row in rows]), name
 
 
 def test_excel_knows_the_encoding_by_its_mark(run: Path) -> None:
