@@ -141,9 +141,7 @@ def compare(
 ) -> pd.DataFrame:
     """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
 
-    Columns: a, b, attribute, n_prompts, mean_a, mean_b, difference (a − b), ci_low, ci_high, p_adjusted, noise_share,
-    prompts_needed, and where people labelled some responses corrected_difference, corrected_low, corrected_high, n_labels; NaN
-    where there is no value. What was left out is in a warning.
+    Columns are in docs/columns.md; NaN where there is no value. What was left out is in a warning.
 
     Args:
         runs: two or more on the same prompts, or one with ``by``.
@@ -207,15 +205,9 @@ class Run:
 
         ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
 
-        Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, likely_low,
-        likely_high, n_unparsed, human, given_up; of several judges also judges and judge_spread; with ``decide`` decision,
-        leaning, certified and, for the best of each, group. NaN where there is no value. Behind them are the further columns of
-        the data, by their names; one that has the name of another here is called ``data.score`` and so on.
-
-        Of a pairwise run a row a comparison: pair_id, system_a, system_b, preference (the probability that A is better), n,
-        n_ties, ci_low, ci_high, order_effect, likely_low, likely_high, n_unparsed, certified, given_up; with
-        ``decide="best"`` also best (A or B, where it is the best of all to its prompt) and best_certified. ``with_text`` adds
-        prompt, response_a and response_b.
+        Of a pairwise run a row a comparison. Columns as in ``robin export``: see docs/columns.md. NaN where there is no value.
+        Behind them are the further columns of the data, by their names; one that has the name of another here is called
+        ``data.score`` and so on.
 
         Raises:
             InputError: ``wide`` of a pairwise run.
@@ -237,9 +229,7 @@ class Run:
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.
 
-        Columns: system, strength (natural logarithm, mean 0: the difference of two is the log odds that one is preferred),
-        ci_low, ci_high, rank, rank_low, rank_high, n_votes, win_rate (against each other system alike), win_low, win_high;
-        with ``length_control`` also covariate, covariate_effect, covariate_low, covariate_high.
+        Columns: see docs/columns.md.
 
         Args:
             length_control: take out what preferences go by length.
@@ -252,9 +242,7 @@ class Run:
     def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
         """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
 
-        Columns: pair_id, decision (``keep`` or ``drop`` where it is certified, else ``undecided``), leaning (the same by the
-        mean alone), certified, and the score of each attribute, ``helpfulness_score``. With ``decide="best"`` a row a pair and
-        attribute: pair_id, attribute, group, decision (``best`` or ``rejected``), leaning, certified, score.
+        Columns: see docs/columns.md.
 
         Raises:
             InputError: the run decides nothing.
@@ -269,8 +257,7 @@ class Run:
     def agreement(self) -> pd.DataFrame:
         """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.
 
-        Columns as in ``robin export --what agreement``: attribute (of a panel also each with its judges), coefficient, value,
-        ci_low, ci_high, n, n_prompts, resamples, why. NaN where it is not stated, and ``why``.
+        Columns: see docs/columns.md. NaN where it is not stated, and ``why``.
 
         Raises:
             InputError: the data has no human ratings, or none on the scale.
@@ -281,8 +268,7 @@ class Run:
         """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
         pairs have.
 
-        Columns as in ``robin export --what calibration``: attribute, level, to_level, n, n_prompts, mean_score, mean_human,
-        ci_low, ci_high. No row of what :meth:`agreement` does not state.
+        Columns: see docs/columns.md. No row of what :meth:`agreement` does not state.
 
         Raises:
             InputError: as :meth:`agreement`.
@@ -292,10 +278,8 @@ class Run:
     def preferences(self, *, messages: bool = False) -> pd.DataFrame:
         """Which response of each group is better than which: a row for each that can be told apart from the group's best.
 
-        Columns as in ``robin export --what preferences``: prompt, chosen, rejected, margin, certified, and of several
-        attributes which. Of a pairwise run a row a comparison that is told apart; margin is the preference above a half. With
-        ``messages`` chosen and rejected are conversations that begin with the prompt, for trainers of
-        chat models.
+        Columns: see docs/columns.md. With ``messages`` chosen and rejected are conversations that begin with the prompt, for
+        trainers of chat models.
 
         Raises:
             InputError: no group has two responses, or no two can be told apart.
@@ -311,10 +295,7 @@ class Run:
     ) -> pd.DataFrame:
         """The mean of each attribute with an interval over prompts, of all pairs or for each value of a column of the data.
 
-        Columns as in ``robin export --what summary``: the one of ``by``, attribute, n_prompts, n_pairs, mean, ci_low,
-        ci_high; with ``threshold`` also share, share_low, share_high, of the scores at it or above; where people's labels
-        correct a mean also corrected_mean, corrected_low, corrected_high, n_labels. NaN where there is none, and why is said
-        on stderr.
+        Columns: see docs/columns.md. NaN where there is no value, and why is said on stderr.
 
         Args:
             labels: a file, or a DataFrame with columns pair_id and label, and attribute where there are several; without any,
@@ -332,8 +313,7 @@ class Run:
     ) -> pd.DataFrame:
         """The ``n`` pairs that people should label next, in the order in which they should, and those labelled so far.
 
-        Columns as in ``robin export --what labels-wanted``: pair_id, attribute, probability, label (NaN: to be filled in),
-        prompt, response. Filled in, it is what ``labels`` of :meth:`summary` and :meth:`status` takes.
+        Columns: see docs/columns.md. Filled in, it is what ``labels`` of :meth:`summary` and :meth:`status` takes.
 
         Args:
             by: a column of the data whose values are to be compared: whole prompts are drawn.

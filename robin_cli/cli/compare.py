@@ -60,6 +60,6 @@ def compare(
     if json:
         print_json(facts_of(found))
     elif is_for_people(given):
-        print_comparison(Console(), found)
+        print_comparison(Console(), found, ctx.obj.get("top"))
     else:
         show([table_of(found)], given, {}, notify)

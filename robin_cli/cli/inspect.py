@@ -195,7 +195,8 @@ def _table_of(
             check_view(sort=given.sort, wide=given.wide)
             return comparison_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
         found = (score if what is What.SCORES else judge_scores)(run)
-        return score_table(found, run, sort=given.sort, with_text=given.with_text, wide=given.wide)
+        sort = given.sort if given.format == "table" else None
+        return score_table(found, run, sort=sort, with_text=given.with_text, wide=given.wide)
 
     def ranking() -> Table:
         said = (lambda _line: None) if given.format == "table" else notify  # it stands under the table

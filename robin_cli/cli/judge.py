@@ -123,7 +123,8 @@ def deliver(run: Path, settings: Settings) -> None:
                 tables.append(ranking_table(data))
         else:
             scores, text = score(data), settings.with_text
-            tables = [score_table(scores, data, sort=settings.sort, with_text=text, wide=settings.wide)]
+            sort = settings.sort if is_for_people(settings) else None
+            tables = [score_table(scores, data, sort=sort, with_text=text, wide=settings.wide)]
         show(tables, settings, settings_of(run), messages.note)
     except StorageError as error:
         raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error

@@ -52,8 +52,10 @@ def print_table(console: Console, table: Table, view: View) -> None:
     """Print the rows of ``table`` that come first; under it what is not shown, and how to see it.
 
     Raises:
-        InputError: it has no such order.
+        InputError: it has no such order, or is for files alone.
     """
+    if not table.terminal:
+        raise InputError(f"--format table: {table.name} are for files; leave it out, or name another format")
     sort = sort_of(table, view.sort)
     rows = _order(table, sort)[: view.top]
     fitted = fit(_cells(table, rows, sort), console.width, _GAP)
@@ -124,9 +126,9 @@ def _texts_of(table: Table, column: Column, rows: IntArray) -> list[str]:
     texts = cell_texts(taken(table.values[column.name], rows), column.form)
     if column.high:
         tops = cell_texts(taken(table.values[column.high], rows), column.form)
-        is_one = column.form == "count"
+        is_one, to = column.form == "count", " to " if column.form == "signed" else " – "
         return [
-            low if low == DASH or (is_one and low == high) else f"{low} – {high}"
+            low if low == DASH or (is_one and low == high) else f"{low}{to}{high}"
             for low, high in zip(texts, tops, strict=True)
         ]
     if column.mark:

@@ -27,7 +27,7 @@ def page() -> Iterator[str]:
             yield "Columns as of the scores.\n"
             continue
         yield "| column | what it is |\n|---|---|"
-        yield from (f"| `{each.name}` | {each.help} |" for each in table.columns.values() if not each.for_people)
+        yield from (f"| `{name}` | {table.columns[name].help} |" for name in table.public)
         yield ""
 
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from robin_cli.results.tables import Column, Form, declared
+from robin_cli.results.tables import Column, Form, Hide, declared
 
 _UPPER = "Its upper end."
 _CERTIFIED = "Whether the error rate is guaranteed: of all rows that say so, at most so many are wrong on average."
 _PEOPLE = "By people's labels: "
 
 
-def _interval(of: str, says: str, form: Form, label: str = "95 %", rank: int = 0) -> tuple[Column, Column]:
+def _interval(
+    of: str, says: str, form: Form, label: str = "95 %", rank: int = 0, hide: Hide = ""
+) -> tuple[Column, Column]:
     """The columns of both ends of an interval."""
     low, high = f"{of}_low", f"{of}_high"
-    return Column(low, says, form, label, high, rank), Column(high, _UPPER, form)
+    return Column(low, says, form, label, high, rank, hide), Column(high, _UPPER, form)
 
 
 # fmt: off
@@ -183,18 +185,23 @@ DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", 
     Column("b", "The other system.", "name"),
     Column("attribute", "What was rated.", "name"),
     Column("n_prompts", "Prompts that both answered.", "count", "prompts"),
-    Column("mean_a", "The mean of a over these prompts, each with the same weight.", "share"),
-    Column("mean_b", "The mean of b over these prompts.", "share"),
+    Column("mean_a", "The mean of a over these prompts, each with the same weight.", "share", rank=2),
+    Column("mean_b", "The mean of b over these prompts.", "share", rank=2),
     Column("difference", "a − b.", "signed"),
     *_interval("ci", "95 % interval of the difference, for prompts like these.", "signed"),
     Column("p_adjusted", "Of no difference, two-sided; corrected for all pairs of systems (Holm).", "share", "p"),
     Column("noise_share", "How much of the uncertainty, a variance, is the judge's noise.", "share"),
     Column("prompts_needed", "Prompts in all that would settle it 4 times in 5, were the difference as large as it looks.",
            "count"),
-    Column("corrected_difference", f"{_PEOPLE}the difference.", "signed"),
-    *_interval("corrected", f"{_PEOPLE}95 % interval of the difference.", "signed"),
-    Column("n_labels", f"{_PEOPLE}how many there are.", "count"),
-))
+    Column("corrected_difference", f"{_PEOPLE}the difference.", "signed", "corrected", hide="empty"),
+    *_interval("corrected", f"{_PEOPLE}95 % interval of the difference.", "signed", hide="empty"),
+    Column("n_labels", f"{_PEOPLE}how many there are.", "count", "labels", rank=3, hide="zero"),
+    Column("which", "The two systems, by their letters.", "text", " ", for_people=True),
+    Column("p", "The probability of no difference, as papers have it.", "word", rank=1, for_people=True),
+    Column("better", "Which of the two is better.", for_people=True),
+    Column("by_people", "The same by people's labels.", hide="empty", for_people=True),
+), terminal=("attribute", "which", "n_prompts", "mean_a", "mean_b", "difference", "ci_low", "p", "better",
+             "corrected_difference", "corrected_low", "by_people", "n_labels"))
 
 REQUIREMENTS = declared("gate", "What a run was required to meet: `robin gate`", "requirement, in their order", (
     Column("requirement", "The requirement."),

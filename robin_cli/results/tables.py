@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 
+Hide = Literal["", "empty", "zero"]
 Form = Literal["id", "name", "text", "word", "flag", "count", "number", "share", "signed"]
 """How people read a column.
 
@@ -60,7 +61,7 @@ class Column:
     label: str = ""
     high: str = ""
     rank: int = 0
-    hide: Literal["", "empty", "zero"] = ""
+    hide: Hide = ""
     mark: str = ""
     for_people: bool = False
     group: str = ""
@@ -138,6 +139,11 @@ class Table:
     footer: Sequence[str] = ()
     command: str = ""
     further: Callable[[], Parts] | None = None
+
+    @property
+    def public(self) -> list[str]:
+        """The names of the columns that files, JSON and Python have."""
+        return [name for name, column in self.columns.items() if not column.for_people]
 
     def __len__(self) -> int:
         return len(next(iter(self.values.values()), ()))

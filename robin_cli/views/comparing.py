@@ -16,10 +16,10 @@ from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
-from robin_cli.render.terminal import DASH, View, print_table
+from robin_cli.render.terminal import View, print_table
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import DIFFERENCES
-from robin_cli.results.tables import Column, Table, declared
+from robin_cli.results.tables import Table
 from robin_cli.storage.reader import read_run
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.summary import LabelsFile, given_labels
@@ -57,11 +57,17 @@ def comparison_of(
 
 
 def table_of(found: Compared) -> Table:
-    """How far every two systems are apart; without people's labels there are no columns of them."""
-    has_labels = found.has_labels or any(each is not None for listed in found.corrected.values() for each in listed)
+    """How far every two systems are apart; without people's labels files have no columns of them."""
+    letters, each = letters_of(found.systems), list(_each(found))
+    has_labels = found.has_labels or any(people is not None for _, _, people in each)
     names = [name for name in DIFFERENCES.columns if has_labels or not name.startswith(("corrected", "n_labels"))]
-    rows = [_row(found, *each) for each in _each(found)]
-    return DIFFERENCES.of({name: [row[name] for row in rows] for name in names})
+    rows = [_row(found, *one) | _cells(found, letters, *one) for one in each]
+    hidden = {"attribute"} if len(found.differences) == 1 else set()
+    return DIFFERENCES.of(
+        {name: [row[name] for row in rows] for name in names},
+        terminal=[name for name in DIFFERENCES.terminal if name not in hidden],
+        notes=list(map(one_line, notes_of(found, letters))),
+    )
 
 
 _Each = tuple[str, Difference, Corrected | None]
@@ -78,7 +84,7 @@ def _row(found: Compared, attribute: str, one: Difference, people: Corrected | N
     """One of the rows, by the names of DIFFERENCES; None where there is no value."""
     needed = None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed)
     return {
-        **{name: finite(getattr(one, name)) for name in DIFFERENCES.columns if hasattr(one, name)},
+        **{name: finite(getattr(one, name)) for name in DIFFERENCES.public if hasattr(one, name)},
         "a": found.systems[one.a],
         "b": found.systems[one.b],
         "attribute": attribute,
@@ -90,19 +96,12 @@ def _row(found: Compared, attribute: str, one: Difference, people: Corrected | N
     }
 
 
-def print_comparison(console: Console, found: Compared) -> None:
-    """Print who is compared, a table of each attribute, and what the numbers say."""
-    letters = letters_of(found.systems)
-    for name, letter in letters.items():
+def print_comparison(console: Console, found: Compared, top: int | None = None) -> None:
+    """Print who is compared, a table of all pairs, and what the numbers say."""
+    for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
-    for attribute in found.differences:
-        console.print()
-        if len(found.differences) > 1:
-            console.print(Text(one_line(attribute)))
-        print_table(console, _shown(found, attribute, letters), View(top=_ALL))
     console.print()
-    for line in notes_of(found, letters):
-        console.print(Text(one_line(line)), soft_wrap=not console.is_terminal)
+    print_table(console, table_of(found), View(top=top or len(found.systems) ** 2 * len(found.differences)))
 
 
 def facts_of(found: Compared) -> dict[str, Any]:
@@ -122,7 +121,7 @@ def _facts(found: Compared, attribute: str, one: Difference, people: Corrected |
     row = _row(found, attribute, one, people)
     sides = row["a"], row["b"]
     return {
-        **{name: row[name] for name in DIFFERENCES.columns},
+        **{name: row[name] for name in DIFFERENCES.public},
         "p": finite(one.p),
         "shorter_by_five_calls": finite(one.shorter),
         "settled": one.is_settled,
@@ -137,63 +136,23 @@ def _name(verdict: str) -> str | None:
     return None if verdict == "not settled" else verdict
 
 
-_SHOWN = declared(
-    "shown",
-    "Differences as people see them.",
-    "two systems; with people's labels a second one",
-    [
-        Column("which", form="text", label=" "),
-        Column("prompts"),
-        Column("means", rank=2),
-        Column("difference"),
-        Column("interval", label="95 % interval"),
-        Column("p", rank=1),
-        Column("better", form="text"),
-    ],
-    terminal=("which", "prompts", "means", "difference", "interval", "p", "better"),
-)
-_ALL = 10**9
-
-
-def _shown(found: Compared, attribute: str, letters: Mapping[str, str]) -> Table:
-    """The differences of an attribute; with people's labels a second line for every two systems."""
-    rows = []
-    for name, one, people in _each(found):
-        if name == attribute:
-            sides = _sides(found, one, letters)
-            rows.append(_cells(one, sides))
-            if people is not None and not people.why:
-                ends = f"{people.low:+.2f} to {people.high:+.2f}"
-                says = by_people(people, sides)
-                labels = number_of(people.n_labels, "label")
-                rows.append(["  by people", labels, "", f"{people.estimate:+.2f}", ends, "", says])
-    return _SHOWN.of({name: list(cells) for name, cells in zip(_SHOWN.columns, zip(*rows, strict=True), strict=True)})
-
-
 def _sides(found: Compared, one: Difference, letters: Mapping[str, str]) -> tuple[str, str]:
     return letters[found.systems[one.a]], letters[found.systems[one.b]]
 
 
-def _cells(one: Difference, sides: tuple[str, str]) -> list[str]:
-    a, b = sides
-    if math.isnan(one.p):
-        return [f"{a} − {b}", f"{one.n_prompts:,}", DASH, DASH, f"fewer than {FEWEST_PROMPTS} prompts", DASH, DASH]
-    digits = _digits(one)
-    return [
-        f"{a} − {b}",
-        f"{one.n_prompts:,}",
-        f"{one.mean_a:.{digits}f}, {one.mean_b:.{digits}f}",
-        f"{one.difference:+z.{digits}f}",
-        f"{one.ci_low:+z.{digits}f} to {one.ci_high:+z.{digits}f}",
-        p_text(one.p_adjusted),
-        verdict(one, sides),
-    ]
-
-
-def _digits(one: Difference) -> int:
-    """Two, or as many as show on which side of 0 the interval's ends lie."""
-    ends = (one.ci_low, one.ci_high)
-    return next((d for d in range(2, 6) if all(math.copysign(1, end) * round(end, d) > 0 for end in ends)), 6)
+def _cells(
+    found: Compared, letters: Mapping[str, str], attribute: str, one: Difference, people: Corrected | None
+) -> dict[str, str]:
+    """The columns that people alone see."""
+    sides = _sides(found, one, letters)
+    is_known = not math.isnan(one.p)
+    return {
+        "attribute": attribute,
+        "which": " − ".join(sides),
+        "p": p_text(one.p_adjusted) if is_known else "",
+        "better": verdict(one, sides) if is_known else f"fewer than {FEWEST_PROMPTS} prompts",
+        "by_people": "" if people is None or people.why else by_people(people, sides),
+    }
 
 
 def p_text(p: float) -> str:

@@ -20,17 +20,19 @@ from robin_cli.views.decided import OPEN, cells_of, decision_facts, promise
 INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for each of them"
 
 
-def score_table(scores: Scores, run: RunData, *, sort: str = "", with_text: bool = False, wide: bool = False) -> Table:
+def score_table(
+    scores: Scores, run: RunData, *, sort: str | None = None, with_text: bool = False, wide: bool = False
+) -> Table:
     """The scores, of all judges together or of each; behind the columns of the contract files have those of the data.
 
     Args:
-        sort: what people want to see first.
+        sort: what people want to see first; None for files alone.
         with_text: files have prompt and response.
         wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
             judge, where ``scores`` are those of each judge.
     """
     values: dict[str, Values] = dict(scores.columns)
-    if scores.decided is not None:
+    if scores.decided is not None and sort is not None:
         values["told"] = cells_of(scores.decided)
     hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
     of_panel = {"variance"} if "judge_spread" in values and sort != "variance" else set()
@@ -78,15 +80,15 @@ def decision_table(scores: Scores, run: RunData, *, with_text: bool = False) -> 
 
 def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
     """The orders of scores; where attributes have scales of their own, shares of the scales are compared."""
-    unit, lowest = run.space.units[scores.arm], run.space.ends[0][scores.arm]
+    space, arm = run.space, scores.arm
 
     def of(name: str) -> FloatArray:
         return np.asarray(scores.columns[name], dtype=np.float64)
 
     return {
-        "width": Sort("widest likely interval first", lambda: likely_widths(scores, run.space), "likely_low"),
-        "score": Sort("highest score first", lambda: (of("score") - lowest) / unit),
-        "variance": Sort("largest variance first", lambda: of("variance") / unit**2, "variance"),
+        "width": Sort("widest likely interval first", lambda: likely_widths(scores, space), "likely_low"),
+        "score": Sort("highest score first", lambda: (of("score") - space.ends[0][arm]) / space.units[arm]),
+        "variance": Sort("largest variance first", lambda: of("variance") / space.units[arm] ** 2, "variance"),
         "data": Sort("in the order of the data", lambda: -np.arange(float(len(scores)))),
     }
 

@@ -25,6 +25,7 @@ from typer.main import get_command
 
 from robin_cli.cli.app import app
 from robin_cli.cli.inspect import What
+from robin_cli.model.errors import InputError
 from robin_cli.render.files import export
 from robin_cli.render.html import PageColumn, page_columns
 from robin_cli.render.terminal import DASH, View, print_table
@@ -106,7 +107,7 @@ def test_comes_back_from_every_format_with_its_columns_in_order_and_acts_in_none
         made, file = filled(table, rows, parts=parts), tmp_path / f"{rows}.{fmt}"
         export(made.parts(), {"run": "r"}, fmt=None, output=str(file))
         wanted = made.arrow().to_pylist()
-        public = [each.name for each in made.columns.values() if not each.for_people]
+        public = made.public
         assert list(wanted[0]) == public if rows else made.arrow().column_names == public
         found = list(read_back(file, fmt))
         assert len(found) == rows
@@ -178,7 +179,9 @@ def test_declares_what_it_shows(table: Table) -> None:
         table.of({"elephants": []})
 
 
-def test_has_every_column_of_a_judgment() -> None:
+def test_has_every_column_of_a_judgment_and_shows_them_to_no_terminal() -> None:
+    with pytest.raises(InputError, match="--format table: judgments are for files; leave it out, or name another"):
+        shown(JUDGMENTS, 80)
     assert list(JUDGMENTS.columns) == SCHEMA.names
 
 

@@ -374,7 +374,7 @@ def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[PageColumn]:
     """The columns that say something of this run."""
     says = "Score and intervals on the scale. Sorts by how wide the likely interval is."
     bar = PageColumn("interval", "bar", says, cells(run.space.attribute[scores.arm][shown]))
-    return page_columns(score_table(scores, run), shown, bar)
+    return page_columns(score_table(scores, run, sort="width"), shown, bar)
 
 
 def _bar(run: RunData, columns: list[PageColumn]) -> Bar:
