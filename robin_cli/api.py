@@ -28,6 +28,7 @@ from robin_cli.files.remote import scheme_of
 from robin_cli.judges.functions import Function, name_of, tells_itself
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
+from robin_cli.results.tables import Table
 from robin_cli.runner.connection import check_judges
 from robin_cli.runner.engine import Stop
 from robin_cli.runner.inputs import pairs_of, prompts_of
@@ -39,16 +40,17 @@ from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
 from robin_cli.settings.trust import Source
 from robin_cli.storage.manifest import FILE, read_manifest
-from robin_cli.storage.reader import RunData, count_answers, distinct_judgments, read_run
-from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.storage.reader import RunData, count_answers, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import Results, agreement_of, calibration_of, decision_rows, score_rows
+from robin_cli.views.agreement import agreement_table, calibration_table
+from robin_cli.views.judgments import judgment_table
 from robin_cli.views.messages import Messages, messages_for
-from robin_cli.views.pairwise import check_of_ratings, check_view, comparison_rows, ranking_table
-from robin_cli.views.preferences import preferences_of
+from robin_cli.views.pairwise import check_of_ratings, check_view, comparison_table, ranking_table
+from robin_cli.views.preferences import preference_table
 from robin_cli.views.progress import conclusion, goal_lines, shown
+from robin_cli.views.scores import decision_table, score_table
 from robin_cli.views.status import status_of
-from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
+from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,9 +141,7 @@ def compare(
 ) -> pd.DataFrame:
     """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
 
-    Columns: a, b, attribute, n_prompts, mean_a, mean_b, difference (a − b), ci_low, ci_high, p_adjusted, noise_share,
-    prompts_needed, and where people labelled some responses corrected_difference, corrected_low, corrected_high, n_labels; NaN
-    where there is no value. What was left out is in a warning.
+    Columns are in docs/columns.md; NaN where there is no value. What was left out is in a warning.
 
     Args:
         runs: two or more on the same prompts, or one with ``by``.
@@ -205,15 +205,9 @@ class Run:
 
         ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
 
-        Columns as in ``robin export``: pair_id, attribute, score, n, variance, std_error, ci_low, ci_high, likely_low,
-        likely_high, n_unparsed, human, given_up; of several judges also judges and judge_spread; with ``decide`` decision,
-        leaning, certified and, for the best of each, group. NaN where there is no value. Behind them are the further columns of
-        the data, by their names; one that has the name of another here is called ``data.score`` and so on.
-
-        Of a pairwise run a row a comparison: pair_id, system_a, system_b, preference (the probability that A is better), n,
-        n_ties, ci_low, ci_high, order_effect, likely_low, likely_high, n_unparsed, certified, given_up; with
-        ``decide="best"`` also best (A or B, where it is the best of all to its prompt) and best_certified. ``with_text`` adds
-        prompt, response_a and response_b.
+        Of a pairwise run a row a comparison. Columns as in ``robin export``: see docs/columns.md. NaN where there is no value.
+        Behind them are the further columns of the data, by their names; one that has the name of another here is called
+        ``data.score`` and so on.
 
         Raises:
             InputError: ``wide`` of a pairwise run.
@@ -221,23 +215,21 @@ class Run:
         data = read_run(self.path)
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
-            return _frame(comparison_rows(data, with_text=with_text))
-        return _frame(score_rows(score(data), data, with_text=with_text, wide=wide))
+            return _frame(comparison_table(data, with_text=with_text))
+        return _frame(score_table(score(data), data, with_text=with_text, wide=wide))
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
         data = read_run(self.path)
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
-            return _frame(comparison_rows(data, with_text=with_text, by_judge=True))
-        return _frame(score_rows(judge_scores(data), data, with_text=with_text, wide=wide))
+            return _frame(comparison_table(data, with_text=with_text, by_judge=True))
+        return _frame(score_table(judge_scores(data), data, with_text=with_text, wide=wide))
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.
 
-        Columns: system, strength (natural logarithm, mean 0: the difference of two is the log odds that one is preferred),
-        ci_low, ci_high, rank, rank_low, rank_high, n_votes, win_rate (against each other system alike), win_low, win_high;
-        with ``length_control`` also covariate, covariate_effect, covariate_low, covariate_high.
+        Columns: see docs/columns.md.
 
         Args:
             length_control: take out what preferences go by length.
@@ -250,55 +242,49 @@ class Run:
     def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
         """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
 
-        Columns: pair_id, decision (``keep`` or ``drop`` where it is certified, else ``undecided``), leaning (the same by the
-        mean alone), certified, and the score of each attribute, ``helpfulness_score``. With ``decide="best"`` a row a pair and
-        attribute: pair_id, attribute, group, decision (``best`` or ``rejected``), leaning, certified, score.
+        Columns: see docs/columns.md.
 
         Raises:
             InputError: the run decides nothing.
         """
         data = self._rated("Run.decisions()")
-        return _frame(decision_rows(score(data), data, with_text=with_text))
+        return _frame(decision_table(score(data), data, with_text=with_text))
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
-        return _frame(pa.concat_tables([JUDGMENTS.empty_table(), *distinct_judgments(self.path)]))
+        return _frame(judgment_table(self.path))
 
     def agreement(self) -> pd.DataFrame:
         """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.
 
-        Columns as in ``robin export --what agreement``: attribute (of a panel also each with its judges), coefficient, value,
-        ci_low, ci_high, n, n_prompts, resamples, why. NaN where it is not stated, and ``why``.
+        Columns: see docs/columns.md. NaN where it is not stated, and ``why``.
 
         Raises:
             InputError: the data has no human ratings, or none on the scale.
         """
-        return _frame(agreement_of(self._rated("Run.agreement()")))
+        return _frame(agreement_table(self._rated("Run.agreement()")))
 
     def calibration(self) -> pd.DataFrame:
         """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
         pairs have.
 
-        Columns as in ``robin export --what calibration``: attribute, level, to_level, n, n_prompts, mean_score, mean_human,
-        ci_low, ci_high. No row of what :meth:`agreement` does not state.
+        Columns: see docs/columns.md. No row of what :meth:`agreement` does not state.
 
         Raises:
             InputError: as :meth:`agreement`.
         """
-        return _frame(calibration_of(self._rated("Run.calibration()")))
+        return _frame(calibration_table(self._rated("Run.calibration()")))
 
     def preferences(self, *, messages: bool = False) -> pd.DataFrame:
         """Which response of each group is better than which: a row for each that can be told apart from the group's best.
 
-        Columns as in ``robin export --what preferences``: prompt, chosen, rejected, margin, certified, and of several
-        attributes which. Of a pairwise run a row a comparison that is told apart; margin is the preference above a half. With
-        ``messages`` chosen and rejected are conversations that begin with the prompt, for trainers of
-        chat models.
+        Columns: see docs/columns.md. With ``messages`` chosen and rejected are conversations that begin with the prompt, for
+        trainers of chat models.
 
         Raises:
             InputError: no group has two responses, or no two can be told apart.
         """
-        return _frame(preferences_of(read_run(self.path), messages=messages))
+        return _frame(preference_table(read_run(self.path), messages=messages))
 
     def summary(
         self,
@@ -309,10 +295,7 @@ class Run:
     ) -> pd.DataFrame:
         """The mean of each attribute with an interval over prompts, of all pairs or for each value of a column of the data.
 
-        Columns as in ``robin export --what summary``: the one of ``by``, attribute, n_prompts, n_pairs, mean, ci_low,
-        ci_high; with ``threshold`` also share, share_low, share_high, of the scores at it or above; where people's labels
-        correct a mean also corrected_mean, corrected_low, corrected_high, n_labels. NaN where there is none, and why is said
-        on stderr.
+        Columns: see docs/columns.md. NaN where there is no value, and why is said on stderr.
 
         Args:
             labels: a file, or a DataFrame with columns pair_id and label, and attribute where there are several; without any,
@@ -323,15 +306,14 @@ class Run:
         """
         data, said = self._rated("Run.summary()"), messages_for(Settings(), notebook=True)
         given = given_labels(_table_of(labels), data)
-        return _frame(summary_of(data, said.note, by=by, threshold=threshold, given=given))
+        return _frame(summary_table(data, said.note, by=by, threshold=threshold, given=given))
 
     def labels_wanted(
         self, n: int = WANTED, *, by: str | None = None, labels: str | Path | pd.DataFrame | None = None
     ) -> pd.DataFrame:
         """The ``n`` pairs that people should label next, in the order in which they should, and those labelled so far.
 
-        Columns as in ``robin export --what labels-wanted``: pair_id, attribute, probability, label (NaN: to be filled in),
-        prompt, response. Filled in, it is what ``labels`` of :meth:`summary` and :meth:`status` takes.
+        Columns: see docs/columns.md. Filled in, it is what ``labels`` of :meth:`summary` and :meth:`status` takes.
 
         Args:
             by: a column of the data whose values are to be compared: whole prompts are drawn.
@@ -341,7 +323,7 @@ class Run:
             InputError: nothing is left to label, or the labels cannot be used.
         """
         data = self._rated("Run.labels_wanted()")
-        return _frame(labels_wanted_of(data, n=n, by=by, given=given_labels(_table_of(labels), data)))
+        return _frame(labels_wanted_table(data, n=n, by=by, given=given_labels(_table_of(labels), data)))
 
     def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
         """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
@@ -403,8 +385,8 @@ def _check_not_wide(wide: bool) -> None:  # noqa: FBT001
     check_view(sort=TABLE["sort"].default, wide=wide)
 
 
-def _frame(made: pa.Table | Results) -> pd.DataFrame:
-    frame: pd.DataFrame = (made.whole() if isinstance(made, Results) else made).to_pandas()
+def _frame(made: Table) -> pd.DataFrame:
+    frame: pd.DataFrame = made.parts().whole().to_pandas()
     return frame
 
 

@@ -188,7 +188,11 @@ def _put_back(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
-    sys.argv, sys.modules["__main__"], sys.meta_path[:] = args, main, finders
+    sys.argv, sys.modules["__main__"] = args, main
+    # Modules that were imported meanwhile stay, and with them the finders that they need: six has its own.
+    sys.meta_path[:] = [
+        each for each in sys.meta_path if each in finders or not type(each).__module__.startswith("robin_")
+    ]
     sys.stdin, sys.stdout, sys.stderr = streams
     USED.clear()
     USED.update(used)

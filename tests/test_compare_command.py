@@ -357,7 +357,7 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path
     shown = robin(
         "compare", "kind", "--by", "system", "--labels", "labels.csv", "--format", "table", cwd=tmp_path
     ).stdout
-    assert re.search(r"\n  by people +80 labels +[+-]0\.\d\d +-0\.\d\d to \+0\.\d\d +not settled *\n", shown)
+    assert re.search(r"\nA − B .* A  +[+-]0\.\d\d  -0\.\d\d to \+0\.\d\d  not settled\b", shown)
     assert (
         "The judge prefers A; 80 labels of people do not bear that out: their interval holds 0. They correct" in shown
     )

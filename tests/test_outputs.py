@@ -22,13 +22,14 @@ from robin_cli.analysis.scores import score
 from robin_cli.files.outputs import output_file
 from robin_cli.judges.http_log import HttpLog
 from robin_cli.model.errors import InputError, RobinError
+from robin_cli.render.files import check_output, export
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import check_output, export, score_rows
 from robin_cli.views.report.writing import write_report
 from tests.conftest import environment, robin, shared_folder
 from tests.starting import COMMAND
 from tests.storage.test_store import PAIRS, judgment, manifest
+from tests.views.tables import score_rows
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +186,7 @@ def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> Non
 def test_finds_as_anyone_where_it_may_not_write() -> None:
     code = (
         "import os, sys\n"
-        "from robin_cli.views.export import check_output\n"
+        "from robin_cli.render.files import check_output\n"
         "from robin_cli.model.errors import InputError\n"
         "if not os.geteuid(): os.setuid(65534)\n"
         "for name in sys.argv[1:]:\n"

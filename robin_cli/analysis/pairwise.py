@@ -28,24 +28,6 @@ from robin_cli.policies.registry import traits_of
 from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.reader import RunData
 
-COLUMNS = (
-    "pair_id",
-    "system_a",
-    "system_b",
-    "preference",
-    "n",
-    "n_ties",
-    "ci_low",
-    "ci_high",
-    "likely_low",
-    "likely_high",
-    "order_effect",
-    "n_unparsed",
-    "certified",
-    "given_up",
-)
-JUDGE_COLUMNS = ("pair_id", "judge", *COLUMNS[1:])
-
 Columns = Mapping[str, list[str] | FloatArray | IntArray | NDArray[np.bool_]]
 
 
@@ -54,11 +36,8 @@ class PairwiseScores:
     """Rows in the order of the data: one a comparison, or one a comparison and judge.
 
     Attributes:
-        columns: by name, those of COLUMNS, or JUDGE_COLUMNS. ``preference``: probability that A is better, nan where there is
-            none; ``ci_low``, ``ci_high``: it is there with at least 1 − α, whenever one looks; ``likely_low``, ``likely_high``:
-            with about 1 − α on average; ``order_effect``: how much more a response is preferred where it comes first, in
-            units of probability; ``n_ties``: ratings of neither; ``certified``: the response that leads is better, all
-            comparisons together at the error rate. ``given_up``: why an arm is asked no more, '' for those that are.
+        columns: by name, of those of :data:`~robin_cli.results.columns.COMPARISONS`; ``preference`` is nan where there is
+            none; ``ci_low``, ``ci_high`` hold with at least 1 − α, ``likely_low``, ``likely_high`` with about 1 − α on average.
         comparison: the comparison of each row, shape (rows,).
         retired: rows with an arm that was given up, shape (rows,).
     """

@@ -66,24 +66,7 @@ def spread_between(between: FloatArray) -> float:
     return float(np.sqrt(max(0.0, known.mean()))) if len(known) else np.nan
 
 
-COLUMNS = (
-    "pair_id",
-    "attribute",
-    "score",
-    "n",
-    "variance",
-    "std_error",
-    "ci_low",
-    "ci_high",
-    "likely_low",
-    "likely_high",
-    "n_unparsed",
-    "human",
-    "given_up",
-)
-PANEL_COLUMNS = (*COLUMNS, "judges", "judge_spread")
 DECISION_COLUMNS = ("decision", "leaning", "certified")
-JUDGE_COLUMNS = ("pair_id", "attribute", "judge", *COLUMNS[2:])
 
 Columns = Mapping[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]]
 
@@ -93,8 +76,7 @@ class Scores:
     """Rows pair by pair, in the order of the data: one an attribute, or one an attribute and judge.
 
     Attributes:
-        columns: by name, those of COLUMNS (PANEL_COLUMNS for several judges together, JUDGE_COLUMNS for each by itself), and
-            where something was to be decided DECISION_COLUMNS, with ``group`` where it was the best of each;
+        columns: by name, of those of :data:`~robin_cli.results.columns.SCORES`;
             ``score``, ``variance``, ``std_error``, ``judge_spread`` and ``human`` are nan where there is none: too few
             ratings, no human rating in the data. ``given_up``: why an arm is asked no more (``context_length``, ``truncated``,
             …), '' for those that are.
@@ -136,7 +118,11 @@ def score(run: RunData, *, alpha: float = ALPHA) -> Scores:
     judges = len(space.judges)
     each = judge_scores(run, alpha=alpha)
     if judges == 1:
-        alone = replace(each, columns={name: each.columns[name] for name in COLUMNS}, facets=space.attributes)
+        alone = replace(
+            each,
+            columns={name: column for name, column in each.columns.items() if name != "judge"},
+            facets=space.attributes,
+        )
         return _with_decisions(alone, run)
     means, variance, n, unparsed = (
         space.by_rater(each.columns[name]) for name in ("score", "variance", "n", "n_unparsed")

@@ -152,13 +152,13 @@ def _note(
     if not issubclass(category, (RepeatedJudgments, LostJudgments)):
         _show_warning(message, category, filename, lineno, file, line)
         return
-    from robin_cli.views.text import plain
+    from robin_cli.render.text import plain
 
     print(f"note: {plain(str(message))}", file=sys.stderr)
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    from robin_cli.views.text import plain
+    from robin_cli.render.text import plain
 
     print(f"robin: {plain(message)}", file=sys.stderr)
     sys.exit(code)

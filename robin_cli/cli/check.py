@@ -45,10 +45,10 @@ def check(
     from robin_cli.cli.confirming import confirmed
     from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
+    from robin_cli.render.terminal import print_facts
     from robin_cli.settings.addresses import api_keys, judges_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.capabilities import facts_of, print_json
-    from robin_cli.views.table import print_facts
 
     settings = load_settings(ctx.obj, config)
     if settings.no_ties and not settings.pairwise:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from robin_cli.cli import options as opt
+from robin_cli.cli.showing import is_for_people, is_of_rows, settings_of_rows, show
 
 app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda each: each.name in {"format", "output", "raw"}),
+    cls=opt.taking(is_of_rows),
     epilog="Example: robin compare runs/20261120T101500Z-helpfulness runs/20261121T090000Z-helpfulness",
 )
 def compare(
@@ -48,19 +48,18 @@ def compare(
     """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
     from rich.console import Console
 
-    from robin_cli.settings.reading import checked
-    from robin_cli.settings.table import Settings
+    from robin_cli.render.files import check_output
+    from robin_cli.render.json import print_json
     from robin_cli.views.comparing import comparison_of, facts_of, print_comparison, table_of
-    from robin_cli.views.export import Results, check_output, export
-    from robin_cli.views.messages import Messages, print_json
+    from robin_cli.views.messages import Messages
 
-    given = Settings(**checked(ctx.obj))
+    given = settings_of_rows(ctx)
     check_output(given.format, given.output, [] if labels is None else [labels])
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
     found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
     if json:
         print_json(facts_of(found))
-    elif given.format == "table" or (given.format is None and given.output is None and sys.stdout.isatty()):
-        print_comparison(Console(), found)
+    elif is_for_people(given):
+        print_comparison(Console(), found, ctx.obj.get("top"))
     else:
-        export(Results.of(table_of(found)), {}, fmt=given.format, output=given.output, raw=given.raw, notify=notify)
+        show([table_of(found)], given, {}, notify)

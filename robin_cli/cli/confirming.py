@@ -15,9 +15,9 @@ def confirmed(settings: Settings) -> Settings:
 
     Without a terminal, and after a no, it stays in doubt, and :func:`robin_cli.settings.addresses.api_keys` refuses it.
     """
+    from robin_cli.render.text import plain
     from robin_cli.settings.addresses import doubtful_places
     from robin_cli.settings.trust import Source, question, remember
-    from robin_cli.views.text import plain
 
     on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
     if settings.source.kind == "user" or not on_terminal or not (doubtful := doubtful_places(settings)):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from robin_cli.cli import options as opt
+from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 
 app = typer.Typer()
 
 
-@app.command(epilog="Example: robin gate runs/20261120T101500Z-helpfulness --require 'mean(helpfulness)>=3'")
+@app.command(
+    cls=opt.taking(is_of_rows),
+    epilog="Example: robin gate runs/20261120T101500Z-helpfulness --require 'mean(helpfulness)>=3'",
+)
 def gate(
+    ctx: typer.Context,
     run: opt.Run,
     require: Annotated[
         list[str],
@@ -57,6 +63,9 @@ def gate(
     import math
 
     from robin_cli.model.errors import InputError
+    from robin_cli.render.files import check_output, write_text
+    from robin_cli.render.json import print_json
+    from robin_cli.render.text import one_line
     from robin_cli.views.gate import (
         EXIT_CODES,
         check_outputs,
@@ -65,25 +74,29 @@ def gate(
         junit_of,
         lines_of,
         markdown_of,
-        write_output,
+        requirement_table,
     )
-    from robin_cli.views.messages import print_json
-    from robin_cli.views.text import one_line
 
     if not 0.0 < error_rate < 1.0:
         raise InputError(f"--error-rate {error_rate:g}: lies between 0 and 1, as 0.05")
     if margin is not None and not (margin >= 0.0 and math.isfinite(margin)):
         raise InputError(f"--margin {margin:g}: is a number of points, 0 or more")
-    check_outputs({"--junit": junit, "--summary": summary}, as_json=json)
+    given = settings_of_rows(ctx)
+    check_output(given.format, given.output)
+    is_plain = given.format is None and given.output is None
+    rows = {} if is_plain else {"-o": given.output or "-"}
+    check_outputs({"--junit": junit, "--summary": summary, **rows}, as_json=json)
     found = gated(run, require, margin=margin, error_rate=error_rate, by=by)
     for line in found.notes:
         typer.echo(one_line(line), err=True)
     if junit is not None:
-        write_output("--junit", junit, junit_of(found))
+        write_text("--junit", junit, junit_of(found))
     if summary is not None:
-        write_output("--summary", summary, markdown_of(found))
+        write_text("--summary", summary, markdown_of(found))
     if json:
         print_json(facts_of(found))
+    elif not is_plain:
+        show([requirement_table(found)], given, {}, partial(typer.echo, err=True), for_people=given.format == "table")
     elif "-" not in {junit, summary}:
         typer.echo("\n".join(lines_of(found)))
     raise typer.Exit(EXIT_CODES[found.state])

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robin_cli.cli import options as opt
+from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 
 if TYPE_CHECKING:
+    from robin_cli.results.tables import Parts, Table
     from robin_cli.settings.table import Settings
     from robin_cli.storage.reader import RunData
-    from robin_cli.views.export import Results
 
 
 class What(StrEnum):
@@ -47,9 +48,6 @@ _FOR = {
 _RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
 _RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
 
-_SHOWN = {What.SCORES, What.JUDGE_SCORES, What.RANKING}
-"""What can be shown as a table."""
-
 _OF_RATINGS = {What.AGREEMENT, What.CALIBRATION, What.SUMMARY, What.LABELS_WANTED}
 """What a pairwise run has nothing of."""
 
@@ -64,33 +62,38 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
-    from robin_cli.views.messages import print_json
+    from robin_cli.render.json import print_json
     from robin_cli.views.status import print_status, status_of
 
     facts = status_of(run, labels=labels)
     print_json(facts, indent=True) if json else print_status(facts)
 
 
-@app.command(epilog="Example: robin runs")
+@app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")
 def runs(
+    ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The folder that holds them.")] = Path("runs"),
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
 ) -> None:
     """List the runs here, the oldest first, and where each stands."""
-    from robin_cli.views.messages import print_json
-    from robin_cli.views.run_list import print_runs, runs_in
+    from robin_cli.render.files import check_output
+    from robin_cli.render.json import print_json
+    from robin_cli.views.run_list import run_table, runs_in
 
+    given = settings_of_rows(ctx)
+    check_output(given.format, given.output)
     found = runs_in(folder)
+    for_people = given.format in {None, "table"} and given.output is None
     if json:
         print_json(*found)
-    elif found:
-        print_runs(found)
+    elif found or not for_people:
+        show([run_table(found)], given, {}, partial(typer.echo, err=True), for_people=for_people)
     else:
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)
 
 
 @app.command(
-    cls=opt.taking(lambda each: each.name in {"format", "output", "with_text", "wide", "raw", "sort", "top"}),
+    cls=opt.taking(lambda each: is_of_rows(each) or each.name in {"with_text", "wide"}),
     epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
 )
 def export(
@@ -99,8 +102,9 @@ def export(
     what: Annotated[
         What,
         typer.Option(
-            help="Scores, those of each judge of a panel, the ranking of systems (pairwise), every judgment, agreement with "
-            "humans, human ratings by score, preferences between responses, means of the scores, or pairs for people to label."
+            help="The scores; the scores of each judge; the ranking of the systems of a pairwise run; every judgment; "
+            "agreement with human ratings, and of the judge with itself; human ratings by score; preferences, for training; "
+            "means of the scores; pairs for people to label."
         ),
     ] = What.SCORES,
     length_control: Annotated[
@@ -143,17 +147,15 @@ def export(
     from rich.console import Console
 
     from robin_cli.model.errors import InputError
+    from robin_cli.render.files import check_output
     from robin_cli.runner.inputs import sources_of
-    from robin_cli.settings.reading import checked
-    from robin_cli.settings.table import Settings
     from robin_cli.storage.manifest import read_manifest, settings_of
     from robin_cli.storage.reader import read_run
-    from robin_cli.views.export import check_output, judgments_of
-    from robin_cli.views.export import export as write_file
+    from robin_cli.views.judgments import judgment_table
     from robin_cli.views.messages import Messages
     from robin_cli.views.pairwise import check_of_ratings
 
-    given = Settings(**checked(ctx.obj))
+    given = settings_of_rows(ctx)
     read = [name for name, _ in sources_of(read_manifest(run))]
     check_output(given.format, given.output, read if labels is None else [*read, labels])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
@@ -162,83 +164,68 @@ def export(
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
     notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
-    write = _pushing(given, to_hub, what, notify, excel=excel, public=public) or partial(
-        write_file, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify
-    )
+    push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
-        write(judgments_of(run), settings_of(run))
-        return
-    data = read_run(run)
-    if what in _OF_RATINGS:
-        check_of_ratings(data, f"--what {what}")
-    if given.format == "table" and what in _SHOWN:
-        _show(data, what, given, by_length=length_control)
-        return
-    write(_results_of(data, what, given, options, notify), settings_of(run))
-
-
-def _show(run: RunData, what: What, given: Settings, *, by_length: bool) -> None:
-    """Print what is asked for as a table."""
-    from rich.console import Console
-
-    from robin_cli.analysis.scores import judge_scores, score
-    from robin_cli.views.pairwise import check_pairwise_run, check_view, print_comparisons, print_ranking
-    from robin_cli.views.table import View, print_scores
-
-    console, view = Console(), View(given.sort, given.top, wide=given.wide)
-    if what is What.RANKING:
-        check_pairwise_run(run, f"--what {what}")
-        print_ranking(console, run, view, by_length=by_length)
-    elif run.manifest.is_pairwise:
-        check_view(sort=given.sort, wide=given.wide)
-        print_comparisons(console, run, view, by_judge=what is What.JUDGE_SCORES)
+        table = judgment_table(run)
     else:
-        print_scores(console, (score if what is What.SCORES else judge_scores)(run), run, view)
+        data = read_run(run)
+        if what in _OF_RATINGS:
+            check_of_ratings(data, f"--what {what}")
+        table = _table_of(data, what, given, options, notify)
+    if push is not None:
+        push(table.parts())
+    else:
+        show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
 
 
-def _results_of(
+def _table_of(
     run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
-) -> Results:
+) -> Table:
     """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
     from robin_cli.analysis.scores import judge_scores, score
-    from robin_cli.views.export import Results, agreement_of, calibration_of, score_rows
-    from robin_cli.views.pairwise import check_view, comparison_rows, ranking_table
-    from robin_cli.views.preferences import preferences_of
-    from robin_cli.views.summary import WANTED, given_labels, labels_wanted_of, summary_of
+    from robin_cli.views.agreement import agreement_table, calibration_table
+    from robin_cli.views.pairwise import check_view, comparison_table, ranking_table
+    from robin_cli.views.preferences import preference_table
+    from robin_cli.views.scores import score_table
+    from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
 
     by, labels = options["by"], given_labels(options["labels"], run)
 
-    def scores() -> Results:
+    def scores() -> Table:
         if run.manifest.is_pairwise:
             check_view(sort=given.sort, wide=given.wide)
-            return comparison_rows(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
+            return comparison_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
         found = (score if what is What.SCORES else judge_scores)(run)
-        return score_rows(found, run, with_text=given.with_text, wide=given.wide)
+        sort = given.sort if given.format == "table" else None
+        return score_table(found, run, sort=sort, with_text=given.with_text, wide=given.wide)
 
-    def labels_wanted() -> Any:
+    def ranking() -> Table:
+        said = (lambda _line: None) if given.format == "table" else notify  # it stands under the table
+        return ranking_table(run, said, by_length=options["length-control"])
+
+    def labels_wanted() -> Table:
         n = options["n"]
-        table = labels_wanted_of(run, notify, n=WANTED if n is None else n, by=by, given=labels)
+        table = labels_wanted_table(run, notify, n=WANTED if n is None else n, by=by, given=labels)
         if "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
             notify("--labels reads no .xlsx: save it as .csv once it is filled in")
         return table
 
-    made: dict[What, Callable[[], Any]] = {
+    made: dict[What, Callable[[], Table]] = {
         What.SCORES: scores,
         What.JUDGE_SCORES: scores,
-        What.RANKING: lambda: ranking_table(run, notify, by_length=options["length-control"]),
-        What.AGREEMENT: lambda: agreement_of(run, notify),
-        What.CALIBRATION: lambda: calibration_of(run, notify),
-        What.PREFERENCES: lambda: preferences_of(run, notify, messages=options["messages"]),
-        What.SUMMARY: lambda: summary_of(run, notify, by=by, threshold=options["threshold"], given=labels),
+        What.RANKING: ranking,
+        What.AGREEMENT: lambda: agreement_table(run, notify),
+        What.CALIBRATION: lambda: calibration_table(run, notify),
+        What.PREFERENCES: lambda: preference_table(run, notify, messages=options["messages"]),
+        What.SUMMARY: lambda: summary_table(run, notify, by=by, threshold=options["threshold"], given=labels),
         What.LABELS_WANTED: labels_wanted,
     }
-    found = made[what]()
-    return found if isinstance(found, Results) else Results.of(found)
+    return made[what]()
 
 
 def _pushing(
     given: Settings, name: str | None, what: What, notify: Callable[[str], None], *, excel: bool, public: bool
-) -> Callable[[Results, Mapping[str, Any]], None] | None:
+) -> Callable[[Parts], None] | None:
     """What pushes results to the hub, where they are to go there; InputError where that cannot be."""
     from robin_cli.model.errors import InputError
     from robin_cli.views.to_hub import check_hub, push
@@ -302,7 +289,7 @@ def render(
 
 
 def _print_part(title: str, content: str) -> None:
-    from robin_cli.views.text import plain
+    from robin_cli.render.text import plain
 
     text = f"[{title}]\n{content}\n\n"
     if sys.stdout.isatty():  # there text from the data must not act

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,8 +81,8 @@ def _work(
     from robin_cli.cli.confirming import confirmed
     from robin_cli.cli.work import spend
     from robin_cli.model.errors import LimitReached
+    from robin_cli.render.files import check_output
     from robin_cli.runner.connection import check_judges
-    from robin_cli.views.export import check_output
     from robin_cli.views.messages import messages_for
     from robin_cli.views.pairwise import check_view
 
@@ -105,39 +104,28 @@ def _work(
 
 def deliver(run: Path, settings: Settings) -> None:
     """Print or write the scores of a run as ``settings`` say."""
-    from rich.console import Console
-
+    from robin_cli.analysis.pairwise import ranked_systems
     from robin_cli.analysis.scores import score
+    from robin_cli.cli.showing import is_for_people, show
     from robin_cli.model.errors import StorageError, typed
     from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
-    from robin_cli.views.export import export, score_rows
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import comparison_rows, print_results
-    from robin_cli.views.table import View, print_scores
+    from robin_cli.views.pairwise import comparison_table, ranking_table
+    from robin_cli.views.scores import score_table
 
     data = read_run(run)
     messages = messages_for(settings)
     try:
-        if settings.format == "table" or (settings.output is None and settings.format is None and sys.stdout.isatty()):
-            view = View(settings.sort, settings.top, wide=settings.wide)
-            if data.manifest.is_pairwise:
-                print_results(Console(), data, view)
-            else:
-                print_scores(Console(), score(data), data, view)
-            return
         if data.manifest.is_pairwise:
-            results = comparison_rows(data, with_text=settings.with_text)
+            tables = [comparison_table(data, with_text=settings.with_text)]
+            if is_for_people(settings) and ranked_systems(data).ranking is not None:
+                tables.append(ranking_table(data))
         else:
-            results = score_rows(score(data), data, with_text=settings.with_text, wide=settings.wide)
-        export(
-            results,
-            settings_of(run),
-            fmt=settings.format,
-            output=settings.output,
-            raw=settings.raw,
-            notify=messages.note,
-        )
+            scores, text = score(data), settings.with_text
+            sort = settings.sort if is_for_people(settings) else None
+            tables = [score_table(scores, data, sort=sort, with_text=text, wide=settings.wide)]
+        show(tables, settings, settings_of(run), messages.note)
     except StorageError as error:
         raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
     if settings.output not in {None, "-"}:

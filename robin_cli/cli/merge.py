@@ -40,8 +40,9 @@ def merge(
     from rich.console import Console
 
     from robin_cli.model.records import number_of
+    from robin_cli.render.json import print_json
     from robin_cli.runner.merging import merge_runs
-    from robin_cli.views.messages import Messages, print_json
+    from robin_cli.views.messages import Messages
 
     messages = Messages(Console(stderr=True, highlight=False), quiet=False)
     with messages.busy(f"merging {number_of(len(runs), 'run')}"):

@@ -68,9 +68,10 @@ def plan(
     With --compare D it says what a difference of systems needs. With --pairwise it says how many comparisons the budget asks,
     and how far off win rates may be.
     """
+    from robin_cli.render.json import print_json
     from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
-    from robin_cli.views.messages import messages_for, print_json
+    from robin_cli.views.messages import messages_for
     from robin_cli.views.plan import comparisons, differences
     from robin_cli.views.plan.facts import check_asked, plan_of
     from robin_cli.views.plan.view import print_plan

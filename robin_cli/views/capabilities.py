@@ -8,8 +8,8 @@ from typing import Any
 from robin_cli.judges.capabilities import Capabilities
 from robin_cli.judges.metering import Price
 from robin_cli.parsing.expectation import MOST_OFF_SCALE
-from robin_cli.views import messages
-from robin_cli.views.text import one_line
+from robin_cli.render import json
+from robin_cli.render.text import one_line
 
 _EXCERPT = 300
 _ASKED_FOR = 4
@@ -72,7 +72,7 @@ def print_json(url: str, seen: Capabilities, price: Price | None) -> None:
         "price": str(price) if price else None,
         "requests": seen.requests,
     }
-    messages.print_json(content)
+    json.print_json(content)
 
 
 def _judged(seen: Capabilities) -> dict[str, Any]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from robin_cli.analysis.labelled import Corrected
@@ -19,36 +16,15 @@ from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.render.terminal import View, print_table
+from robin_cli.render.text import one_line
+from robin_cli.results.columns import DIFFERENCES
+from robin_cli.results.tables import Table
+from robin_cli.results.words import finite
 from robin_cli.storage.reader import read_run
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.summary import LabelsFile, given_labels
-from robin_cli.views.text import finite, one_line
 
-COLUMNS = pa.schema(
-    [
-        ("a", pa.string()),
-        ("b", pa.string()),
-        ("attribute", pa.string()),
-        ("n_prompts", pa.int64()),
-        ("mean_a", pa.float64()),
-        ("mean_b", pa.float64()),
-        ("difference", pa.float64()),
-        ("ci_low", pa.float64()),
-        ("ci_high", pa.float64()),
-        ("p_adjusted", pa.float64()),
-        ("noise_share", pa.float64()),
-        ("prompts_needed", pa.int64()),
-    ]
-)
-LABEL_COLUMNS = pa.schema(
-    [
-        *((name, pa.float64()) for name in ("corrected_difference", "corrected_low", "corrected_high")),
-        ("n_labels", pa.int64()),
-    ]
-)
-"""Behind COLUMNS where people labelled some of the responses."""
-
-_DASH = "–"
 _ONE_LOOK = (
     "The intervals hold for one look. Who looks again while prompts come in, and stops once 0 is left out, is wrong in up to a "
     "third of cases: add --anytime, whose intervals are 1.6 times as wide and hold however often one looks"
@@ -80,62 +56,52 @@ def comparison_of(
     return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
 
 
-def table_of(found: Compared) -> pa.Table:
-    """Return a row for every two systems and attribute."""
-    is_known = any(each is not None for listed in found.corrected.values() for each in listed)
-    schema = pa.unify_schemas([COLUMNS, LABEL_COLUMNS]) if is_known or found.has_labels else COLUMNS
-    return pa.Table.from_pylist(rows_of(found), schema=schema)
+def table_of(found: Compared) -> Table:
+    """How far every two systems are apart; without people's labels files have no columns of them."""
+    letters, each = letters_of(found.systems), list(_each(found))
+    has_labels = found.has_labels or any(people is not None for _, _, people in each)
+    names = [name for name in DIFFERENCES.columns if has_labels or not name.startswith(("corrected", "n_labels"))]
+    rows = [_row(found, *one) | _cells(found, letters, *one) for one in each]
+    hidden = {"attribute"} if len(found.differences) == 1 else set()
+    return DIFFERENCES.of(
+        {name: [row[name] for row in rows] for name in names},
+        terminal=[name for name in DIFFERENCES.terminal if name not in hidden],
+        notes=list(map(one_line, notes_of(found, letters))),
+    )
 
 
-def print_comparison(console: Console, found: Compared) -> None:
+_Each = tuple[str, Difference, Corrected | None]
+"""An attribute, a difference, and that by people's labels, where there are some."""
+
+
+def _each(found: Compared) -> Iterator[_Each]:
+    for name, listed in found.differences.items():
+        for one, people in zip(listed, found.corrected[name], strict=True):
+            yield name, one, people
+
+
+def _row(found: Compared, attribute: str, one: Difference, people: Corrected | None) -> dict[str, Any]:
+    """One of the rows, by the names of DIFFERENCES; None where there is no value."""
+    needed = None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed)
+    return {
+        **{name: finite(getattr(one, name)) for name in DIFFERENCES.public if hasattr(one, name)},
+        "a": found.systems[one.a],
+        "b": found.systems[one.b],
+        "attribute": attribute,
+        "prompts_needed": needed,
+        "corrected_difference": people and finite(people.estimate),
+        "corrected_low": people and finite(people.low),
+        "corrected_high": people and finite(people.high),
+        "n_labels": people.n_labels if people else 0,
+    }
+
+
+def print_comparison(console: Console, found: Compared, top: int | None = None) -> None:
     """Print who is compared, a table of all pairs, and what the numbers say."""
-    letters = letters_of(found.systems)
-    for name, letter in letters.items():
+    for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
-    for title, header, rows in _system_tables(found, letters):
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for name in header:
-            table.add_column(name, justify="left" if name in _LEFT else "right")
-        for row in rows:
-            table.add_row(*(Text(one_line(cell)) for cell in row))
-        console.print()
-        if title:
-            console.print(Text(one_line(title)))
-        console.print(table)
     console.print()
-    for line in notes_of(found, letters):
-        console.print(Text(one_line(line)), soft_wrap=not console.is_terminal)
-
-
-_Printed = tuple[str, list[str], list[list[str]]]
-"""A table: what is above it, its header and its rows."""
-
-
-_LEFT = frozenset({"", "better"})
-
-
-def rows_of(found: Compared) -> list[dict[str, Any]]:
-    """A row for every two systems and attribute, as COLUMNS and LABEL_COLUMNS have them; None where there is no value."""
-    return [
-        {
-            "a": found.systems[one.a],
-            "b": found.systems[one.b],
-            "attribute": attribute,
-            "n_prompts": one.n_prompts,
-            **{name: finite(getattr(one, name)) for name in COLUMNS.names[4:-1]},
-            "prompts_needed": None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed),
-            **_label_cells(people),
-        }
-        for attribute, listed in found.differences.items()
-        for one, people in zip(listed, found.corrected[attribute], strict=True)
-    ]
-
-
-def _label_cells(people: Corrected | None) -> dict[str, Any]:
-    if people is None:
-        return {**dict.fromkeys(LABEL_COLUMNS.names), "n_labels": 0}
-    values = (people.estimate, people.low, people.high)
-    return {**dict(zip(LABEL_COLUMNS.names, map(finite, values), strict=False)), "n_labels": people.n_labels}
+    print_table(console, table_of(found), View(top=top or len(found.systems) ** 2 * len(found.differences)))
 
 
 def facts_of(found: Compared) -> dict[str, Any]:
@@ -147,23 +113,22 @@ def facts_of(found: Compared) -> dict[str, Any]:
         "interval": "anytime" if found.anytime else "one look",
         "first_ratings": list(found.by_first),
         "unrated": found.unrated,
-        "comparisons": [
-            {
-                **row,
-                "p": finite(one.p),
-                "shorter_by_five_calls": finite(one.shorter),
-                "settled": one.is_settled,
-                "better": _name(verdict(one, (row["a"], row["b"]))),
-                "better_by_labels": None
-                if people is None or people.why
-                else _name(by_people(people, (row["a"], row["b"]))),
-                "judge_relied_on": None if people is None else finite(people.lam),
-                "labels_why": None if people is None else people.why,
-            }
-            for row, one, people in zip(
-                rows_of(found), chain(*found.differences.values()), chain(*found.corrected.values()), strict=True
-            )
-        ],
+        "comparisons": [_facts(found, *each) for each in _each(found)],
+    }
+
+
+def _facts(found: Compared, attribute: str, one: Difference, people: Corrected | None) -> dict[str, Any]:
+    row = _row(found, attribute, one, people)
+    sides = row["a"], row["b"]
+    return {
+        **{name: row[name] for name in DIFFERENCES.public},
+        "p": finite(one.p),
+        "shorter_by_five_calls": finite(one.shorter),
+        "settled": one.is_settled,
+        "better": _name(verdict(one, sides)),
+        "better_by_labels": None if people is None or people.why else _name(by_people(people, sides)),
+        "judge_relied_on": None if people is None else finite(people.lam),
+        "labels_why": None if people is None else people.why,
     }
 
 
@@ -171,49 +136,23 @@ def _name(verdict: str) -> str | None:
     return None if verdict == "not settled" else verdict
 
 
-def _system_tables(found: Compared, letters: Mapping[str, str]) -> list[_Printed]:
-    """A table for each attribute; with people's labels a second line for every two systems."""
-    tables = []
-    for attribute, listed in found.differences.items():
-        rows = []
-        for one, people in zip(listed, found.corrected[attribute], strict=True):
-            sides = _sides(found, one, letters)
-            rows.append(_cells(one, sides))
-            if people is not None and not people.why:
-                ends = f"{people.low:+.2f} to {people.high:+.2f}"
-                says = by_people(people, sides)
-                rows.append(
-                    ["  by people", f"{people.n_labels:,} labels", "", f"{people.estimate:+.2f}", ends, "", says]
-                )
-        header = ["", "prompts", "means", "difference", "95 % interval", "p", "better"]
-        tables.append((attribute if len(found.differences) > 1 else "", header, rows))
-    return tables
-
-
 def _sides(found: Compared, one: Difference, letters: Mapping[str, str]) -> tuple[str, str]:
     return letters[found.systems[one.a]], letters[found.systems[one.b]]
 
 
-def _cells(one: Difference, sides: tuple[str, str]) -> list[str]:
-    a, b = sides
-    if math.isnan(one.p):
-        return [f"{a} − {b}", f"{one.n_prompts:,}", _DASH, _DASH, f"fewer than {FEWEST_PROMPTS} prompts", _DASH, _DASH]
-    digits = _digits(one)
-    return [
-        f"{a} − {b}",
-        f"{one.n_prompts:,}",
-        f"{one.mean_a:.{digits}f}, {one.mean_b:.{digits}f}",
-        f"{one.difference:+z.{digits}f}",
-        f"{one.ci_low:+z.{digits}f} to {one.ci_high:+z.{digits}f}",
-        p_text(one.p_adjusted),
-        verdict(one, sides),
-    ]
-
-
-def _digits(one: Difference) -> int:
-    """Two, or as many as show on which side of 0 the interval's ends lie."""
-    ends = (one.ci_low, one.ci_high)
-    return next((d for d in range(2, 6) if all(math.copysign(1, end) * round(end, d) > 0 for end in ends)), 6)
+def _cells(
+    found: Compared, letters: Mapping[str, str], attribute: str, one: Difference, people: Corrected | None
+) -> dict[str, str]:
+    """The columns that people alone see."""
+    sides = _sides(found, one, letters)
+    is_known = not math.isnan(one.p)
+    return {
+        "attribute": attribute,
+        "which": " − ".join(sides),
+        "p": p_text(one.p_adjusted) if is_known else "",
+        "better": verdict(one, sides) if is_known else f"fewer than {FEWEST_PROMPTS} prompts",
+        "by_people": "" if people is None or people.why else by_people(people, sides),
+    }
 
 
 def p_text(p: float) -> str:
@@ -233,12 +172,7 @@ def by_people(people: Corrected, sides: tuple[str, str]) -> str:
 
 def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     """What the numbers say, and what they do not, a line each."""
-    known = [
-        (name, one, people)
-        for name, listed in found.differences.items()
-        for one, people in zip(listed, found.corrected[name], strict=True)
-        if not math.isnan(one.p)
-    ]
+    known = [each for each in _each(found) if not math.isnan(each[1].p)]
     several = len(found.differences) > 1
     lines = []
     many = len(known) > _FEW

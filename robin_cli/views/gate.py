@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,16 +26,18 @@ from robin_cli.analysis.gate import (
 )
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.scores import score
-from robin_cli.files.outputs import check_output_file, output_file
-from robin_cli.files.remote import RemoteError
 from robin_cli.model.decision import RELATIONS
-from robin_cli.model.errors import InputError, StorageError, did_you_mean, option, shown, typed
+from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
+from robin_cli.render.files import check_writable
+from robin_cli.render.text import one_line
+from robin_cli.results.columns import REQUIREMENTS
+from robin_cli.results.tables import Table
+from robin_cli.results.words import finite
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.pairwise import check_of_ratings
-from robin_cli.views.text import finite, one_line
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
@@ -269,6 +270,12 @@ def facts_of(found: Gated) -> dict[str, Any]:
     }
 
 
+def requirement_table(found: Gated) -> Table:
+    """The verdicts as a table."""
+    facts = [_facts(found, each) for each in found.verdicts]
+    return REQUIREMENTS.of({name: [each[name] for each in facts] for name in REQUIREMENTS.columns}, noun="requirement")
+
+
 def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
     requirement, needed = verdict.requirement, verdict.settling
     calls, prompts = (None, None) if needed is None else (needed.calls, needed.prompts)
@@ -363,26 +370,5 @@ def check_outputs(outputs: Mapping[str, str | None], *, as_json: bool) -> None:
             flags = " and ".join(alike)
             raise InputError(f"{flags}: would both be written to {name}; give one of them another file")
     for flag, name in given.items():
-        if name == "-":
-            continue
-        try:
-            check_output_file(name)
-        except RemoteError as error:
-            raise InputError(f"{flag} {name}: cannot be written ({error.strerror}). {error.step}") from error
-        except OSError as error:
-            raise InputError(f"{flag} {name}: cannot be written ({error.strerror}); name another file") from error
-
-
-def write_output(flag: str, name: str, text: str) -> None:
-    """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError where that cannot be."""
-    try:
-        if name == "-":
-            sys.stdout.buffer.write(text.encode())
-            sys.stdout.buffer.flush()
-            return
-        with output_file(name) as file:
-            file.write(text.encode())
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise StorageError(f"{flag} {name}: could not be written ({error.strerror}); name another file") from error
+        if name != "-":
+            check_writable(flag, name)

@@ -22,15 +22,15 @@ from rich.text import Text
 from robin_cli.goals.base import Fact
 from robin_cli.model.arms import sample_variance
 from robin_cli.model.records import counted, number_of
-from robin_cli.runner.session import Session
-from robin_cli.views.fitting import told_apart
-from robin_cli.views.text import (
+from robin_cli.render.fitting import told_apart
+from robin_cli.render.text import one_line
+from robin_cli.results.words import (
     cost,
     dollars,
     duration,
-    one_line,
     tokens_text,
 )
+from robin_cli.runner.session import Session
 
 REFRESH_HZ = 2
 """Each refresh takes about 4 ms of one core."""

@@ -1,4 +1,4 @@
-"""What a command says: JSON for scripts on standard output, and beside its results lines on stderr."""
+"""What a command says beside its results: lines on stderr."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, TextIO, cast
 
-import orjson
 from rich.console import Console
 from rich.text import Text
 
+from robin_cli.render.text import plain
+from robin_cli.results.words import duration
 from robin_cli.settings.table import Settings
-from robin_cli.views.text import duration, plain
 
 LINE_EVERY_S = 30.0
-
-
-def print_json(*values: object, indent: bool = False) -> None:
-    """Print each of ``values`` as JSON on standard output: a line each, or an ``indent``ed block."""
-    lines = (orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None) + b"\n" for value in values)
-    sys.stdout.buffer.write(b"".join(lines))
-    sys.stdout.buffer.flush()
 
 
 class Unfailing:

@@ -9,12 +9,14 @@ import numpy as np
 
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.order_effect import OrderEffect
-from robin_cli.analysis.pairwise import PairwiseResults, Ranked
+from robin_cli.analysis.pairwise import PairwiseResults
 from robin_cli.model.errors import typed
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import counted, number_of
+from robin_cli.render.text import one_line
+from robin_cli.results.words import compared_text, finite
 from robin_cli.storage.reader import RunData
-from robin_cli.views.text import compared_text, finite, one_line
+from robin_cli.views.pairwise import ranking_of
 
 _MOST_SHOWN = 20
 _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = "not asked", "asked in part", "asked in vain", "given up"
@@ -40,7 +42,7 @@ def pairwise_facts(run: RunData, results: PairwiseResults) -> dict[str, Any]:
             _order_effect(judge, each) for judge, each in zip(run.space.judges, results.order_effects, strict=True)
         ],
         "systems": list(ranked.names),
-        "ranking": _ranking(ranked),
+        "ranking": ranking_of(ranked).records(),
         "ranking_comparisons": 0 if ranking is None else ranking.n_comparisons,
         "ranking_prompts": 0 if ranking is None else ranking.n_prompts,
         "ranking_is_bounded": None if ranking is None else ranking.is_bounded,
@@ -94,29 +96,6 @@ def _order_effect(judge: str, each: OrderEffect) -> dict[str, Any]:
     numbers = {"effect": each.effect, "ci_low": each.ci_low, "ci_high": each.ci_high}
     told = {name: finite(value) for name, value in numbers.items()}
     return {"judge": judge, **told, "n": each.n, "n_prompts": each.n_prompts}
-
-
-def _ranking(ranked: Ranked) -> list[dict[str, Any]]:
-    """The systems, the best first; nothing without a ranking."""
-    ranking = ranked.ranking
-    if ranking is None:
-        return []
-    return [
-        {
-            "system": ranked.names[each],
-            "strength": finite(ranking.strength.item(each)),
-            "ci_low": finite(ranking.ci_low.item(each)),
-            "ci_high": finite(ranking.ci_high.item(each)),
-            "rank": ranking.rank.item(each),
-            "rank_low": ranking.rank_low.item(each),
-            "rank_high": ranking.rank_high.item(each),
-            "n_votes": ranked.n_votes.item(each),
-            "win_rate": finite(ranking.win_rate.item(each)),
-            "win_low": finite(ranking.win_low.item(each)),
-            "win_high": finite(ranking.win_high.item(each)),
-        }
-        for each in ranked.order
-    ]
 
 
 def result_lines(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -31,6 +31,8 @@ from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.decision import BEST, MARGIN
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, number_of
+from robin_cli.results.columns import PREFERENCES
+from robin_cli.results.tables import Table, Values
 from robin_cli.storage.reader import RunData
 
 
@@ -125,9 +127,9 @@ _EVEN = 0.5
 _MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_string())]))
 
 
-def preferences_of(
+def preference_table(
     run: RunData, notify: Callable[[str], None] = lambda _line: None, *, messages: bool = False
-) -> pa.Table:
+) -> Table:
     """A row for each response that can be told apart from the best of its group: prompt, chosen, rejected, margin, certified.
 
     With several attributes each has rows of its own, and a column says which. Of a pairwise run a row for each comparison whose
@@ -166,10 +168,10 @@ def preferences_of(
     columns = _columns(prompts, chosen, rejected, found.margin, found.certified, messages=messages)
     if len(run.space.attributes) > 1:
         columns["attribute"] = pa.array(run.space.attributes).take(pa.array(found.attribute))
-    return pa.table(columns)
+    return PREFERENCES.of(columns)
 
 
-def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bool) -> pa.Table:
+def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bool) -> Table:
     """The rows of a pairwise run, in the order of the data."""
     error_rate = run.manifest.settings.get("error_rate") or ALPHA
     found = pairwise_scores(run, alpha=error_rate).columns
@@ -193,7 +195,7 @@ def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bo
         said.append(f"{number_of(without, 'comparison')} {'has' if without == 1 else 'have'} no preference")
     notify("; ".join(said))
     margin = np.abs(preference[told] - _EVEN)
-    return pa.table(_columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=messages))
+    return PREFERENCES.of(_columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=messages))
 
 
 def _is_by_the_best(run: RunData, preference: FloatArray) -> NDArray[np.bool_]:
@@ -214,9 +216,9 @@ def _columns(
     certified: NDArray[np.bool_],
     *,
     messages: bool,
-) -> dict[str, pa.ChunkedArray | pa.Array]:
+) -> dict[str, Values]:
     """The columns that preference training reads."""
-    columns = {
+    columns: dict[str, Values] = {
         "prompt": prompts,
         "chosen": chosen,
         "rejected": rejected,
@@ -224,10 +226,11 @@ def _columns(
         "certified": pa.array(certified),
     }
     if messages:
-        asked = [[_message(*turn) for turn in turns_in(prompt)] for prompt in columns.pop("prompt").to_pylist()]
-        for name in ("chosen", "rejected"):
-            answers = columns[name].to_pylist()
-            whole = [[*before, _message("Assistant", said)] for before, said in zip(asked, answers, strict=True)]
+        del columns["prompt"]
+        asked = [[_message(*turn) for turn in turns_in(prompt)] for prompt in prompts.to_pylist()]
+        for name, answers in (("chosen", chosen), ("rejected", rejected)):
+            several = zip(asked, answers.to_pylist(), strict=True)
+            whole = [[*before, _message("Assistant", said)] for before, said in several]
             columns[name] = pa.array(whole, _MESSAGES)
     return columns
 

@@ -16,6 +16,14 @@ from robin_cli.analysis.pairwise import pairwise_results
 from robin_cli.goals.base import Conclusion
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
+from robin_cli.render.text import plain
+from robin_cli.results.words import (
+    cost,
+    dollars,
+    duration,
+    tiers_text,
+    tokens_text,
+)
 from robin_cli.runner.engine import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
@@ -23,14 +31,6 @@ from robin_cli.storage.reader import read_run
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, calls_left, phase
 from robin_cli.views.messages import Messages, lines_now_and_then
 from robin_cli.views.pairwise_facts import headlines, pairwise_facts
-from robin_cli.views.text import (
-    cost,
-    dollars,
-    duration,
-    plain,
-    tiers_text,
-    tokens_text,
-)
 
 _ROUNDS_LINE_EVERY_S = 60.0
 _NARROWEST = 20

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import RunError, StorageError
+from robin_cli.results.columns import RUNS
+from robin_cli.results.tables import Table
+from robin_cli.results.words import dollars
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.reader import count_answers, read_run
-from robin_cli.views.text import dollars, one_line
 
 _UNREADABLE = "damaged"
-_NARROWEST = 20
 
 
 def runs_in(folder: Path) -> list[dict[str, Any]]:
@@ -30,23 +28,20 @@ def runs_in(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda facts: str(facts.get("created_at", "")))
 
 
-def print_runs(runs: Sequence[dict[str, Any]]) -> None:
-    """Print what :func:`runs_in` found as a table."""
-    rows = [("run", "state", "calls", "judge")]
-    for run in runs:
-        if run["state"] == _UNREADABLE:
-            rows.append((run["run"], run["state"], "", run["error"]))
-        else:
-            of = f"of {run['budget']:,}" if run["budget_usd"] is None else f"for {dollars(run['budget_usd'])}"
-            calls = f"{run['spent']:,} {of}"
-            rows.append((run["run"], run["state"], calls, f"{run['judge']}, {run['scheduler']}"))
-    cells = [[one_line(cell) for cell in row] for row in rows]
-    wide = [max(len(row[column]) for row in cells) for column in range(3)]
-    console = Console()
-    for name, state, calls, judge in cells:
-        line = f"{name:<{wide[0]}}  {state:<{wide[1]}}  {calls:>{wide[2]}}  "  # the name is whole, to be copied
-        left = max(_NARROWEST, console.width - len(line))
-        console.print(Text(line + (judge if len(judge) <= left else judge[: left - 1] + "…")), soft_wrap=True)
+def run_table(runs: Sequence[Mapping[str, Any]]) -> Table:
+    """What :func:`runs_in` found as a table."""
+    values: dict[str, list[Any]] = {name: [run.get(name) for run in runs] for name in RUNS.columns}
+    values["attributes"] = [", ".join(run.get("attributes", ())) for run in runs]
+    values["calls"] = [_calls(run) for run in runs]
+    values["by"] = [run.get("error") or f"{run['judge']}, {run['scheduler']}" for run in runs]
+    return RUNS.of(values)
+
+
+def _calls(run: Mapping[str, Any]) -> str:
+    if run["state"] == _UNREADABLE:
+        return ""
+    of = f"of {run['budget']:,}" if run["budget_usd"] is None else f"for {dollars(run['budget_usd'])}"
+    return f"{run['spent']:,} {of}"
 
 
 def _facts(path: Path) -> dict[str, Any]:

@@ -32,6 +32,8 @@ from robin_cli.model.errors import typed
 from robin_cli.model.records import BATCH, GivenLabels, counted, number_of, tier_of
 from robin_cli.policies.base import empirical_variance
 from robin_cli.policies.registry import traits_of
+from robin_cli.render.terminal import print_facts
+from robin_cli.results.words import WORST, cost, dollars, error_text, finite, target_text, tiers_text, tokens_text
 from robin_cli.runner.in_files import command
 from robin_cli.runner.opening import policy_of
 from robin_cli.settings.addresses import judges_of
@@ -47,9 +49,8 @@ from robin_cli.storage.rescue import tally
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.pairwise_facts import pairwise_facts, result_lines
 from robin_cli.views.run_list import state_of
+from robin_cli.views.scores import judged_by
 from robin_cli.views.summary import LabelsFile, given_labels
-from robin_cli.views.table import judged_by, print_facts
-from robin_cli.views.text import WORST, cost, dollars, error_text, finite, target_text, tiers_text, tokens_text
 
 READ = ("status", "reason", "text_because", "usage_estimated")
 """The columns of judgments that the facts are of, beside those that are folded."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -19,16 +18,15 @@ from robin_cli.datasets.labels import load_labels
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, number_of
+from robin_cli.render.text import one_line
+from robin_cli.results.columns import LABELS_WANTED, SUMMARY
+from robin_cli.results.tables import Column, Table, Values
 from robin_cli.storage.reader import RunData
-from robin_cli.views.text import one_line
 
 WANTED = 50
 """Pairs to label, where nobody says how many."""
 
 _NAMED = 3
-_OWN = ("attribute", "n_prompts", "n_pairs", "mean", "ci_low", "ci_high")
-_SHARE = ("share", "share_low", "share_high")
-_CORRECTED = ("corrected_mean", "corrected_low", "corrected_high", "n_labels")
 
 Notify = Callable[[str], None]
 LabelsFile = str | Path | BytesIO | None
@@ -67,9 +65,9 @@ def _check_apart(runs: Sequence[RunData]) -> None:
                 )
 
 
-def summary_of(
+def summary_table(
     run: RunData, notify: Notify, *, by: str | None, threshold: float | None, given: GivenLabels | None
-) -> pa.Table:
+) -> Table:
     """A row an attribute, or an attribute and group: the mean of its scores with an interval over prompts.
 
     Args:
@@ -81,30 +79,25 @@ def summary_of(
     Raises:
         InputError: there is no such column, or the threshold is off a scale.
     """
-    _check_column(by, (*_OWN, *_SHARE, *_CORRECTED))
+    _check_column(by)
     if threshold is not None:
         _check_threshold(threshold, run)
     groups = None if by is None else _groups(run, by, notify)
     scores = score(run)
     found = summaries(run, scores, labels_of(run, given), groups=groups, threshold=threshold)
     _say(found, run, scores, given, notify)
+    left_out: tuple[str, ...] = () if threshold is not None else ("share",)
+    if given is None and not any(each.corrected for each in found):
+        left_out += ("corrected", "n_labels")
+    names = [*([] if by is None else [by]), *(name for name in SUMMARY.columns if not name.startswith(left_out))]
     rows = [_row(each, by) for each in found]
-    names = [*([by] if by is not None else []), *_OWN, *(_SHARE if threshold is not None else ())]
-    if given is not None or any(each.corrected for each in found):
-        names += _CORRECTED
-    types = {
-        by: pa.large_string(),
-        "attribute": pa.string(),
-        **dict.fromkeys(("n_prompts", "n_pairs", "n_labels"), pa.int64()),
-    }
-    columns = {
-        name: pa.array([row[name] for row in rows], types.get(name, pa.float64()), from_pandas=True) for name in names
-    }
-    return pa.table(columns)
+    more = [] if by is None else [Column(by, form="name")]
+    values = {name: [row[name] for row in rows] for name in names}
+    return SUMMARY.of(values, *more, terminal=[*names[: len(more)], *SUMMARY.terminal])
 
 
-def _check_column(by: str | None, names: Sequence[str]) -> None:
-    if by in names:
+def _check_column(by: str | None) -> None:
+    if by in SUMMARY.columns:
         raise InputError(
             f"--by {by}: the table has a column of its own that is called so; judge with the data's under another name: "
             f"--columns NAME={by}"
@@ -127,15 +120,23 @@ def _groups(run: RunData, by: str, notify: Notify) -> Sequence[str | None]:
 
 
 def _row(each: Summary, by: str | None) -> dict[str | None, Any]:
-    found: dict[str | None, Any] = {by: each.group}
-    mean = each.mean
-    found |= dict(zip(_OWN, (each.attribute, each.prompts, each.pairs, mean.value, mean.low, mean.high), strict=True))
-    if each.share is not None:
-        found |= dict(zip(_SHARE, (each.share.value, each.share.low, each.share.high), strict=True))
-    values = (math.nan, math.nan, math.nan, 0)
-    if (told := each.corrected) is not None:
-        values = (told.estimate, told.low, told.high, told.n_labels)
-    return found | dict(zip(_CORRECTED, values, strict=True))
+    mean, share, told = each.mean, each.share, each.corrected
+    return {
+        by: each.group,
+        "attribute": each.attribute,
+        "n_prompts": each.prompts,
+        "n_pairs": each.pairs,
+        "mean": mean.value,
+        "ci_low": mean.low,
+        "ci_high": mean.high,
+        "share": share and share.value,
+        "share_low": share and share.low,
+        "share_high": share and share.high,
+        "corrected_mean": told and told.estimate,
+        "corrected_low": told and told.low,
+        "corrected_high": told and told.high,
+        "n_labels": told.n_labels if told else 0,
+    }
 
 
 def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLabels | None, notify: Notify) -> None:
@@ -176,9 +177,9 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
-def labels_wanted_of(
+def labels_wanted_table(
     run: RunData, notify: Notify = lambda _line: None, *, n: int, by: str | None, given: GivenLabels | None
-) -> pa.Table:
+) -> Table:
     """What people should label next, in the order in which they should: a row a pair and attribute, the labelled ones first.
 
     Args:
@@ -200,7 +201,7 @@ def labels_wanted_of(
     found = wanted_labels(run, values, labels, n, whole=by is not None)
     table = run.pairs.table.take(pa.array(found.pair))
     names = np.array(run.manifest.attributes, dtype=object)[found.attribute]
-    columns = {
+    columns: dict[str, Values] = {
         "pair_id": table["pair_id"],
         "attribute": pa.array(names.tolist(), pa.string()),
         "probability": pa.array(found.probability),
@@ -221,9 +222,9 @@ def labels_wanted_of(
         f"the file to --labels: {step} --labels FILE"
     )
     systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
-    ids = columns["pair_id"].slice(0, _LOOKED_AT).to_pylist()
+    ids = table["pair_id"].slice(0, _LOOKED_AT).to_pylist()
     if any(str(system) in pair_id for system in sorted(map(str, systems))[:_LOOKED_AT] for pair_id in ids):
         notify("the ids say which system answered: hide the column pair_id from those who label, for it leads them")
     if found.prompts < FEWEST_LABELLED:
         notify(f"a mean is corrected from {FEWEST_LABELLED} labelled prompts on; draw more: a larger --n")
-    return pa.table(columns)
+    return LABELS_WANTED.of(columns)

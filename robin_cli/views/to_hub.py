@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from robin_cli.datasets.formats import hub
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import number_of
-from robin_cli.views.export import Results, write_parquet
+from robin_cli.render.parquet import write_parquet
+from robin_cli.results.tables import Parts
 
 _LOGIN = "hf auth login, or set HF_TOKEN, with a token that may write"
 
@@ -33,8 +33,7 @@ def check_hub(name: str) -> None:
 
 
 def push(
-    results: Results,
-    _settings: Mapping[str, Any],
+    results: Parts,
     *,
     name: str,
     config: str,

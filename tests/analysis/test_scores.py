@@ -14,9 +14,6 @@ from scipy import stats
 
 from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, sum_intervals
 from robin_cli.analysis.scores import (
-    COLUMNS,
-    JUDGE_COLUMNS,
-    PANEL_COLUMNS,
     Scores,
     _told_apart,
     judge_scores,
@@ -256,16 +253,15 @@ def test_refuses_ratings_outside_the_scale(tmp_path: Path, rating: int) -> None:
 def test_a_panel_of_three_has_a_row_a_pair_and_its_human_ratings(tmp_path: Path) -> None:
     ratings: Rated = {(f"p{k}", "style", judge): [k + 1, 1] for k in range(2) for judge in ("a", "b", "c")}
     scores = score(run_of(tmp_path, ratings, human={"p0": {"style": 4.0}, "p1": {"style": 2.0}}))
-    assert list(scores.columns) == list(PANEL_COLUMNS)
+    assert {"judges", "judge_spread"} <= scores.columns.keys()
     assert (scores.columns["pair_id"], list(scores.columns["human"])) == (["p0", "p1"], [4.0, 2.0])
     assert list(scores.columns["judges"]) == [3, 3]
 
 
 def test_one_judge_has_the_columns_of_one(tmp_path: Path) -> None:
     run = run_of(tmp_path, {("p0", "style", "a"): [1]})
-    assert list(score(run).columns) == list(COLUMNS)
-    assert list(judge_scores(run).columns) == list(JUDGE_COLUMNS)
-    assert set(JUDGE_COLUMNS) == {*COLUMNS, "judge"}
+    assert "judge" not in score(run).columns
+    assert "judge" in judge_scores(run).columns
 
 
 def test_compares_likely_intervals_on_several_scales_by_their_shares(tmp_path: Path) -> None:

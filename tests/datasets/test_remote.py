@@ -383,7 +383,7 @@ def test_exports_to_s3_what_spreadsheets_read(s3: Server, tmp_path: Path) -> Non
     ],
 )
 def test_refuses_an_output_before_anything_is_paid_for(output: str, said: str) -> None:
-    from robin_cli.views.export import check_output
+    from robin_cli.render.files import check_output
 
     with pytest.raises(InputError) as caught:
         check_output(None, output)
@@ -392,7 +392,7 @@ def test_refuses_an_output_before_anything_is_paid_for(output: str, said: str) -
 
 
 def test_does_not_write_over_what_it_reads(memory: Any) -> None:
-    from robin_cli.views.export import check_output
+    from robin_cli.render.files import check_output
 
     memory.pipe("/a.jsonl", b"{}")
     with pytest.raises(InputError, match="is read in this command, and would be lost"):

@@ -21,18 +21,19 @@ from robin_cli.goals.decided import decided_text, decision_facts
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
+from robin_cli.render.files import export
+from robin_cli.render.terminal import View
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.export import export, score_rows
 from robin_cli.views.live import LiveView
 from robin_cli.views.progress import progress_line
 from robin_cli.views.report.page import html
 from robin_cli.views.report.single import page_of
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import READ, lines_of, status_of
-from robin_cli.views.table import View, print_scores
 from tests.conftest import DEMO, judging, robin
 from tests.storage.test_store import SETTINGS
+from tests.views.tables import print_scores, score_rows
 from tests.views.test_report import make_run
 
 

@@ -40,8 +40,8 @@ from robin_cli.storage.pools import load_pools
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import judgments_of
 from robin_cli.views.gate import gated
+from robin_cli.views.judgments import judgment_table
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
@@ -261,7 +261,7 @@ def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: st
         os.mkfifo(run / name)
     why = "it is a link" if kind == "a link" else "it is no regular file"
     readers: list[Callable[[Path], object]] = [status_of, lambda run: write_report([run], None), go_on]
-    readers += [lambda run: list(judgments_of(run).parts)] if name.startswith("j") else []
+    readers += [lambda run: list(judgment_table(run).parts().parts)] if name.startswith("j") else []
     for use in readers if name != "lock" else [go_on]:
         with pytest.raises(RobinError, match=why if name != "lock" else "no file of this run's own.*; delete it"):
             use(run)
@@ -487,7 +487,7 @@ READERS: list[Callable[[Path], object]] = [
     RunStore.open,
     load_pools,
     lambda run: write_report([run], None),
-    lambda run: list(judgments_of(run).parts),
+    lambda run: list(judgment_table(run).parts().parts),
     lambda run: gated(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
     lambda run: merge([run], run.parent / "all", lambda *_: "uniform"),
 ]
@@ -648,7 +648,7 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(tmp_path: Path, monke
 
 def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     run = made(tmp_path / "r", budget=100)
-    facts, rows = status_of(run), judgments_of(run).parts
+    facts, rows = status_of(run), judgment_table(run).parts().parts
     whole = pa.concat_tables(rows)
     line = json.dumps({**asdict(judgment(1)), "rating": 4})
     of_an_earlier_robin = pq.read_table(run / "judgments/00001.parquet").replace_schema_metadata(None)
@@ -660,7 +660,7 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
         found = status_of(run)
     assert (found["spent"], found["repeated_judgments"]) == (4, 5)
     with pytest.warns(RepeatedJudgments):
-        assert pa.concat_tables(judgments_of(run).parts).slice(0, 3).equals(whole)
+        assert pa.concat_tables(judgment_table(run).parts().parts).slice(0, 3).equals(whole)
     with pytest.warns(RepeatedJudgments):
         assert load_pools(run)["helpfulness"].size == 4
     with pytest.warns(RepeatedJudgments):

@@ -11,10 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openpyxl
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -22,12 +20,14 @@ from rich.console import Console
 import robin_cli
 from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.model.records import Pair
+from robin_cli.render.files import export
+from robin_cli.render.terminal import View
+from robin_cli.results.tables import Parts
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views.export import Results, export, score_rows
-from robin_cli.views.table import View, print_scores
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.tables import print_scores, score_rows
 from tests.views.test_results import rated
 
 DATA: list[dict[str, Any]] = [
@@ -85,32 +85,6 @@ def test_stand_once_in_each_row_of_several_attributes_and_judges(tmp_path: Path)
     assert list(frame["system"]) == ["of a", "of a", "of b", "of b"]
 
 
-@pytest.mark.parametrize("fmt", ["csv", "tsv", "jsonl", "parquet", "xlsx"])
-def test_are_written_in_every_format_and_act_in_none(tmp_path: Path, fmt: str) -> None:
-    run, file = run_of(tmp_path), tmp_path / f"s.{fmt}"
-    export(score_rows(score(run), run), {}, fmt=None, output=str(file))
-    if fmt in {"csv", "tsv"}:
-        content = file.read_bytes().decode("utf-8")
-        first = next(csv.DictReader(io.StringIO(content, newline=""), delimiter="," if fmt == "csv" else "\t"))
-        assert (first["'=2+2"], first["system"], first["cost"], first["safe"]) == ("'=1+1", "small", "0.5", "true")
-        return
-    if fmt == "xlsx":
-        sheet = openpyxl.load_workbook(file)["results"]
-        names = [cell.value for cell in sheet[1]]
-        cells = dict(zip(names, sheet[2], strict=True))
-        assert (cells["=2+2"].value, cells["=2+2"].data_type) == ("=1+1", "s")
-        assert sheet[1][names.index("=2+2")].data_type == "s"
-        assert (cells["cost"].value, cells["safe"].value) == (0.5, True)
-        return
-    rows = (
-        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        if fmt == "jsonl"
-        else pd.read_parquet(file).replace({np.nan: None}).to_dict("records")
-    )
-    assert (rows[0]["=2+2"], rows[0]["system"], rows[0]["cost"], rows[0]["safe"]) == ("=1+1", "small", 0.5, True)
-    assert rows[2]["system"] is None
-
-
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 VALUES = NAMES | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
 
@@ -126,7 +100,7 @@ def test_come_out_whatever_they_are_called_and_hold(rows: list[dict[str, Any]]) 
             {fmt: Path(name) / f"s.{fmt}" for fmt in ("csv", "jsonl", "xlsx")},
         )
         for file in files.values():
-            export(Results.of(table), {}, fmt=None, output=str(file))
+            export(Parts.of(table), {}, fmt=None, output=str(file))
         assert table.column_names[: len(OURS)] == OURS
         cells = list(csv.reader(io.StringIO(files["csv"].read_bytes().decode(), newline="")))
         assert [len(line) for line in cells] == [len(table.column_names)] * (1 + len(rows))

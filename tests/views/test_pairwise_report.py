@@ -88,8 +88,8 @@ def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opene
     columns = pairwise_results(run).scores.columns
     seen.page.select_option("#order", label="order of the data")
     assert seen.rows() == list(columns["pair_id"])
-    assert seen.column("preference") == [f"{value:.2f}" for value in np.asarray(columns["preference"], float)]
-    assert seen.column("A is by") == list(columns["system_a"])
+    assert seen.column("A preferred") == [f"{value:.2f}" for value in np.asarray(columns["preference"], float)]
+    assert seen.column("A") == list(columns["system_a"])
     ends = np.column_stack([np.asarray(columns[name], float) for name in ("ci_low", "ci_high")])
     assert seen.column("guaranteed") == [f"{low:.2f} – {high:.2f}" for low, high in ends]
     seen.page.locator("tr.row button").first.click()
@@ -113,7 +113,7 @@ def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opene
             assert f"{row['attribute'][0].upper()} first: {said[row['rating']]}" in texts
     assert "where B came first the judge calls it response A" in seen.page.inner_text("caption")
     seen.page.select_option("#order", label="most swayed by the order")
-    swayed = [abs(float(text)) for text in seen.column("order")]
+    swayed = [abs(float(text)) for text in seen.column("order ±")]
     assert swayed == sorted(swayed, reverse=True)
     seen.page.fill("#find", "crow 0:")
     assert seen.rows() == ["0:0", "10:0"]
@@ -147,12 +147,12 @@ def test_shows_comparisons_of_nobody_s_responses_and_of_which_none_was_asked(tmp
     nameless = compared_run(tmp_path / "nameless", FOUR, [0, 1, 2, 3], named=False, prompts=3)
     page = page_of(nameless, working=False)
     assert page.title == "18 comparisons, 3 prompts"
-    assert {"A is by", "B is by"}.isdisjoint(column.name for column in page.columns)
+    assert {"A", "B"}.isdisjoint(column.name for column in page.columns)
     unasked = page_of(compared_run(tmp_path / "unasked", FOUR, [0, 1, 2, 3], asked=[], prompts=3), working=False)
     assert headline(unasked)["leading"][0] == headline(unasked)["the order's effect"][0] == "–"
     assert unasked.pictures == []
     seen = opened(html(unasked))
-    assert seen.column("preference") == ["–"] * 18
+    assert seen.column("A preferred") == ["–"] * 18
     assert seen.complaints == []
 
 
@@ -207,7 +207,7 @@ def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(tmp_path: P
     sure = best_of("sure", [-30, 0, 30], 20)
     assert page_value(sure, "best response") == "4 of 4"
     seen = opened(html(sure))
-    for best, a, b in zip(seen.column("best"), seen.column("A is by"), seen.column("B is by"), strict=True):
+    for best, a, b in zip(seen.column("best"), seen.column("A"), seen.column("B"), strict=True):
         assert best == ("A" if a == "jay" else "B" if b == "jay" else "–")
     open_ = best_of("open", [0, 0, 0], 1)
     assert page_value(open_, "best response") == "0 of 4"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import openpyxl
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -21,14 +17,15 @@ from rich.console import Console
 from robin_cli.analysis.scores import Scores, judge_scores, score
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Judgment, Pair
+from robin_cli.render.files import check_output, export
+from robin_cli.render.terminal import View
+from robin_cli.render.text import plain
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views import export as export_module
-from robin_cli.views.export import check_output, export, score_rows
+from robin_cli.views import data_columns
 from robin_cli.views.status import READ, print_status, status_of
-from robin_cli.views.table import View, print_scores
-from robin_cli.views.text import plain
 from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.tables import print_scores, score_rows
 
 HOSTILE = ["=1+1", "+A1", "-2", "@x", "\t=1", "\r=1", "<script>", "\x1b[31m", 'a,b\n"c"', "\u202ex", "{{ 7 }}"]
 
@@ -72,29 +69,6 @@ def hostile(folder: Path) -> tuple[RunData, Scores]:
     return run, score(run)
 
 
-@pytest.mark.parametrize("fmt", ["csv", "tsv", "jsonl", "parquet", "xlsx"])
-def test_writes_hostile_text_that_comes_back_and_acts_in_no_spreadsheet(tmp_path: Path, fmt: str) -> None:
-    run, scores = hostile(tmp_path)
-    file = tmp_path / f"s.{fmt}"
-    export(score_rows(scores, run, with_text=True), {"run": "r"}, fmt=None, output=str(file))
-
-    text = [f"'{each}" if each[0] in "=+-@\t\r" else each for each in HOSTILE]
-    if fmt in {"csv", "tsv"}:
-        content = file.read_bytes().decode("utf-8")
-        rows = list(csv.reader(io.StringIO(content, newline=""), delimiter="," if fmt == "csv" else "\t"))
-        assert [row[0] for row in rows[1:]] == text
-    elif fmt == "jsonl":
-        assert [json.loads(line)["pair_id"] for line in file.read_text(encoding="utf-8").split("\n")[:-1]] == HOSTILE
-    elif fmt == "parquet":
-        assert list(pd.read_parquet(file)["pair_id"]) == HOSTILE
-    else:
-        sheet = openpyxl.load_workbook(file)["results"]
-        cells = [row[0] for row in sheet.iter_rows(min_row=2)]
-        assert {cell.data_type for cell in cells} == {"s"}
-        assert cells[0].value == "=1+1"
-        assert sheet.freeze_panes == "A2"
-
-
 @pytest.mark.parametrize("wide", [False, True])
 def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, wide: bool
@@ -106,7 +80,7 @@ def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
         rated_one = replace(judgment(0), pair_id="p2017", attribute="tone", rating=3)
         store.append([replace(rated_one, judge=judge) for judge in ("x", "y")])
     run = read_run(tmp_path / "r")
-    monkeypatch.setattr(export_module, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(data_columns, "_GROUP_BYTES", 1)
 
     for scores in (score(run), judge_scores(run)):
         found = score_rows(scores, run, with_text=True, wide=wide)
@@ -144,15 +118,6 @@ def test_makes_any_text_plain(text: str) -> None:
 
 def test_keeps_ordinary_text_as_it_is() -> None:
     assert plain("Ärger, 你好, 👩‍🚀\n\tok") == "Ärger, 你好, 👩‍🚀\n\tok"
-
-
-def test_shows_the_score_on_a_narrow_terminal(tmp_path: Path) -> None:
-    run = rated(tmp_path, [Pair("a-very-long-pair-id-" * 5, "p", "r")], [[0, 4, 2]])
-    out = io.StringIO()
-    print_scores(Console(file=out, width=80), score(run), run, View())
-    row = out.getvalue().split("\n")[2]
-    assert row.split()[1:8] == ["2", "0", "–", "4", "0.10", "–", "3.90"]
-    assert out.getvalue().split("\n")[0].split()[:4] == ["pair", "score", "likely", "guaranteed"]
 
 
 def test_refuses_a_file_for_the_table_before_anything_is_paid_for(tmp_path: Path) -> None:

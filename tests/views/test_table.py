@@ -20,15 +20,16 @@ from rich.console import Console
 from robin_cli.analysis.scores import Scores, judge_scores, score
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Judgment, Pair
+from robin_cli.render.fitting import Cells, _look, fit, told_apart
+from robin_cli.render.terminal import View
+from robin_cli.render.text import plain
 from robin_cli.settings.reading import load_settings
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from robin_cli.views.fitting import Column, _look, fit, told_apart
-from robin_cli.views.table import View, print_scores
-from robin_cli.views.text import plain
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.tables import print_scores
 
 ENDS = ("likely_low", "likely_high", "ci_low", "ci_high")
 VIEWS = (View(), View(wide=True), View(sort="variance", top=3))
@@ -47,18 +48,18 @@ numbers = st.floats(-1000, 100_000).map("{:.2f}".format)
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> list[Column]:
+def tables(draw: st.DrawFn) -> list[Cells]:
     """Up to 8 attributes, side by side or below each other, and several judges."""
     rows = draw(st.integers(1, 12))
     place = st.integers(0, rows - 1)
 
-    def names(name: str, least: int = 0) -> Column:
+    def names(name: str, least: int = 0) -> Cells:
         known = draw(st.lists(ids, min_size=rows, max_size=rows, unique=True))
         places = list(range(rows)) if least else draw(st.lists(place, min_size=rows, max_size=rows))
-        return Column(name, [plain(known[at], keep="") for at in places], numbers=[at + 1 for at in places])
+        return Cells(name, [plain(known[at], keep="") for at in places], numbers=[at + 1 for at in places])
 
-    def figures(name: str, rank: int, group: str = "") -> Column:
-        return Column(name, draw(st.lists(numbers, min_size=rows, max_size=rows)), rank, group=group)
+    def figures(name: str, rank: int, group: str = "") -> Cells:
+        return Cells(name, draw(st.lists(numbers, min_size=rows, max_size=rows)), rank, group=group)
 
     if draw(st.booleans()):
         groups = [plain(each, keep="") for each in draw(st.lists(ids, min_size=1, max_size=8, unique=True))]
@@ -70,7 +71,7 @@ def tables(draw: st.DrawFn) -> list[Column]:
 
 @given(tables(), st.integers(40, 250))
 @settings(max_examples=60, deadline=None)
-def test_cuts_no_number_and_keeps_ids_apart_at_any_width(columns: list[Column], width: int) -> None:
+def test_cuts_no_number_and_keeps_ids_apart_at_any_width(columns: list[Cells], width: int) -> None:
     fitted = fit(columns, width, 2)
     assert sum(fitted.widths) + 2 * (len(fitted.widths) - 1) <= width
     assert len(fitted.columns) < len(columns) or not fitted.left_out

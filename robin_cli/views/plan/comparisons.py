@@ -31,6 +31,7 @@ from robin_cli.model.records import BATCH, ORDERS, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import chosen
+from robin_cli.results.words import dollars, duration, finite
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.runner.money import paid_for
 from robin_cli.settings.addresses import judge_name
@@ -39,7 +40,6 @@ from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.plan.calls import TAKEN, Calls, at_tier, calls_of
 from robin_cli.views.plan.facts import length_of_answers, taken
 from robin_cli.views.plan.view import hours, money, show, way
-from robin_cli.views.text import dollars, duration, finite
 
 FEWEST = 10
 """Comparisons with a preference that tell how preferences vary."""

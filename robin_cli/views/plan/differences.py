@@ -21,6 +21,7 @@ from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.questions.rubrics import PromptSet
+from robin_cli.results.words import duration
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import TABLE, Settings
@@ -29,7 +30,6 @@ from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.plan.calls import TAKEN, Already, Calls, calls_of
 from robin_cli.views.plan.facts import taken
 from robin_cli.views.plan.view import money, show
-from robin_cli.views.text import duration
 
 ALPHA, POWER = 0.05, 0.8
 _CALLS = (1, 2, 3, 5, 10)

@@ -13,7 +13,8 @@ from rich.text import Text
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import policy_named
-from robin_cli.views.text import dollars, duration, plain
+from robin_cli.render.text import plain
+from robin_cli.results.words import dollars, duration
 
 
 def show(*parts: Table | Iterable[str]) -> None:

@@ -18,15 +18,16 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Pair, Scale, number_of
+from robin_cli.render.html import PageColumn, cells
 from robin_cli.storage.pair_files import read_numbers
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pictures
-from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
+from robin_cli.views.report.page import Bar, Order, Page, View, first_rows
 from robin_cli.views.report.pictures import Picture, picture
 from robin_cli.views.report.rows import Answers, Judged, texts_of
 from robin_cli.views.report.systems import headline_of, pictures_of
+from robin_cli.views.scores import judged_by
 from robin_cli.views.status import facts_of, lines_of, spent_of_budget
-from robin_cli.views.table import judged_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ def _reaches(scales: Mapping[str, Scale]) -> list[tuple[int, int]]:
     return [(scale.low - scale.high, scale.high - scale.low) for scale in scales.values()]
 
 
-def _columns(both: Comparison, shown: IntArray, scales: Mapping[str, Scale], *, several: bool) -> list[Column]:
+def _columns(both: Comparison, shown: IntArray, scales: Mapping[str, Scale], *, several: bool) -> list[PageColumn]:
     named = {name: np.array(both.scores.columns[name], dtype=object)[both.rows] for name in ("pair_id", "attribute")}
     apart = np.where(both.apart, "yes", "")
     place = {name: number for number, name in enumerate(scales)}
@@ -219,7 +220,7 @@ def _columns(both: Comparison, shown: IntArray, scales: Mapping[str, Scale], *, 
         ("ratings B", "number", "Ratings in run B.", both.n_b.astype(np.int64)),
         ("differ", "text", "yes, where the interval does not contain 0.", apart),
     ]
-    return [Column(name, kind, says, cells(values[shown])) for name, kind, says, values in table]
+    return [PageColumn(name, kind, says, cells(values[shown])) for name, kind, says, values in table]
 
 
 def _pictures(both: Comparison, scale: Scale, about: str) -> list[Picture]:
@@ -340,7 +341,7 @@ def _by_prompt(a: RunData, b: RunData, found: Compared, scales: Mapping[str, Sca
             _differences(one.by_prompt, scales[name], f" · {name}" if several else "", "prompts")
             for name, (one,) in found.differences.items()
         ],
-        "columns": [Column(name, kind, says, cells(np.array(values))) for name, kind, says, values in table],
+        "columns": [PageColumn(name, kind, says, cells(np.array(values))) for name, kind, says, values in table],
         "pairs": [place[row[1]] for row in shown],
         "texts": texts_of(len(prompts), both, _answers(a, b, answering)),
         "bar": Bar(

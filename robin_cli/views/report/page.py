@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,28 +11,15 @@ from typing import Any
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.render.html import PageColumn
+from robin_cli.render.text import plain
 from robin_cli.views.report.pictures import Picture
 from robin_cli.views.report.rows import Texts, packed
-from robin_cli.views.text import plain
 
 MOST_ROWS = 10_000
 _HERE = Path(__file__).parent
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table: its name, a value a row, what it ``says``.
-
-    ``kind``: id, text, number, score, difference, range (low and high, or None) or bar (the number of the row's scale).
-    """
-
-    name: str
-    kind: str
-    says: str
-    values: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +108,7 @@ class Page:
     warnings: Sequence[str]
     pictures: Sequence[Picture]
     facts: Mapping[str, Mapping[str, str]]
-    columns: Sequence[Column]
+    columns: Sequence[PageColumn]
     pairs: Sequence[int]
     texts: Texts
     bar: Bar
@@ -130,15 +116,6 @@ class Page:
     views: Sequence[View] = field(default_factory=tuple)
     left_out: str = ""
     rows: Rows = PAIRS
-
-
-def cells(values: Sequence[Any] | NDArray[Any]) -> list[Any]:
-    """Values as the table has them: numbers to four places, None for nan; of shape (rows, 2) as ranges."""
-    if isinstance(values, np.ndarray) and values.ndim == 2:
-        return [None if math.isnan(low) else [round(low, 4), round(high, 4)] for low, high in values.tolist()]
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
 def first_rows(*keys: FloatArray, most: int = MOST_ROWS) -> IntArray:

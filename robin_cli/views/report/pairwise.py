@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import PairwiseResults, Ranked, order_means, pairwise_results
@@ -18,16 +18,19 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, in_words, number_of
+from robin_cli.render.html import PageColumn, page_columns
+from robin_cli.render.text import one_line
+from robin_cli.results.words import dollars
 from robin_cli.storage.reader import RunData
+from robin_cli.views.pairwise import comparisons_of
 from robin_cli.views.pairwise_facts import best_text
 from robin_cli.views.report import pictures
-from robin_cli.views.report.page import Bar, Column, Order, Page, Rows, View, cells, first_rows
+from robin_cli.views.report.page import Bar, Order, Page, Rows, View, first_rows
 from robin_cli.views.report.pictures import Picture, picture, title_of
 from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.report.single import left_out_of, warnings_of
+from robin_cli.views.scores import judged_by
 from robin_cli.views.status import cost_of, facts_of_comparisons, lines_of, tokens_of
-from robin_cli.views.table import judged_by
-from robin_cli.views.text import dollars, one_line
 
 _BINS = 20
 _NAME = 32
@@ -55,7 +58,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
     }
     # Those that were not asked, most of a large tournament, have the least to show.
     shown = first_rows(*orders.values())
-    columns = _columns({**of, "best": _best(found)}, by_order, shown)
+    columns = _columns(run, found, by_order, shown)
     answers, (listed, place) = _Verdicts(run, shown), np.unique(shown, return_inverse=True)
     pairs = run.pairs_at(listed)
     return Page(
@@ -75,7 +78,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
         bar=Bar(
             "A bar goes from B to A: the thick line is the likely interval, the thin one the guaranteed, the stroke the "
             "preference, the mean over both orders.",
-            *("preference", "likely", "guaranteed", ""),
+            *("A preferred", "likely", "guaranteed", ""),
             scales=[(0.0, 1.0)],
         ),
         orders=[*orders, Order("order of the data")],
@@ -128,17 +131,6 @@ def _headline(run: RunData, found: PairwiseResults, facts: dict[str, Any]) -> li
         ),
         ("cost", cost_of(facts), tokens_of(facts)),
     ]
-
-
-def _best(found: PairwiseResults) -> NDArray[Any]:
-    """Of each comparison which response is the best of all to its prompt, A or B, or ''; with OPEN where it is not certain."""
-    best, matches = found.best, found.matches
-    if best is None:
-        return np.full(len(matches), "", dtype=object)
-    is_best = np.isin(matches.response, best.leader)
-    sure = np.isin(matches.prompt, best.prompt[best.certified])
-    which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
-    return np.where(sure | (which == ""), which, which + OPEN)
 
 
 def _compared(asked: Compared) -> str:
@@ -263,68 +255,24 @@ def _clearness(found: PairwiseResults, preference: FloatArray) -> Picture:
     )
 
 
-_COLUMNS = {
-    "pair_id": ("comparison", "id", "The comparison's id; opens its texts."),
-    "system_a": ("A is by", "text", "The system that wrote response A."),
-    "system_b": ("B is by", "text", "The system that wrote response B."),
-    "bar": (
-        "B … A",
-        "bar",
-        "Preference and intervals from 0, B is better, to 1, A is. Sorts by how wide the likely one is.",
-    ),
-    "preference": ("preference", "score", "Probability that A is better, the order's effect taken out."),
-    "likely": ("likely", "range", "Likely 95 % interval: right on average over comparisons. Sorts by how wide it is."),
-    "guaranteed": (
-        "guaranteed",
-        "range",
-        "Guaranteed 95 % interval: it holds for this comparison, whenever one looks. Sorts by how wide it is.",
-    ),
-    "a_first": ("A first", "score", "Preference for A where the judge read A first."),
-    "b_first": ("B first", "score", "Preference for A where the judge read B first."),
-    "order_effect": ("order", "difference", "The order's effect: half of A first − B first."),
-    "n": ("verdicts", "number", "How many verdicts there are."),
-    "n_ties": ("ties", "number", "Verdicts that neither is better."),
-    "n_unparsed": ("unparsed", "number", "Answers without a verdict."),
-    "best": (
-        "best",
-        "text",
-        f"Which of the two is the best of all responses to the prompt; with {OPEN} behind it where that is not certain.",
-    ),
-    "certified": (
-        "certified",
-        "text",
-        "yes, where the response that leads is better: of all that say so, the error rate holds.",
-    ),
-    "given_up": ("given up", "text", "Why the comparison is asked no more."),
-}
+def _columns(run: RunData, found: PairwiseResults, by_order: FloatArray, shown: IntArray) -> list[PageColumn]:
+    """The columns that say something of this run."""
+    table = comparisons_of(run, found.scores, found.best)
+    names = {name: [cut(each, _NAME) for each in found.scores.columns[name]] for name in SYSTEM_COLUMNS}
+    values = {**table.values, **names, "a_first": by_order[:, 0], "b_first": by_order[:, 1]}
+    says = "Preference and intervals from 0, B is better, to 1, A is. Sorts by how wide the likely one is."
+    return page_columns(replace(table, values=values), shown, PageColumn("B … A", "bar", says, [0] * len(shown)))
 
 
-def _columns(of: dict[str, Any], by_order: FloatArray, shown: Any) -> list[Column]:
-    """Those of ``_COLUMNS`` that say something of this run."""
-    values = {
-        **of,
-        **{name: np.array([cut(each, _NAME) for each in of[name]], dtype=object) for name in SYSTEM_COLUMNS},
-        "bar": np.zeros(len(by_order), dtype=np.int64),
-        "likely": np.column_stack([of["likely_low"], of["likely_high"]]),
-        "guaranteed": np.column_stack([of["ci_low"], of["ci_high"]]),
-        "certified": np.where(of["certified"], "yes", "").astype(object),
-        "a_first": by_order[:, 0],
-        "b_first": by_order[:, 1],
-    }
-    says_nothing = {name for name in ("system_a", "system_b", "best", "certified", "given_up") if not any(of[name])}
-    says_nothing |= {name for name in ("n_ties", "n_unparsed") if not of[name].any()}
-    return [Column(*said, cells(values[name][shown])) for name, said in _COLUMNS.items() if name not in says_nothing]
-
-
-def _views(columns: list[Column]) -> list[View]:
+def _views(columns: list[PageColumn]) -> list[View]:
     names = {column.name for column in columns}
     views = [
         View("with an open best", "best", "ends", OPEN),
         View("certified", "certified", "is", "yes"),
-        View("A preferred", "preference", "above", _EVEN),
-        View("B preferred", "preference", "below", _EVEN),
-        View(f"order's effect above {_LARGE:g}", "order", "above", _LARGE),
-        View(f"order's effect below -{_LARGE:g}", "order", "below", -_LARGE),
+        View("A preferred", "A preferred", "above", _EVEN),
+        View("B preferred", "A preferred", "below", _EVEN),
+        View(f"order's effect above {_LARGE:g}", "order ±", "above", _LARGE),
+        View(f"order's effect below -{_LARGE:g}", "order ±", "below", -_LARGE),
         View("with unparsed answers", "unparsed", "above", 0),
         View("without a verdict", "verdicts", "is", 0),
         View("given up", "given up", "isnt", ""),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
-from robin_cli.views.text import one_line
+from robin_cli.render.text import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,15 +14,18 @@ from robin_cli.analysis.calibration import bins_of
 from robin_cli.analysis.curve import Curve, DecisionCurve, curve_of, decision_curve_of
 from robin_cli.analysis.decisions import SETTLED
 from robin_cli.analysis.scores import Scores, judge_scores, likely_widths, score
-from robin_cli.goals.decided import OPEN, cells_of, decided_text, things, wrong_text
+from robin_cli.goals.decided import OPEN, decided_text, things, wrong_text
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import MODEL_PREFIX, Scale, counted, in_words, number_of
+from robin_cli.render.html import PageColumn, cells, page_columns
+from robin_cli.results.words import WORST, dollars
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pictures
-from robin_cli.views.report.page import Bar, Column, Order, Page, View, cells, first_rows
+from robin_cli.views.report.page import Bar, Order, Page, View, first_rows
 from robin_cli.views.report.pictures import Draw, Picture, picture
 from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.report.systems import headline_of, pictures_of, systems_in
+from robin_cli.views.scores import judged_by, score_table
 from robin_cli.views.status import (
     agreement_line,
     cost_of,
@@ -38,8 +41,6 @@ from robin_cli.views.status import (
     whose,
     worst_of,
 )
-from robin_cli.views.table import judged_by
-from robin_cli.views.text import WORST, dollars
 
 _BINS = 20
 _MOST_UNRATED = 0.5
@@ -369,59 +370,14 @@ def _decisions_over_calls(facts: dict[str, Any], curve: DecisionCurve | None) ->
     ]
 
 
-_COLUMNS = {
-    "pair_id": ("pair", "id", "The pair's id; opens its texts."),
-    "attribute": ("attribute", "text", "What was rated."),
-    "group": ("group", "text", "Which pairs are compared: the best of each group is looked for."),
-    "told_decision": (
-        "decision",
-        "text",
-        f"What is decided; with {OPEN} behind it what the mean alone would say, where that is not certified.",
-    ),
-    "bar": ("interval", "bar", "Score and intervals on the scale. Sorts by how wide the likely interval is."),
-    "score": ("score", "score", "The mean of the ratings."),
-    "likely": (
-        "likely",
-        "range",
-        "Likely 95 % interval for the judge's mean: right on average over pairs. Sorts by how wide it is.",
-    ),
-    "guaranteed": (
-        "guaranteed",
-        "range",
-        "Guaranteed 95 % interval: it holds for this pair, whenever one looks. Sorts by how wide it is.",
-    ),
-    "judge_spread": ("judges ±", "score", "How far the judges' means are apart beyond noise: a standard deviation."),
-    "variance": ("variance", "score", "Variance of the ratings (mean over the judges); from two up."),
-    "n": ("ratings", "number", "How many ratings there are."),
-    "n_unparsed": ("unparsed", "number", "Answers without a rating."),
-    "human": ("human", "score", "The human rating that came with the data."),
-    "given_up": ("given up", "text", "Why the pair is asked no more."),
-}
+def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[PageColumn]:
+    """The columns that say something of this run."""
+    says = "Score and intervals on the scale. Sorts by how wide the likely interval is."
+    bar = PageColumn("interval", "bar", says, cells(run.space.attribute[scores.arm][shown]))
+    return page_columns(score_table(scores, run, sort="width"), shown, bar)
 
 
-def _columns(run: RunData, scores: Scores, shown: IntArray) -> list[Column]:
-    """Those of ``_COLUMNS`` that say something of this run."""
-    values = {
-        **scores.columns,
-        "bar": run.space.attribute[scores.arm],
-        "likely": np.column_stack([_column(scores, "likely_low"), _column(scores, "likely_high")]),
-        "guaranteed": np.column_stack([_column(scores, "ci_low"), _column(scores, "ci_high")]),
-    }
-    if scores.decided is not None:
-        values["told_decision"] = cells_of(scores.decided)
-    there = {
-        "group": "group" in values,
-        "told_decision": "told_decision" in values,
-        "attribute": len(run.manifest.attributes) > 1,
-        "judge_spread": "judge_spread" in scores.columns,
-        "human": not np.isnan(_column(scores, "human")).all(),
-        "given_up": any(scores.columns["given_up"]),
-        "n_unparsed": _column(scores, "n_unparsed").any(),
-    }
-    return [Column(*said, cells(_at(values[name], shown))) for name, said in _COLUMNS.items() if there.get(name, True)]
-
-
-def _bar(run: RunData, columns: list[Column]) -> Bar:
+def _bar(run: RunData, columns: list[PageColumn]) -> Bar:
     scales = run.manifest.scales
     has_human = any(column.name == "human" for column in columns)
     along = f", {scales[0].low} to {scales[0].high}" if len(set(scales)) == 1 else ""
@@ -450,7 +406,7 @@ def _orders(run: RunData, scores: Scores) -> dict[Order, FloatArray]:
     return orders
 
 
-def _views(columns: list[Column]) -> list[View]:
+def _views(columns: list[PageColumn]) -> list[View]:
     views = [
         View("variance above 1", "variance", "above", 1),
         View("variance 0", "variance", "is", 0),
@@ -462,10 +418,6 @@ def _views(columns: list[Column]) -> list[View]:
     if any(column.name == "given up" for column in columns):
         views.append(View("given up", "given up", "isnt", ""))
     return views
-
-
-def _at(values: Sequence[str] | NDArray[Any], rows: IntArray) -> Sequence[Any] | NDArray[Any]:
-    return values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]
 
 
 def _column(scores: Scores, name: str) -> FloatArray:

@@ -9,11 +9,11 @@ from pathlib import Path
 from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.model.errors import InputError, StorageError, typed
+from robin_cli.render.files import check_not_read
 from robin_cli.runner.inputs import sources_of
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
-from robin_cli.views.export import check_not_read
 from robin_cli.views.report.page import html
 from robin_cli.views.status import READ
 

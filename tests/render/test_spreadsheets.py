@@ -11,9 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import openpyxl
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -22,10 +20,13 @@ from hypothesis import strategies as st
 from robin_cli.analysis.scores import score
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
-from robin_cli.views import export as export_module
-from robin_cli.views import workbook
-from robin_cli.views.export import Results, export, judgments_of, score_rows
+from robin_cli.render import xlsx
+from robin_cli.render.csv import write_separated
+from robin_cli.render.files import export
+from robin_cli.results.tables import Parts
+from robin_cli.views.judgments import judgment_table
 from tests.conftest import missing, robin
+from tests.views.tables import score_rows
 from tests.views.test_results import HOSTILE, rated
 
 TEXTS = [text for text in HOSTILE if text.strip()]
@@ -39,7 +40,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "r"
 
 
-def scores_of(run: Path) -> Results:
+def scores_of(run: Path) -> Parts:
     from robin_cli.storage.reader import read_run
 
     data = read_run(run)
@@ -97,36 +98,6 @@ def test_libreoffice_makes_no_formula_of_the_csv(run: Path, tmp_path: Path) -> N
         assert same(row[4].value, wanted["variance"])
 
 
-@pytest.mark.parametrize("what", ["scores", "judgments"])
-def test_duckdb_and_pandas_find_every_value(run: Path, tmp_path: Path, what: str) -> None:
-    results = scores_of(run) if what == "scores" else judgments_of(run)
-    rows = [row for part in list(results.parts) for row in part.to_pylist()]
-    for fmt in ("csv", "tsv", "jsonl", "parquet"):
-        again = scores_of(run) if what == "scores" else judgments_of(run)
-        export(again, {}, fmt=None, output=str(tmp_path / f"s.{fmt}"))
-    relations = {
-        "csv": duckdb.read_csv(str(tmp_path / "s.csv"), header=True, all_varchar=True),
-        "jsonl": duckdb.read_json(str(tmp_path / "s.jsonl")),
-        "parquet": duckdb.read_parquet(str(tmp_path / "s.parquet")),
-    }
-    frames = {
-        **{name: pd.DataFrame(each.fetchall(), columns=each.columns) for name, each in relations.items()},
-        "pandas csv": pd.read_csv(tmp_path / "s.csv"),
-        "pandas tsv": pd.read_csv(tmp_path / "s.tsv", sep="\t"),
-        "pandas parquet": pd.read_parquet(tmp_path / "s.parquet"),
-    }
-    for name, frame in frames.items():
-        assert len(frame) == len(rows), name
-        assert list(frame.columns) == list(rows[0]), name
-        ids = [str(each).removeprefix("'") if "csv" in name or "tsv" in name else each for each in frame["pair_id"]]
-        wanted = [
-            row["pair_id"].removeprefix("'") if "csv" in name or "tsv" in name else row["pair_id"] for row in rows
-        ]
-        assert ids == wanted, name
-        number = "score" if what == "scores" else "rating"
-        assert [float(each) for each in frame[number]] == pytest.approx([row[number] for row in rows]), name
-
-
 def test_excel_knows_the_encoding_by_its_mark(run: Path) -> None:
     done = robin("export", run, "--excel", cwd=run.parent)
     assert done.returncode == 0, done.stderr
@@ -146,8 +117,8 @@ def test_a_workbook_tells_what_its_numbers_were_made_with(run: Path, tmp_path: P
 def test_a_workbook_goes_on_in_another_sheet_where_one_is_full(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workbook, "_SHEET_ROWS", 4)
-    export(judgments_of(run), {}, fmt=None, output=str(tmp_path / "j.xlsx"))
+    monkeypatch.setattr(xlsx, "_SHEET_ROWS", 4)
+    export(judgment_table(run).parts(), {}, fmt=None, output=str(tmp_path / "j.xlsx"))
     book = openpyxl.load_workbook(tmp_path / "j.xlsx")
     sheets = [name for name in book.sheetnames if name != "settings"]
     assert len(sheets) == math.ceil(3 * len(TEXTS) / 4)
@@ -179,7 +150,7 @@ def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(run: Path, 
         "made": moment,
         "formula": "=1+1",
     }
-    export(Results.of(pa.table(rows)), settings, fmt=None, output=str(tmp_path / "s.xlsx"))
+    export(Parts.of(pa.table(rows)), settings, fmt=None, output=str(tmp_path / "s.xlsx"))
     book = openpyxl.load_workbook(tmp_path / "s.xlsx")
     sheet = book["results"]
     assert (sheet.auto_filter.ref, sheet.freeze_panes, sheet["E1"].value) == ("A1:E5", "A2", FORMATTED)
@@ -230,7 +201,7 @@ def test_marks_what_a_spreadsheet_may_run_and_nothing_else(tmp_path: Path, fmt: 
     texts = [*ACTING, *HARMLESS]
     table = pa.table({"＝name": texts, "number": pa.array([-3.0] * len(texts)), "more": texts})
     file = tmp_path / f"s.{fmt}"
-    export(Results.of(table), {}, fmt=None, output=str(file))
+    export(Parts.of(table), {}, fmt=None, output=str(file))
 
     if fmt == "xlsx":  # whose cells are texts by their type, and need no mark
         sheet = openpyxl.load_workbook(file)["results"]
@@ -248,19 +219,19 @@ def test_marks_what_a_spreadsheet_may_run_and_nothing_else(tmp_path: Path, fmt: 
 def test_refuses_more_columns_than_a_sheet_holds(tmp_path: Path) -> None:
     wide = pa.table({f"c{at}": pa.array([1]) for at in range(16_385)})
     with pytest.raises(InputError, match="a sheet holds 16,384; write csv or parquet"):
-        export(Results.of(wide), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+        export(Parts.of(wide), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
     assert not list(tmp_path.iterdir())
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 @example([2.6, 0.1 + 0.2, 1 / 3, 5e-324, -0.0, 1e22])
 def test_writes_floats_in_the_shortest_form_that_reads_back(numbers: list[float]) -> None:
-    for fmt, separator in (("csv", ","), ("tsv", "\t")):
+    for separator in (",", "\t"):
         out = io.BytesIO()
         table = pa.table(
             {"score": pa.array([*numbers, float("nan")], from_pandas=True), "other": pa.array([1, *numbers])}
         )
-        export_module._WRITERS[fmt](Results.of(table), {}, out)
+        write_separated(separator, Parts.of(table), out)
         written = [line.split(separator) for line in out.getvalue().decode().splitlines()[1:]]
         assert [float(score) for score, _ in written[:-1]] == numbers
         assert written[-1][0] == ""

@@ -1,41 +1,14 @@
-"""Text for a terminal: what comes from models and data made harmless, and numbers as people read them."""
+"""Numbers as people read them: money, errors, times, tokens."""
 
 from __future__ import annotations
 
 import math
-import unicodedata
 
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import BATCH, number_of
 
 WORST = "worst error, likely"
 """The name of the likely worst error wherever it is shown."""
-
-
-def plain(text: str, *, keep: str = "\n\t") -> str:
-    r"""``text`` with every character that a terminal could act on replaced by a visible one.
-
-    Control characters (escape sequences start with one) and the marks that turn the direction of writing become ``\x1b``
-    and the like; those in ``keep`` stay.
-    """
-    return "".join(_named(char) if _acts(char) and char not in keep else char for char in text)
-
-
-_ACTING = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
-
-def _acts(char: str) -> bool:
-    return char in _TURNING or unicodedata.category(char) in _ACTING
-
-
-def _named(char: str) -> str:
-    return char.encode("ascii", "backslashreplace").decode("ascii") if ord(char) > 0x7F else f"\\x{ord(char):02x}"
-
-
-def one_line(value: object) -> str:
-    """``value`` as text of one line that a terminal cannot act on."""
-    return plain(str(value), keep="")
 
 
 def compared_text(compared: Compared) -> str:

@@ -21,8 +21,8 @@ _ENDLESS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column as it is wanted.
+class Cells:
+    """A column of cells as it is wanted.
 
     Attributes:
         name: its header, never cut.
@@ -31,6 +31,7 @@ class Column:
         numbers: of each cell a number that tells it from others that look the same, equal for what is the same, for texts
             that may be cut; None for cells that are never cut.
         group: what columns side by side have in common, a line above their names that may be cut; '' for none.
+        is_left: its cells stand at its left end.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Column:
     rank: int = 0
     numbers: Sequence[int] | None = None
     group: str = ""
+    is_left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Fitted:
         all_columns: cells that all columns would take, texts cut as far as they may be before a column is left out.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[Cells]
     widths: Sequence[int]
     groups: Sequence[tuple[str, int]]
     left_out: Sequence[str]
@@ -59,7 +61,7 @@ class Fitted:
     all_columns: int
 
 
-def fit(columns: Sequence[Column], width: int, gap: int) -> Fitted:
+def fit(columns: Sequence[Cells], width: int, gap: int) -> Fitted:
     """Cut texts, and leave columns out, until ``columns`` with ``gap`` cells between take ``width`` cells at most.
 
     Columns are left out where texts would be cut below 16 cells; where only those of rank 0 are left, texts are cut further,
@@ -97,23 +99,23 @@ def _taken(widths: Sequence[int], gap: int) -> int:
     return sum(widths) + gap * (len(widths) - 1)
 
 
-def _left_out_name(column: Column, kept: Iterable[Column]) -> str:
+def _left_out_name(column: Cells, kept: Iterable[Cells]) -> str:
     """A column's name; with its group where columns of that name, but of other groups, are shown."""
     return f"{column.group} {column.name}" if any(each.name == column.name for each in kept) else column.name
 
 
-def _natural(column: Column) -> int:
+def _natural(column: Cells) -> int:
     cells = column.cells if column.numbers is None else told_apart(column.cells, column.numbers, _ENDLESS)
     return max(map(cell_len, (column.name, *cells)))
 
 
-def _least(column: Column, text: int) -> int:
+def _least(column: Cells, text: int) -> int:
     if column.numbers is None:
         return max(map(cell_len, (column.name, *column.cells)))
     return max(cell_len(column.name), text)
 
 
-def _under_groups(columns: Sequence[Column], widths: Sequence[int], gap: int, least: int = 0) -> list[int]:
+def _under_groups(columns: Sequence[Cells], widths: Sequence[int], gap: int, least: int = 0) -> list[int]:
     """``widths``, the first of each group wider where its columns are narrower than ``least`` cells, 0 for the group's name."""
     stretched = list(widths)
     for name, first, last in _groups(columns):
@@ -122,7 +124,7 @@ def _under_groups(columns: Sequence[Column], widths: Sequence[int], gap: int, le
     return stretched
 
 
-def _groups(columns: Sequence[Column]) -> Iterator[tuple[str, int, int]]:
+def _groups(columns: Sequence[Cells]) -> Iterator[tuple[str, int, int]]:
     """Each run of columns of one group: its name, its first column, and the one behind its last."""
     first = 0
     for name, run in groupby(columns, key=lambda column: column.group):
@@ -131,7 +133,7 @@ def _groups(columns: Sequence[Column]) -> Iterator[tuple[str, int, int]]:
         first = last
 
 
-def _named_spans(columns: Sequence[Column], widths: Sequence[int], gap: int) -> list[tuple[str, int]]:
+def _named_spans(columns: Sequence[Cells], widths: Sequence[int], gap: int) -> list[tuple[str, int]]:
     spans = [(name, _taken(widths[first:last], gap)) for name, first, last in _groups(columns)]
     names = [name for name, _ in spans if name]
     numbers = [names.index(name) for name in names]
@@ -154,7 +156,7 @@ def _grown(widths: Sequence[int], wanted: Sequence[int], room: int) -> list[int]
     return grown
 
 
-def _cut(column: Column, width: int) -> Column:
+def _cut(column: Cells, width: int) -> Cells:
     return column if column.numbers is None else replace(column, cells=told_apart(column.cells, column.numbers, width))
 
 

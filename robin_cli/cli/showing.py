@@ -1,0 +1,70 @@
+"""Where a command's rows go: a table on a terminal, or a file in any format."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from robin_cli.results.tables import Table
+    from robin_cli.settings.setting import Setting
+    from robin_cli.settings.table import Settings
+
+_OF_ROWS = frozenset({"format", "output", "raw", "sort", "top"})
+
+
+def is_of_rows(setting: Setting) -> bool:
+    """Whether every command that shows rows has this setting."""
+    return setting.name in _OF_ROWS
+
+
+def settings_of_rows(ctx: typer.Context) -> Settings:
+    """Return how rows are to be shown, as the command line says."""
+    from robin_cli.settings.reading import checked
+    from robin_cli.settings.table import Settings
+
+    return Settings(**checked(ctx.obj))
+
+
+def is_for_people(given: Settings) -> bool:
+    """Whether rows go to people at a terminal, where nothing else was asked for."""
+    return given.format == "table" or (given.output is None and given.format is None and sys.stdout.isatty())
+
+
+def show(
+    tables: Sequence[Table],
+    given: Settings,
+    made_with: Mapping[str, Any],
+    notify: Callable[[str], None],
+    *,
+    excel: bool = False,
+    for_people: bool | None = None,
+) -> None:
+    """Print ``tables``, or write the first to a file, as ``given`` says.
+
+    Args:
+        made_with: settings, for formats that have a place for them.
+        notify: is told if an id or a name in a file is not what it was.
+        excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
+        for_people: print them; None to go by what standard output is.
+    """
+    if is_for_people(given) if for_people is None else for_people:
+        from rich.console import Console
+
+        from robin_cli.render.terminal import View, print_table
+
+        console = Console()
+        for number, table in enumerate(tables):
+            if number:
+                console.print()
+            sort = given.sort if number == 0 else View().sort
+            print_table(console, table, View(sort, given.top, wide=given.wide))
+        return
+    from robin_cli.render.files import export
+
+    export(
+        tables[0].parts(), made_with, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify
+    )

@@ -1,0 +1,171 @@
+"""Results as files that other programs open, in the format that is asked for or that the file's name says."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from robin_cli.files.compression import compressing, split_suffix
+from robin_cli.files.outputs import check_output_file, output_file
+from robin_cli.files.remote import RemoteError, is_remote, public_name
+from robin_cli.model.errors import InputError, StorageError
+from robin_cli.render.csv import defused, write_separated
+from robin_cli.render.json import rows_of, write_jsonl
+from robin_cli.render.parquet import write_parquet
+from robin_cli.render.xlsx import write_workbook
+from robin_cli.results.tables import Parts
+
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+_BINARY = frozenset({"parquet", "xlsx"})
+_FORMATS = (*_SEPARATORS, "jsonl", "parquet", "xlsx")
+
+
+def export(
+    results: Parts,
+    settings: Mapping[str, Any],
+    *,
+    fmt: str | None,
+    output: str | None,
+    excel: bool = False,
+    raw: bool = False,
+    notify: Callable[[str], None] = lambda _line: None,
+) -> None:
+    """Write ``results`` to the file ``output``, or to standard output for None and ``-``.
+
+    Args:
+        settings: the run's, for formats that have a place for them (xlsx).
+        fmt: one of FORMATS; None to go by the file's name, and csv where that says nothing.
+        excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
+        raw: CSV and TSV hold texts to the letter, also those that a spreadsheet would run.
+        notify: is told once if an id or a name in them is not what it was.
+
+    Raises:
+        InputError: an unknown format, ``excel`` with one that is no text, or with ``raw``.
+        StorageError: the file could not be written.
+    """
+    name = _format(fmt, output)
+    if excel and raw:
+        raise InputError("--raw: not with --excel, where texts such as =1+1 would run; leave one of the two out")
+    if excel and name not in _SEPARATORS:
+        raise InputError(
+            "--excel: is for csv and tsv, which Excel would else read in another encoding; xlsx needs nothing"
+        )
+    if name in {*_SEPARATORS, "xlsx"} and any(map(pa.types.is_nested, results.schema.types)):
+        raise InputError(
+            f"--messages: conversations do not go into the cells of {name}; write .jsonl or .parquet (--format jsonl)"
+        )
+    if name in _SEPARATORS and not raw:
+        results = defused(results, notify)
+
+    def write(file: IO[bytes]) -> None:
+        if excel:
+            file.write(codecs.BOM_UTF8)
+        _write(name, results, settings, file)
+
+    if output in {None, "-"}:
+        _to_stdout(write)
+        return
+    try:
+        with output_file(str(output)) as file, compressing(file, split_suffix(str(output))[1]) as packed:
+            write(packed)
+    except OSError as error:
+        raise StorageError(f"{output}: could not be written ({error.strerror}); name another file with -o") from error
+
+
+def _to_stdout(write: Callable[[IO[bytes]], object]) -> None:
+    try:
+        write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"standard output: could not be written ({error.strerror})") from error
+
+
+def _format(fmt: str | None, output: str | None) -> str:
+    """The name of the format; InputError for one that is unknown, or does not go with ``output``."""
+    whole, packed = split_suffix(output or "")
+    name = fmt or Path(whole).suffix.removeprefix(".").lower() or "csv"
+    if name not in _FORMATS:
+        raise InputError(f'--format "{name}": known formats, and ends of file names, are {", ".join(_FORMATS)}')
+    if packed and name in _BINARY:
+        raise InputError(f"-o {output}: {name} is compressed in itself; leave {packed} out")
+    if name in _BINARY and output in {None, "-"} and sys.stdout.isatty():
+        raise InputError(f"{name} is nothing for a terminal: name a file with -o")
+    return name
+
+
+def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()) -> None:
+    """Refuse, before anything is paid for, an output that could not be written, or that is one of the files ``inputs``.
+
+    Raises:
+        InputError: an unknown format, a folder that is not there, or a file that cannot or must not be written.
+    """
+    if fmt == "table" and output not in {None, "-"}:
+        raise InputError(f"-o {output}: --format table is for a terminal; leave --format out to write a file")
+    if fmt != "table":
+        _format(fmt, output)
+    if output is None or output == "-":
+        return
+    check_not_read(output, inputs)
+    folder = Path(output).parent
+    if not is_remote(output) and not folder.is_dir():
+        raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
+    check_writable("-o", output)
+
+
+def check_writable(flag: str, name: str) -> None:
+    """Refuse a file ``name`` that cannot be written, which ``flag`` names: InputError."""
+    try:
+        check_output_file(name)
+    except RemoteError as error:
+        raise InputError(f"{flag} {name}: cannot be written ({error.strerror}). {error.step}") from error
+    except OSError as error:
+        raise InputError(f"{flag} {name}: cannot be written ({error.strerror}); name another file") from error
+
+
+def write_text(flag: str, name: str, text: str) -> None:
+    """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError where that cannot be."""
+    try:
+        if name == "-":
+            _to_stdout(lambda out: out.write(text.encode()))
+            return
+        with output_file(name) as file:
+            file.write(text.encode())
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{flag} {name}: could not be written ({error.strerror}); name another file") from error
+
+
+def check_not_read(output: str, inputs: Iterable[str]) -> None:
+    """Refuse the ``output`` that is one of the files ``inputs``: InputError."""
+    place = os.path.realpath(output)
+    if is_remote(output):
+        is_read = public_name(output) in inputs
+    else:
+        is_read = os.path.isfile(place) and place in map(os.path.realpath, inputs)  # noqa: PTH113  # whatever the name is
+    if is_read:
+        raise InputError(f"-o {output}: is read in this command, and would be lost; name another file")
+
+
+def _write(name: str, results: Parts, settings: Mapping[str, Any], file: IO[bytes]) -> None:
+    if name in _SEPARATORS:
+        write_separated(_SEPARATORS[name], results, file)
+    elif name == "jsonl":
+        write_jsonl(results, file)
+    elif name == "parquet":
+        write_parquet(results, file)
+    else:
+        with tempfile.TemporaryFile() as whole:  # ``file`` may be a pipe, in which nothing moves about
+            write_workbook(whole, results.schema, rows_of(results), settings)
+            whole.seek(0)
+            shutil.copyfileobj(whole, file)

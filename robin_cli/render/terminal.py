@@ -1,0 +1,213 @@
+"""Any table on a terminal: columns fitted to its width, the rows that come first, and under them what is not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from robin_cli.model.arms import IntArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import number_of
+from robin_cli.render.fitting import Cells, Fitted, fit
+from robin_cli.render.text import one_line, plain
+from robin_cli.results.tables import Column, Sort, Table, Values, is_nothing, listed, taken
+from robin_cli.settings.table import TABLE
+
+DASH = "–"
+"""What stands where there is no value."""
+_GAP = 2
+"""Cells between two columns."""
+_ALL_ROWS = "all rows:"
+"""What a note with the command that shows all begins with."""
+_MARK = "*"
+_BAR = 12
+_SHORTEST_BAR = 4
+_FORMS = {"count": "{:,.0f}", "share": "{:.2f}", "signed": "{:+.2f}"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a table is shown.
+
+    Attributes:
+        sort: which of its orders; rows that are equal in it stay in the order of the data.
+        top: rows shown.
+        wide: the table has columns for each attribute.
+    """
+
+    sort: str = TABLE["sort"].default
+    top: int = TABLE["top"].default
+    wide: bool = False
+
+
+def print_table(console: Console, table: Table, view: View) -> None:
+    """Print the rows of ``table`` that come first; under it what is not shown, and how to see it.
+
+    Raises:
+        InputError: it has no such order, or is for files alone.
+    """
+    if not table.terminal:
+        raise InputError(f"--format table: {table.name} are for files; leave it out, or name another format")
+    sort = sort_of(table, view.sort)
+    rows = _order(table, sort)[: view.top]
+    fitted = fit(_cells(table, rows, sort), console.width, _GAP)
+    _print_fitted(console, fitted, table, rows)
+    for note in _notes(table, fitted, view, sort, console.width):
+        copied = not console.is_terminal or note.startswith(_ALL_ROWS)  # a command is broken by the terminal alone
+        console.print(Text(plain(note)), soft_wrap=copied)
+
+
+def sort_of(table: Table, name: str) -> Sort | None:
+    """Return the order of ``table`` that is called so; None where its rows stay as they are. InputError where it has none."""
+    if table.sorts and name not in table.sorts:
+        raise InputError(f"--sort {name}: this table has no such order; sort by {', '.join(table.sorts)}")
+    return table.sorts.get(name)
+
+
+def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
+    """Print names and values in two columns."""
+    grid = Grid.grid(padding=(0, 2))
+    for name, value in facts.items():
+        grid.add_row(Text(plain(name), style="bold"), Text(plain(str(value))))
+    console.print(grid)
+
+
+def cell_texts(values: Values, form: str) -> list[str]:
+    """Return values of a column as people read them; a dash for none."""
+    found = listed(values)
+    if form in {"id", "name", "text"}:
+        return ["" if value is None else one_line(value) for value in found]
+    if form == "word":
+        return [one_line(value) if value else DASH for value in found]
+    if form == "flag":
+        return ["yes" if value else "" for value in found]
+    return [DASH if is_nothing(value) else _number(float(value), form) for value in found]
+
+
+def _number(value: float, form: str) -> str:
+    if form in _FORMS:
+        return _FORMS[form].format(value)
+    return f"{value:.0f}" if value.is_integer() else f"{value:.2f}"
+
+
+def _order(table: Table, sort: Sort | None) -> IntArray:
+    """The rows by what comes first; those without a key last."""
+    if sort is None:
+        return np.arange(len(table))
+    return np.argsort(np.nan_to_num(-sort.key(), nan=np.inf, posinf=np.inf), kind="stable")
+
+
+def _cells(table: Table, rows: IntArray, sort: Sort | None) -> list[Cells]:
+    shown = list(table.shown(table.terminal))
+    groups = list(dict.fromkeys(each.group for each in shown if each.group))
+    return [
+        Cells(
+            column.header,
+            _texts_of(table, column, rows),
+            _rank(column, groups, sort),
+            _numbers(table, column, rows),
+            one_line(column.group),
+            is_left=column.form in {"id", "name", "text"},
+        )
+        for column in shown
+    ]
+
+
+def _texts_of(table: Table, column: Column, rows: IntArray) -> list[str]:
+    """The cells of a column; of an interval both ends, of equal counts one."""
+    texts = cell_texts(taken(table.values[column.name], rows), column.form)
+    if column.high:
+        tops = cell_texts(taken(table.values[column.high], rows), column.form)
+        is_one, to = column.form == "count", " to " if column.form == "signed" else " – "
+        return [
+            low if low == DASH or (is_one and low == high) else f"{low}{to}{high}"
+            for low, high in zip(texts, tops, strict=True)
+        ]
+    if column.mark:
+        marks = listed(taken(table.values[column.mark], rows))
+        return [text + _MARK * mark for text, mark in zip(texts, marks, strict=True)]
+    return texts
+
+
+def _rank(column: Column, groups: Sequence[str], sort: Sort | None) -> int:
+    """By what goes first where there is no room; what the table is sorted by stays longest, then what leads each group."""
+    rank = 1 if sort is not None and column.own_name == sort.column and column.rank else column.rank
+    if not column.group:
+        return rank
+    return len(groups) - 1 + rank if rank else groups.index(column.group)
+
+
+def _numbers(table: Table, column: Column, rows: IntArray) -> list[int] | None:
+    """What tells apart cells that may be cut; None where none may."""
+    if column.form == "id":
+        return list((np.arange(len(table)) + 1 if table.ids is None else table.ids)[rows].tolist())
+    if column.form != "name":
+        return None
+    texts = [str(each) for each in listed(taken(table.values[column.name], rows))]
+    place = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
+    return [place[text] for text in texts]
+
+
+def _print_fitted(console: Console, fitted: Fitted, table: Table, rows: IntArray) -> None:
+    """Print the rows with bars where there is room for them; those that matter less are less bright."""
+    taken_cells = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
+    bar = min(_BAR, console.width - fitted.whole - _GAP)
+    has_bar = table.bar is not None and bar >= _SHORTEST_BAR
+    grid = Grid(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),
+        width=taken_cells + (bar + _GAP) * has_bar,
+    )
+    for column, width in zip(fitted.columns, fitted.widths, strict=True):
+        grid.add_column(Text(column.name), justify="left" if column.is_left else "right", no_wrap=True, width=width)
+    if has_bar:
+        grid.add_column("", no_wrap=True, width=bar)
+    lengths = np.zeros(0) if table.bar is None else table.bar[rows] / max(1, table.bar.max(initial=0))
+    for place, row in enumerate(rows.tolist()):
+        cells = [Text(column.cells[place]) for column in fitted.columns]
+        bars = [Text("█" * round(bar * float(lengths[place])))] if has_bar else []
+        grid.add_row(*cells, *bars, style="dim" if table.dim is not None and table.dim[row] else "")
+    if any(name for name, _ in fitted.groups):
+        console.print(Text(" " * _GAP).join(_over(name, span) for name, span in fitted.groups), soft_wrap=True)
+    console.print(grid, crop=False)
+
+
+def _over(group: str, span: int) -> Text:
+    """The name of a group over its columns."""
+    head = Text(f" {group} " if cell_len(group) + 2 <= span else group, style="bold")
+    head.align("center", span, "─" if group else " ")
+    return head
+
+
+def _notes(table: Table, fitted: Fitted, view: View, sort: Sort | None, width: int) -> list[str]:
+    """What to know of the table, what is not in it, and how to see that."""
+    notes = []
+    if fitted.left_out:
+        names = ", ".join(map(one_line, fitted.left_out))
+        notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
+    notes += table.notes
+    first, lines = fitted.columns[0], len(table)
+    if table.columns[table.terminal[0]].form == "id" and any(
+        cell.endswith(f"#{number}") for cell, number in zip(first.cells, first.numbers or (), strict=True)
+    ):
+        notes.append("#N: the Nth pair of the data, where ids look the same")
+    rest = [f"{view.top:,} of {number_of(lines, table.noun)}"] if view.top < lines else []
+    if sort is not None:
+        others = "|".join(name for name in table.sorts if name != view.sort)
+        rest.append(f"{sort.words} (another order: --sort {others})")
+    if rest:
+        notes.append(", ".join(rest))
+    if view.top < lines and table.command:
+        order = "" if sort is None or view.sort == TABLE["sort"].default else f" --sort {view.sort}"
+        notes.append(f"{_ALL_ROWS} {table.command} --format table{' --wide' * view.wide}{order} --top {lines}")
+    return [*notes, *table.footer]

@@ -1,0 +1,30 @@
+"""Text from data and models made harmless for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_ACTING = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def plain(text: str, *, keep: str = "\n\t") -> str:
+    r"""Return ``text`` with every character that a terminal could act on replaced by a visible one.
+
+    Control characters (escape sequences start with one) and the marks that turn the direction of writing become ``\x1b``
+    and the like; those in ``keep`` stay.
+    """
+    return "".join(_named(char) if _acts(char) and char not in keep else char for char in text)
+
+
+def one_line(value: object) -> str:
+    """Return ``value`` as text of one line that a terminal cannot act on."""
+    return plain(str(value), keep="")
+
+
+def _acts(char: str) -> bool:
+    return char in _TURNING or unicodedata.category(char) in _ACTING
+
+
+def _named(char: str) -> str:
+    return char.encode("ascii", "backslashreplace").decode("ascii") if ord(char) > 0x7F else f"\\x{ord(char):02x}"

@@ -1,0 +1,241 @@
+"""What is public of results: every table with its columns, by the names that files, JSON and Python have.
+
+docs/columns.md is printed from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from robin_cli.results.tables import Column, Form, Hide, declared
+
+_UPPER = "Its upper end."
+_CERTIFIED = "Whether the error rate is guaranteed: of all rows that say so, at most so many are wrong on average."
+_PEOPLE = "By people's labels: "
+
+
+def _interval(
+    of: str, says: str, form: Form, label: str = "95 %", rank: int = 0, hide: Hide = ""
+) -> tuple[Column, Column]:
+    """The columns of both ends of an interval."""
+    low, high = f"{of}_low", f"{of}_high"
+    return Column(low, says, form, label, high, rank, hide), Column(high, _UPPER, form)
+
+
+# fmt: off
+SCORES = declared("scores", "The scores", "pair and attribute, in the order of the data", (
+    Column("pair_id", "The pair's id.", "id", "pair"),
+    Column("attribute", "What was rated.", "name"),
+    Column("judge", "With `--what judge-scores`: who rated.", "name"),
+    Column("score", "The mean of the ratings; of several judges the mean of theirs.", "number"),
+    Column("n", "How many ratings there are.", "count", "ratings", rank=6),
+    Column("variance", "Variance of the ratings (mean over the judges); from two up.", "number", rank=8),
+    Column("std_error", "Standard error of the score; the variance is drawn toward that of other pairs.", "number"),
+    *_interval("ci", "Guaranteed 95 % interval: it holds for this pair, whenever one looks.", "number", "guaranteed", 3),
+    *_interval("likely", "Likely 95 % interval for the judge's mean: right on average over pairs.", "number", "likely", 2),
+    Column("n_unparsed", "Answers without a rating.", "count", "unparsed", rank=9, hide="zero"),
+    Column("human", "The human rating that came with the data.", "number", rank=5, hide="empty"),
+    Column("given_up", "Why the pair is asked no more.", "name", rank=4, hide="empty"),
+    Column("judges", "Of several judges: how many gave a rating.", "count"),
+    Column("judge_spread", "Of several judges: how far their means are apart beyond noise, a standard deviation.", "number",
+           "judges ±", rank=7),
+    Column("decision", "With `--decide`: keep or drop, best or rejected, where that is certified; else undecided."),
+    Column("leaning", "With `--decide`: the same by the mean alone, certified or not."),
+    Column("certified", f"With `--decide`. {_CERTIFIED}", "flag"),
+    Column("group", "With `--decide best`: which pairs are compared.", "name", rank=10),
+    Column("told", "What is decided; with ? behind it what the mean alone would say, where that is not certified.", "word",
+           "decision", rank=1, for_people=True),
+), terminal=("pair_id", "attribute", "judge", "group", "told", "score", "likely_low", "ci_low", "judge_spread", "variance",
+             "human", "n_unparsed", "given_up", "n"),
+   html=("pair_id", "attribute", "group", "told", "bar", "score", "likely_low", "ci_low", "judge_spread", "variance", "n",
+         "n_unparsed", "human", "given_up"))
+
+DECISIONS = declared("decisions", "What was decided: `Run.decisions()`", "pair, with `--decide best` pair and attribute", (
+    Column("pair_id", "The pair's id.", "id", "pair"),
+    *(SCORES.columns[name] for name in ("attribute", "group", "decision", "leaning", "certified", "score")),
+    Column("ATTRIBUTE_score", "The score of each attribute, by its name.", "number"),
+))
+
+COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in the order of the data", (
+    Column("pair_id", "The comparison's id.", "id", "comparison"),
+    Column("judge", "With `--what judge-scores`: who compared.", "name"),
+    Column("system_a", "The system that wrote response A.", "name", "A", hide="empty"),
+    Column("system_b", "The system that wrote response B.", "name", "B", hide="empty"),
+    Column("preference", "Probability that A is better, the order's effect taken out.", "share", "A preferred",
+           mark="certified"),
+    Column("n", "How many verdicts there are.", "count", "verdicts", rank=6),
+    Column("n_ties", "Verdicts that neither is better.", "count", "ties", rank=7, hide="zero"),
+    *_interval("ci", "Guaranteed 95 % interval: it holds for this comparison, whenever one looks.", "share", "guaranteed", 3),
+    Column("order_effect", "The order's effect here, in probability: half of A first − B first.", "signed", "order ±", rank=5),
+    *_interval("likely", "Likely 95 % interval: right on average over comparisons.", "share", "likely", 2),
+    Column("n_unparsed", "Answers without a verdict.", "count", "unparsed", rank=8, hide="zero"),
+    Column("certified", f"Whether the response that leads is better. {_CERTIFIED}", "flag", hide="zero"),
+    Column("given_up", "Why the comparison is asked no more.", "name", rank=4, hide="empty"),
+    Column("best", "With `--decide best`: A or B, where it is the best of all responses to the prompt."),
+    Column("best_certified", "With `--decide best`: whether the best of the prompt is certain.", "flag"),
+    Column("told", "Which of the two is the best of all responses to the prompt; with ? behind it where that is not certain.",
+           "word", "best", hide="empty", for_people=True),
+    Column("a_first", "Preference for A where the judge read A first.", "share", "A first", for_people=True),
+    Column("b_first", "Preference for A where the judge read B first.", "share", "B first", for_people=True),
+), terminal=("pair_id", "judge", "system_a", "system_b", "preference", "likely_low", "ci_low", "order_effect", "n_ties",
+             "n_unparsed", "given_up", "n"),
+   html=("pair_id", "system_a", "system_b", "bar", "preference", "likely_low", "ci_low", "a_first", "b_first", "order_effect",
+         "n", "n_ties", "n_unparsed", "told", "certified", "given_up"))
+
+RANKING = declared("ranking", "The ranking of the systems of a pairwise run", "system, the best first", (
+    Column("system", "The system.", "name"),
+    Column("strength", "Bradley and Terry's: natural logarithms, 0 on average; a difference is the log odds to be preferred.",
+           "signed"),
+    *_interval("ci", "95 % interval of the strength, for prompts like these.", "signed", rank=1),
+    Column("rank", "1 is the best.", "count"),
+    *_interval("rank", "The ranks that are not ruled out, for each system with 95 %.", "count", "ranks"),
+    Column("n_votes", "Verdicts in which it took part.", "count", "verdicts", rank=3),
+    Column("win_rate", "How often it is preferred to another system, each of the others alike.", "share", "wins", rank=2),
+    *_interval("win", "95 % interval of the win rate.", "share", "wins 95 %", 4),
+    Column("covariate", "With `--length-control`: what was taken out, length.", "name"),
+    Column("covariate_effect", "With `--length-control`: the log odds that a far longer response has for it.", "signed"),
+    *_interval("covariate", "95 % interval of that effect.", "signed"),
+), terminal=("system", "rank", "rank_low", "strength", "ci_low", "win_rate", "win_low", "n_votes"))
+
+JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in which they came", (
+    Column("pair_id", "The pair's id.", "id"),
+    Column("attribute", "What was asked for; of a pairwise run which response came first.", "name"),
+    Column("rating", "The rating; of a pairwise run 2 where A is better, 1 for a tie, 0 where B is.", "count"),
+    Column("status", "ok, unparsed or failed.", "name"),
+    Column("reason", "Why there is no rating.", "name"),
+    Column("feedback", "The feedback in the answer.", "id"),
+    Column("text", "The answer.", "id"),
+    Column("model", "The model that answered, as the endpoint names it.", "name"),
+    Column("finish_reason", "Why the answer ended.", "name"),
+    Column("prompt_tokens", "Tokens sent.", "count"),
+    Column("completion_tokens", "Tokens answered.", "count"),
+    Column("cost_usd", "US dollars; empty where no price is known.", "number"),
+    Column("latency_s", "Seconds from the request to the answer.", "number"),
+    Column("request_id", "The endpoint's id of the request.", "id"),
+    Column("received_at", "When the answer came, UTC."),
+    Column("draw", "Which answer of this judge to this question it is, from 0.", "count"),
+    Column("usage_estimated", "Whether the tokens are estimated, for the endpoint does not count them.", "flag"),
+    Column("judge", "The judge that was asked.", "name"),
+    Column("scoring", "text, or logprobs where the rating is an expectation.", "name"),
+    Column("expected_rating", "With `--scoring logprobs`: the expectation.", "number"),
+    Column("off_scale_mass", "With `--scoring logprobs`: the probability of what is no rating.", "number"),
+    Column("text_because", "With `--scoring logprobs`: why this one is rated by its text.", "name"),
+    Column("service_tier", "The service tier at which it was answered.", "name"),
+    Column("cached_tokens", "Tokens sent that were cached.", "count"),
+))
+
+_OF_JUDGES = "What was rated; for one of several judges with the judge's name."
+AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judge with itself", "attribute and coefficient", (
+    Column("attribute", _OF_JUDGES, "name"),
+    Column("coefficient", "pearson, spearman, kendall, kappa, alpha, reliability, ceiling or icc.", "name"),
+    Column("value", "The coefficient; empty where it is not stated.", "share"),
+    *_interval("ci", "Its 95 % interval, by a bootstrap over prompts.", "share"),
+    Column("n", "Pairs that it is of.", "count", "pairs"),
+    Column("n_prompts", "Their prompts.", "count", "prompts"),
+    Column("resamples", "Of the bootstrap.", "count", rank=1),
+    Column("why", "Why there is no value or no interval.", "name", hide="empty"),
+), terminal=("attribute", "coefficient", "value", "ci_low", "n", "n_prompts", "resamples", "why"))
+
+CALIBRATION = declared("calibration", "Human ratings by score", "attribute and level of the scale that pairs have", (
+    Column("attribute", _OF_JUDGES, "name"),
+    Column("level", "The level to which the scores round; on long scales the lowest of a bin.", "count"),
+    Column("to_level", "The highest of the bin.", "count", "to"),
+    Column("n", "Pairs with such a score.", "count", "pairs"),
+    Column("n_prompts", "Their prompts.", "count", "prompts"),
+    Column("mean_score", "Their mean score.", "share"),
+    Column("mean_human", "Their mean human rating.", "share"),
+    *_interval("ci", "95 % interval of that, over prompts.", "share"),
+), terminal=("attribute", "level", "to_level", "n", "n_prompts", "mean_score", "mean_human", "ci_low"))
+
+PREFERENCES = declared("preferences", "Preferences, for training", "response told apart from its group's best, or comparison", (
+    Column("prompt", "The prompt; with `--messages` it begins the conversations.", "id"),
+    Column("chosen", "The response that is better.", "id"),
+    Column("rejected", "The response that is worse.", "id"),
+    Column("margin", "The score of the chosen one less that of the other; of a pairwise run what is above a half.", "share"),
+    Column("certified", "Whether the chosen one is guaranteed to be better, or worse by less than the margin.", "flag"),
+    Column("attribute", "Of several: which score it goes by.", "name"),
+), terminal=("prompt", "chosen", "rejected", "margin", "certified", "attribute"))
+
+SUMMARY = declared("summary", "Means of the scores", "attribute, with `--by COLUMN` also value of it, which comes first", (
+    Column("attribute", "What was rated.", "name"),
+    Column("n_prompts", "Prompts with a score.", "count", "prompts"),
+    Column("n_pairs", "Pairs with a score.", "count", "pairs"),
+    Column("mean", "The mean of the scores.", "share"),
+    *_interval("ci", "95 % interval of the mean, over prompts; empty below 5.", "share"),
+    Column("share", "With `--threshold T`: how many of the scores are T or more.", "share"),
+    *_interval("share", "95 % interval of the share.", "share", "share 95 %"),
+    Column("corrected_mean", f"{_PEOPLE}the mean.", "share", "corrected", hide="empty"),
+    *_interval("corrected", f"{_PEOPLE}95 % interval of the mean.", "share", "corrected 95 %"),
+    Column("n_labels", f"{_PEOPLE}how many there are.", "count", "labels"),
+), terminal=("attribute", "n_prompts", "n_pairs", "mean", "ci_low", "share", "share_low", "corrected_mean", "corrected_low",
+             "n_labels"))
+
+LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and attribute, those labelled already first", (
+    Column("pair_id", "The pair's id.", "id", "pair"),
+    Column("attribute", "What to rate.", "name"),
+    Column("probability", "The probability with which the pair was drawn.", "share"),
+    Column("label", "Empty: to be filled in.", "number"),
+    Column("prompt", "The prompt.", "id"),
+    Column("reference", "The reference answer, where the data has one.", "id"),
+    Column("response", "The response.", "id"),
+), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response"))
+
+DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", "two systems and attribute", (
+    Column("a", "One system.", "name"),
+    Column("b", "The other system.", "name"),
+    Column("attribute", "What was rated.", "name"),
+    Column("n_prompts", "Prompts that both answered.", "count", "prompts"),
+    Column("mean_a", "The mean of a over these prompts, each with the same weight.", "share", rank=2),
+    Column("mean_b", "The mean of b over these prompts.", "share", rank=2),
+    Column("difference", "a − b.", "signed"),
+    *_interval("ci", "95 % interval of the difference, for prompts like these.", "signed"),
+    Column("p_adjusted", "Of no difference, two-sided; corrected for all pairs of systems (Holm).", "share", "p"),
+    Column("noise_share", "How much of the uncertainty, a variance, is the judge's noise.", "share"),
+    Column("prompts_needed", "Prompts in all that would settle it 4 times in 5, were the difference as large as it looks.",
+           "count"),
+    Column("corrected_difference", f"{_PEOPLE}the difference.", "signed", "corrected", hide="empty"),
+    *_interval("corrected", f"{_PEOPLE}95 % interval of the difference.", "signed", hide="empty"),
+    Column("n_labels", f"{_PEOPLE}how many there are.", "count", "labels", rank=3, hide="zero"),
+    Column("which", "The two systems, by their letters.", "text", " ", for_people=True),
+    Column("p", "The probability of no difference, as papers have it.", "word", rank=1, for_people=True),
+    Column("better", "Which of the two is better.", for_people=True),
+    Column("by_people", "The same by people's labels.", hide="empty", for_people=True),
+), terminal=("attribute", "which", "n_prompts", "mean_a", "mean_b", "difference", "ci_low", "p", "better",
+             "corrected_difference", "corrected_low", "by_people", "n_labels"))
+
+REQUIREMENTS = declared("gate", "What a run was required to meet: `robin gate`", "requirement, in their order", (
+    Column("requirement", "The requirement."),
+    Column("verdict", "pass, fail or inconclusive."),
+    Column("estimate", "The value, by the ratings.", "share"),
+    *_interval("ci", "Its interval at the error rate.", "share", "interval"),
+    Column("n_pairs", "Pairs that it is of.", "count", "pairs", rank=2),
+    Column("n_prompts", "Their prompts.", "count", "prompts", rank=3),
+    Column("n_unrated", "Pairs without a rating.", "count", "unrated", rank=4, hide="zero"),
+    Column("why", "Estimate and interval in words, and what would settle it.", "name", rank=1),
+), terminal=("requirement", "verdict", "estimate", "ci_low", "n_pairs", "n_prompts", "n_unrated", "why"))
+
+RUNS = declared("runs", "The runs in a folder: `robin runs`", "run, the oldest first", (
+    Column("run", "Its folder."),
+    Column("state", "working, waiting, stopped, finished or damaged."),
+    Column("spent", "Calls spent.", "count"),
+    Column("budget", "Calls it may spend.", "count"),
+    Column("budget_usd", "US dollars it may spend, in place of calls.", "number"),
+    Column("ratings", "Ratings it has.", "count"),
+    Column("pairs", "Pairs of its data.", "count"),
+    Column("attributes", "What is rated.", "name"),
+    Column("judge", "Who judges.", "name"),
+    Column("scheduler", "The policy that chooses who is asked next.", "name"),
+    Column("data", "Where its data is from.", "name"),
+    Column("created_at", "When it was made."),
+    Column("error", "Why it is damaged.", "name"),
+    Column("calls", "Calls spent, of how many or for how much.", "word", for_people=True),
+    Column("by", "Who judges, and the scheduler; of a damaged run what is wrong.", "name", "judge", for_people=True),
+), terminal=("run", "state", "calls", "by"))
+# fmt: on
+
+JUDGE_SCORES = replace(SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge")
+TABLES = (
+    *(SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY),
+    *(LABELS_WANTED, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS),
+)
+"""All of them, in the order of docs/columns.md."""

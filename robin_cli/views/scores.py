@@ -1,0 +1,113 @@
+"""The scores of a run as tables, and who gave the ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths
+from robin_cli.goals.decided import OPEN, cells_of, decision_facts, promise
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError, typed
+from robin_cli.model.records import MODEL_PREFIX
+from robin_cli.results.columns import DECISIONS, SCORES
+from robin_cli.results.tables import Column, Sort, Table, Values, taken
+from robin_cli.storage.manifest import Manifest
+from robin_cli.storage.reader import RunData
+from robin_cli.views.data_columns import with_data
+
+INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for each of them"
+
+
+def score_table(
+    scores: Scores, run: RunData, *, sort: str | None = None, with_text: bool = False, wide: bool = False
+) -> Table:
+    """The scores, of all judges together or of each; behind the columns of the contract files have those of the data.
+
+    Args:
+        sort: what people want to see first; None for files alone.
+        with_text: files have prompt and response.
+        wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
+            judge, where ``scores`` are those of each judge.
+    """
+    values: dict[str, Values] = dict(scores.columns)
+    if scores.decided is not None and sort is not None:
+        values["told"] = cells_of(scores.decided)
+    hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
+    of_panel = {"variance"} if "judge_spread" in values and sort != "variance" else set()
+    by_judge = " --what judge-scores" if "judge" in values and len(run.space.judges) > 1 else ""
+    table = SCORES.of(
+        values,
+        terminal=[name for name in SCORES.terminal if name not in hidden | of_panel],
+        html=[name for name in SCORES.html if name not in hidden],
+        ids=run.space.pair[scores.arm] + 1,
+        bar=np.asarray(scores.columns["n"]),
+        dim=scores.retired,
+        sorts=_sorts(scores, run),
+        notes=[INTERVALS, *_decision_notes(scores)],
+        footer=[f"judge: {judged_by(run.manifest)}"],
+        command=f"robin export {typed(run.path)}{by_judge}",
+    )
+    pairs = None if wide else run.space.pair[scores.arm]
+    if wide:
+        # One decision a pair, whatever its attributes, is shown once; of groups each attribute has its own.
+        once = ("pair_id", "group") if "group" in values else ("pair_id", "told")
+        table = table.wide(run.space.by_pair(np.arange(len(scores))), scores.facets, once)
+    return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=with_text))
+
+
+def decision_table(scores: Scores, run: RunData, *, with_text: bool = False) -> Table:
+    """What was decided: of thresholds a row a pair with the score of each attribute, of the best a row a pair and attribute.
+
+    Raises:
+        InputError: nothing was to be decided.
+    """
+    if (decided := scores.decided) is None:
+        raise InputError(f"{run.path}: decides nothing; make a run with --decide (in Python decide=…), as 'score>=3'")
+    names = [*(["group"] if "group" in scores.columns else []), *DECISION_COLUMNS]
+    if decided.task.group is not None:
+        table = DECISIONS.of({name: scores.columns[name] for name in ("pair_id", "attribute", *names, "score")})
+        pairs = run.space.pair[scores.arm]
+    else:
+        rows, pairs = decided.first, run.space.pair[scores.arm][decided.first]
+        each = zip(run.space.attributes, run.space.by_pair(scores.columns["score"]).T, strict=True)
+        values: dict[str, Values] = {name: taken(scores.columns[name], rows) for name in ("pair_id", *names)}
+        of_each = [Column(f"{name}_score", form="number") for name in run.space.attributes]
+        table = DECISIONS.of(values | {f"{name}_score": score for name, score in each}, *of_each)
+    return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=with_text))
+
+
+def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
+    """The orders of scores; where attributes have scales of their own, shares of the scales are compared."""
+    space, arm = run.space, scores.arm
+
+    def of(name: str) -> FloatArray:
+        return np.asarray(scores.columns[name], dtype=np.float64)
+
+    return {
+        "width": Sort("widest likely interval first", lambda: likely_widths(scores, space), "likely_low"),
+        "score": Sort("highest score first", lambda: (of("score") - space.ends[0][arm]) / space.units[arm]),
+        "variance": Sort("largest variance first", lambda: of("variance") / space.units[arm] ** 2, "variance"),
+        "data": Sort("in the order of the data", lambda: -np.arange(float(len(scores)))),
+    }
+
+
+def _decision_notes(scores: Scores) -> list[str]:
+    if (decided := scores.decided) is None:
+        return []
+    facts = decision_facts(decided)
+    unsure = f"; {OPEN}: by the mean alone, not certified" if facts["open"] else ""
+    return [f"decisions ({decided.task.decision}): {promise(facts, 'the certified')}{unsure}"]
+
+
+def judged_by(manifest: Manifest) -> str:
+    """Return who gave the ratings; it says where nobody read the responses."""
+    replay = " (recorded ratings, replayed: no model read these responses)"
+    replays = [judge.startswith(MODEL_PREFIX) for judge in manifest.judges]
+    if all(replays):
+        judges = ", ".join(manifest.judges) + replay
+    else:
+        judges = ", ".join(judge + replay * is_one for judge, is_one in zip(manifest.judges, replays, strict=True))
+    settings = manifest.settings
+    return f"{judges}, {settings['scheduler']}, temperature {settings['temperature']:g}"

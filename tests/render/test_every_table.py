@@ -1,0 +1,207 @@
+"""The contract of tables and renderers: each declared table, whatever is in it, in each form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from typer.main import get_command
+
+from robin_cli.cli.app import app
+from robin_cli.cli.inspect import What
+from robin_cli.model.errors import InputError
+from robin_cli.render.files import export
+from robin_cli.render.html import PageColumn, page_columns
+from robin_cli.render.terminal import DASH, View, print_table
+from robin_cli.results.__main__ import page, what_help
+from robin_cli.results.columns import JUDGMENTS, SCORES, TABLES
+from robin_cli.results.tables import TEXTS, Column, Parts, Sort, Table
+from robin_cli.storage.schema import JUDGMENTS as SCHEMA
+from tests.conftest import ROOT
+
+HOSTILE = [
+    "=1+1",
+    "+A1",
+    "-2",
+    "@x",
+    "\t=1",
+    "\r=1",
+    "<script>",
+    "\x1b[31m",
+    'a,b\n"c"',
+    "\u202ex",
+    "{{ 7 }}",
+    "猫" * 40,
+]
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx")
+NUMBERS = [3.0, math.nan, -0.004, 12_345.678]
+NAMES = [table.says.partition(":")[0] for table in TABLES]
+
+
+def value_of(column: Column, row: int) -> Any:
+    """Something that is hard to show, by the column's form."""
+    if column.form == "flag":
+        return row % 2 == 0
+    if column.form in TEXTS:
+        return HOSTILE[(row + len(column.name)) % len(HOSTILE)]
+    number = NUMBERS[(row + len(column.name)) % len(NUMBERS)]
+    return number if column.form != "count" else None if math.isnan(number) else int(number)
+
+
+def filled(table: Table, rows: int, *, parts: int = 1) -> Table:
+    """The table with so many rows, which files get in ``parts``."""
+    of_data = Column("=2+2", form="text")  # as the data may call a column
+    columns = [*table.columns.values(), of_data]
+    values = {each.name: [value_of(each, row) for row in range(rows)] for each in columns}
+    made = table.of(values, of_data, terminal=table.terminal or list(table.columns), bar=np.arange(rows))
+    whole = made.arrow()
+    cuts = np.linspace(0, rows, parts + 1).astype(int)
+    return made.having(lambda: Parts(whole.schema, (whole.slice(low, high - low) for low, high in pairwise(cuts))))
+
+
+def shown(table: Table, width: int, view: View | None = None) -> list[str]:
+    out = io.StringIO()
+    print_table(Console(file=out, width=width), table, view or View())
+    return out.getvalue().split("\n")
+
+
+@pytest.mark.parametrize("table", TABLES, ids=NAMES)
+@pytest.mark.parametrize("rows", [0, 1, 30])
+def test_is_shown_on_a_terminal_of_any_width_without_anything_that_acts(table: Table, rows: int) -> None:
+    for width in (60, 80, 140):
+        lines = shown(filled(table, rows), width, View(top=20))
+        text = "\n".join(lines)
+        assert not [char for char in text if unicodedata.category(char) == "Cc" and char != "\n"]
+        assert "\u202e" not in text
+        rule = next(at for at, line in enumerate(lines) if line and set(line.strip()) == {"─"})
+        body = lines[rule + 1 : rule + 1 + min(rows, 20)]
+        if "left out" in text or max(map(cell_len, lines[: rule + 1])) <= width:
+            needed = max(map(cell_len, lines[: rule + 1]))
+            assert all(cell_len(line) <= max(width, needed) for line in body)
+        assert not re.search(r"\d\.\d?…", "\n".join(body))
+        assert ("20 of 30" in text) == (rows == 30)
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("table", TABLES, ids=NAMES)
+def test_comes_back_from_every_format_with_its_columns_in_order_and_acts_in_none(
+    tmp_path: Path, table: Table, fmt: str
+) -> None:
+    for rows, parts in ((0, 1), (1, 1), (30, 4)):
+        made, file = filled(table, rows, parts=parts), tmp_path / f"{rows}.{fmt}"
+        export(made.parts(), {"run": "r"}, fmt=None, output=str(file))
+        wanted = made.arrow().to_pylist()
+        public = made.public
+        assert list(wanted[0]) == public if rows else made.arrow().column_names == public
+        found = list(read_back(file, fmt))
+        assert len(found) == rows
+        for row, values in zip(found, wanted, strict=True):
+            assert list(row) == public
+            for name, value in values.items():
+                assert same(row[name], value), (name, row[name], value)
+
+
+def read_back(file: Path, fmt: str) -> Iterator[dict[str, Any]]:
+    """The rows of a file, read by the programs that people use, without the marks against formulas."""
+    if fmt in {"csv", "tsv"}:
+        with file.open(encoding="utf-8", newline="") as lines:
+            names, *rows = csv.reader(lines, delimiter="," if fmt == "csv" else "\t")
+        assert not [cell for row in (names, *rows) for cell in row if re.match("[\0-\x20]*[=+@]", cell)]
+        assert not [cell for row in rows for cell in row if cell.startswith("-") and not is_number(cell)]
+        assert len(pd.read_csv(file, sep="," if fmt == "csv" else "\t")) == len(rows)
+        for row in rows:
+            yield {name.removeprefix("'"): cell.removeprefix("'") for name, cell in zip(names, row, strict=True)}
+    elif fmt == "jsonl":
+        objects = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        assert not objects or duckdb.read_json(str(file)).columns == list(objects[0])
+        yield from objects
+    elif fmt == "parquet":
+        relation = duckdb.read_parquet(str(file))
+        yield from (dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall())
+        assert list(pd.read_parquet(file).columns) == relation.columns
+    else:
+        sheet = openpyxl.load_workbook(file)["results"]
+        header, *cells = sheet.iter_rows()
+        assert "f" not in {cell.data_type for row in (header, *cells) for cell in row}
+        assert sheet.freeze_panes == "A2"
+        for line in cells:
+            yield {str(name.value): cell.value for name, cell in zip(header, line, strict=True)}
+
+
+def is_number(cell: str) -> bool:
+    return bool(re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell))
+
+
+def same(cell: Any, value: Any) -> bool:
+    """Whether a cell holds a value of the table; an empty one holds what is not there."""
+    if value is None:
+        return cell in {None, ""}
+    if isinstance(value, bool):
+        return str(cell).lower() == str(value).lower()
+    if isinstance(value, int | float):
+        return math.isclose(float(cell), value, rel_tol=1e-9)
+    return str(cell).replace("\r\n", "\n").replace("_x000D_", "\r") == str(value) or "\r" in value or "\x1b" in value
+
+
+@pytest.mark.parametrize("table", TABLES, ids=NAMES)
+def test_is_json_without_nan_and_a_page_with_a_value_a_row(table: Table) -> None:
+    made = filled(table, 7)
+    assert json.loads(json.dumps(made.records(), allow_nan=False)) == made.records()
+    rows, bar = np.array([4, 2]), PageColumn("bar", "bar", "", [0, 0])
+    columns = page_columns(replace(made, html=[*made.html] or list(table.columns)), rows, bar)
+    assert {each.kind for each in columns} <= {"id", "text", "number", "score", "difference", "range", "bar"}
+    assert all(len(each.values) == 2 for each in columns)
+    assert all(each.says for each in columns if each is not bar)
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES if table.terminal], ids=lambda table: table.says)
+def test_declares_what_it_shows(table: Table) -> None:
+    assert {*table.terminal, *table.html} - {"bar"} <= table.columns.keys()
+    assert all(each.help.endswith(".") for each in table.columns.values())
+    assert {each.high for each in table.columns.values()} - {""} <= table.columns.keys()
+    with pytest.raises(ValueError, match="declares no elephants"):
+        table.of({"elephants": []})
+
+
+def test_has_every_column_of_a_judgment_and_shows_them_to_no_terminal() -> None:
+    with pytest.raises(InputError, match="--format table: judgments are for files; leave it out, or name another"):
+        shown(JUDGMENTS, 80)
+    assert list(JUDGMENTS.columns) == SCHEMA.names
+
+
+def test_shows_what_comes_first_in_an_order_and_all_of_it_where_asked() -> None:
+    sizes = np.array([2.0, np.nan, 3.0, 1.0])
+    about: dict[str, Any] = {"terminal": ("pair_id", "score"), "command": "robin export r"}
+    orders = {"score": Sort("largest first", lambda: sizes), "data": Sort("as they are", lambda: -np.arange(4.0))}
+    table = SCORES.of({"pair_id": list("abcd"), "score": sizes}, sorts=orders, **about)
+    lines = shown(table, 80, View(sort="score", top=3))
+    assert [line.split() for line in lines[2:5]] == [["c", "3"], ["a", "2"], ["d", "1"]]
+    assert lines[5:7] == [
+        "3 of 4 rows, largest first (another order: --sort data)",
+        "all rows: robin export r --format table --sort score --top 4",
+    ]
+    assert DASH in shown(table, 80, View(sort="score"))[5]
+
+
+def test_docs_and_help_say_what_the_columns_say() -> None:
+    written = (ROOT / "docs" / "columns.md").read_text(encoding="utf-8")
+    assert "\n".join(page()).rstrip() + "\n" == written, "python -m robin_cli.results > docs/columns.md"
+    (what,) = (each for each in get_command(app).commands["export"].params if each.name == "what")  # type: ignore[attr-defined]
+    assert what.help == what_help()
+    assert [each.value for each in What] == list(dict.fromkeys(table.name for table in TABLES if ":" not in table.says))
