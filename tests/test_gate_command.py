@@ -16,7 +16,8 @@ import robin_cli
 from robin_cli.analysis.gate import Settling, Verdict
 from robin_cli.model.decision import Criterion
 from robin_cli.model.requirement import Requirement
-from robin_cli.views.gate import Gated, about, junit_of, lines_of, markdown_of
+from robin_cli.views.gate import Gated, junit_of, lines_of, markdown_of
+from robin_cli.views.text import about
 from tests.analysis.test_scores import run_of
 from tests.conftest import ROOT, robin
 

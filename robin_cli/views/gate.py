@@ -37,7 +37,7 @@ from robin_cli.results.tables import Table
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.pairwise import check_of_ratings
-from robin_cli.views.text import finite
+from robin_cli.views.text import about, finite
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
@@ -250,13 +250,6 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
     if found.attributes > 1:
         return f"{settle}, of {quote(requirement.attribute)} alone"
     return f"{settle} ({quote(f'robin resume {typed(found.run)} --budget {found.spent + calls}')})"
-
-
-def about(number: float) -> int:
-    """The next whole number above that has two significant digits."""
-    whole = max(1, math.ceil(number))
-    unit = int(10 ** max(0, len(str(whole)) - 2))
-    return -(-whole // unit) * unit
 
 
 def facts_of(found: Gated) -> dict[str, Any]:
