@@ -79,7 +79,7 @@ def runs(
     from robin_cli.render.json import print_json
     from robin_cli.views.run_list import run_table, runs_in
 
-    given = settings_of_rows(ctx)
+    given = settings_of_rows(ctx, by_flags_alone=True)
     check_output(given.format, given.output)
     found = runs_in(folder)
     for_people = given.format in {None, "table"} and given.output is None

@@ -21,12 +21,21 @@ def is_of_rows(setting: Setting) -> bool:
     return setting.name in _OF_ROWS
 
 
-def settings_of_rows(ctx: typer.Context) -> Settings:
-    """Return how rows are to be shown, as the command line says."""
+def settings_of_rows(ctx: typer.Context, *, by_flags_alone: bool = False) -> Settings:
+    """Return how rows are to be shown.
+
+    Args:
+        by_flags_alone: variables say nothing: ``ROBIN_OUTPUT`` names a file for scores, not for what this command shows.
+    """
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
 
-    return Settings(**checked(ctx.obj))
+    given = dict(ctx.obj)
+    for name in ctx.obj if by_flags_alone else ():
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "ENVIRONMENT":
+            del given[name]
+    return Settings(**checked(given))
 
 
 def is_for_people(given: Settings) -> bool:
