@@ -86,7 +86,8 @@ def runs(
     if json:
         print_json(*found)
     elif found or not for_people:
-        show([run_table(found)], given, {}, partial(typer.echo, err=True), for_people=for_people)
+        top, say = ctx.obj.get("top", len(found)), partial(typer.echo, err=True)
+        show([run_table(found)], given, {}, say, for_people=for_people, top=top)
     else:
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)
 

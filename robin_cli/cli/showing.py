@@ -51,6 +51,7 @@ def show(
     *,
     excel: bool = False,
     for_people: bool | None = None,
+    top: int | None = None,
 ) -> None:
     """Print ``tables``, or write the first to a file, as ``given`` says.
 
@@ -59,6 +60,7 @@ def show(
         notify: is told if an id or a name in a file is not what it was.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
         for_people: print them; None to go by what standard output is.
+        top: rows that are printed; None to go by ``given``.
     """
     if is_for_people(given) if for_people is None else for_people:
         from rich.console import Console
@@ -70,7 +72,7 @@ def show(
             if number:
                 console.print()
             sort = given.sort if number == 0 else View().sort
-            print_table(console, table, View(sort, given.top, wide=given.wide))
+            print_table(console, table, View(sort, top or given.top, wide=given.wide))
         return
     from robin_cli.render.files import export
 
