@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,8 @@ import robin_cli
 from robin_cli.analysis.gate import Settling, Verdict
 from robin_cli.model.decision import Criterion
 from robin_cli.model.requirement import Requirement
-from robin_cli.views.gate import Gated, about, junit_of, lines_of, markdown_of
+from robin_cli.results.words import about
+from robin_cli.views.gate import Gated, junit_of, lines_of, markdown_of
 from tests.analysis.test_scores import run_of
 from tests.conftest import ROOT, robin
 
@@ -65,6 +67,26 @@ def test_says_by_line_and_exit_code_whether_a_run_meets_what_is_required(
         if "mean" in start or "share" in start:
             assert "(40 pairs of 20 prompts)" in line
         assert ("would settle it" in line) == line.startswith("INCONCLUSIVE")
+
+
+def test_writes_requirements_as_rows_where_a_flag_and_no_variable_says_so(work: Path) -> None:
+    asked = ("gate", "r", *required("mean(style)>=3.5", "all(score>=3)"))
+    plain = robin(*asked, cwd=work)
+    assert robin(*asked, cwd=work, ROBIN_OUTPUT="kept.csv", ROBIN_FORMAT="csv").stdout == plain.stdout
+    assert not (work / "kept.csv").exists()
+    done = robin(*asked, "-o", "rows.csv", cwd=work)
+    assert (done.returncode, done.stdout) == (5, "")
+    rows = list(csv.DictReader((work / "rows.csv").read_text(encoding="utf-8").splitlines()))
+    assert [(row["requirement"], row["verdict"]) for row in rows] == [
+        ("mean(style)>=3.5", "pass"),
+        ("all(style>=3)", "fail"),
+    ]
+    shown = robin(*asked, "--format", "table", cwd=work).stdout.splitlines()
+    assert shown[2].split()[:2] == ["mean(style)>=3.5", "pass"]
+    assert (
+        "--summary and --format: would both be written"
+        in robin(*asked, "--format", "csv", "--summary", "-", cwd=work).stderr
+    )
 
 
 def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rate(tmp_path: Path) -> None:

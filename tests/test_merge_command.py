@@ -68,7 +68,7 @@ def test_makes_one_run_that_every_command_reads(shards: Path, tmp_path: Path, re
     ):
         ran = robin(*command, cwd=tmp_path)
         assert ran.returncode == 0, (command, ran.stderr)
-    assert robin("runs", ".", cwd=tmp_path).stdout.split()[4:6] == ["all", "finished"]
+    assert robin("runs", ".", cwd=tmp_path).stdout.split()[5:7] == ["all", "finished"]
 
 
 def test_goes_on_with_the_merged_run_by_its_name_and_by_its_data(shards: Path, tmp_path: Path, replay_url: str) -> None:

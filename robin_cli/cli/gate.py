@@ -81,10 +81,10 @@ def gate(
         raise InputError(f"--error-rate {error_rate:g}: lies between 0 and 1, as 0.05")
     if margin is not None and not (margin >= 0.0 and math.isfinite(margin)):
         raise InputError(f"--margin {margin:g}: is a number of points, 0 or more")
-    given = settings_of_rows(ctx)
+    given = settings_of_rows(ctx, by_flags_alone=True)
     check_output(given.format, given.output)
     is_plain = given.format is None and given.output is None
-    rows = {} if is_plain else {"-o": given.output or "-"}
+    rows = {} if is_plain else {"-o" if given.output else "--format": given.output or "-"}
     check_outputs({"--junit": junit, "--summary": summary, **rows}, as_json=json)
     found = gated(run, require, margin=margin, error_rate=error_rate, by=by)
     for line in found.notes:

@@ -80,14 +80,15 @@ def runs(
     from robin_cli.render.json import print_json
     from robin_cli.views.run_list import run_table, runs_in
 
-    given = settings_of_rows(ctx)
+    given = settings_of_rows(ctx, by_flags_alone=True)
     check_output(given.format, given.output)
     found = runs_in(folder)
     for_people = given.format in {None, "table"} and given.output is None
     if json:
         print_json(*found)
     elif found or not for_people:
-        show([run_table(found)], given, {}, partial(typer.echo, err=True), for_people=for_people)
+        top, say = ctx.obj.get("top", len(found)), partial(typer.echo, err=True)
+        show([run_table(found)], given, {}, say, for_people=for_people, top=top)
     else:
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)
 

@@ -26,8 +26,8 @@ _TAKES: Mapping[Any, str] = {int: "N", float: "X", bool: ""}
 
 
 _KNOWN = {
-    "attribute": "prompts.rubrics:known_attributes",
-    "template": "prompts.rubrics:known_templates",
+    "attribute": "questions.rubrics:known_attributes",
+    "template": "questions.rubrics:known_templates",
     "scheduler": "policies.registry:known_policies",
     "config": "settings.reading:ready_configs",
 }

@@ -21,12 +21,21 @@ def is_of_rows(setting: Setting) -> bool:
     return setting.name in _OF_ROWS
 
 
-def settings_of_rows(ctx: typer.Context) -> Settings:
-    """Return how rows are to be shown, as the command line says."""
+def settings_of_rows(ctx: typer.Context, *, by_flags_alone: bool = False) -> Settings:
+    """Return how rows are to be shown.
+
+    Args:
+        by_flags_alone: variables say nothing: ``ROBIN_OUTPUT`` names a file for scores, not for what this command shows.
+    """
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
 
-    return Settings(**checked(ctx.obj))
+    given = dict(ctx.obj)
+    for name in ctx.obj if by_flags_alone else ():
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "ENVIRONMENT":
+            del given[name]
+    return Settings(**checked(given))
 
 
 def is_for_people(given: Settings) -> bool:
@@ -42,6 +51,7 @@ def show(
     *,
     excel: bool = False,
     for_people: bool | None = None,
+    top: int | None = None,
 ) -> None:
     """Print ``tables``, or write the first to a file, as ``given`` says.
 
@@ -50,6 +60,7 @@ def show(
         notify: is told if an id or a name in a file is not what it was.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
         for_people: print them; None to go by what standard output is.
+        top: rows that are printed; None to go by ``given``.
     """
     if is_for_people(given) if for_people is None else for_people:
         from rich.console import Console
@@ -61,7 +72,7 @@ def show(
             if number:
                 console.print()
             sort = given.sort if number == 0 else View().sort
-            print_table(console, table, View(sort, given.top, wide=given.wide))
+            print_table(console, table, View(sort, top or given.top, wide=given.wide))
         return
     from robin_cli.render.files import export
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import IntArray
-from robin_cli.results.tables import Column, Table, is_nothing, listed, taken
+from robin_cli.results.tables import Column, Table
 
 _KINDS = {"id": "id", "count": "number", "number": "score", "share": "score", "signed": "difference"}
 
@@ -31,29 +32,34 @@ class PageColumn:
 
 def page_columns(table: Table, rows: IntArray, bar: PageColumn) -> list[PageColumn]:
     """Return the columns of ``rows`` that a page shows; ``bar`` takes its place among them."""
-    there = {column.name: column for column in table.shown(table.html)}
+    there, data = {column.name: column for column in table.shown(table.html)}, table.data.take(pa.array(rows))
     return [
-        bar if name == bar.kind else _page_column(table, there[name], rows)
+        bar if name == bar.kind else _page_column(data, there[name])
         for name in table.html
         if name == bar.kind or name in there
     ]
 
 
-def _page_column(table: Table, column: Column, rows: IntArray) -> PageColumn:
-    values = taken(table.values[column.name], rows)
+def _page_column(data: pa.Table, column: Column) -> PageColumn:
+    values: list[Any] = data[column.name].to_pylist()
     if column.high:
-        ends = np.column_stack([values, taken(table.values[column.high], rows)])
-        return PageColumn(column.header, "range", f"{column.help} Sorts by how wide it is.", cells(ends))
+        ends = zip(values, data[column.high].to_pylist(), strict=True)
+        ranges = [None if low is None or high is None else [_rounded(low), _rounded(high)] for low, high in ends]
+        return PageColumn(column.header, "range", f"{column.help} Sorts by how wide it is.", ranges)
     if column.form == "flag":
-        values = ["yes" if each else "" for each in listed(values)]
+        values = ["yes" if value else "" for value in values]
     says = column.help.removesuffix(".") + "; opens its texts." if column.form == "id" else column.help
-    return PageColumn(column.header, _KINDS.get(column.form, "text"), says, cells(values))
+    return PageColumn(column.header, _KINDS.get(column.form, "text"), says, [_rounded(value) for value in values])
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def cells(values: Sequence[Any] | NDArray[Any]) -> list[Any]:
-    """Values as a page has them: numbers to four places, None for nan; of shape (rows, 2) as ranges."""
+    """Return values as a page has them: numbers to four places, None for nan; of shape (rows, 2) as ranges."""
     if isinstance(values, np.ndarray) and values.ndim == 2:
-        return [None if any(map(is_nothing, ends)) else [round(end, 4) for end in ends] for ends in values.tolist()]
+        return [None if math.isnan(low) else [round(low, 4), round(high, 4)] for low, high in values.tolist()]
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]
-    return listed(values)
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)

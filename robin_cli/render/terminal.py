@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
@@ -18,7 +19,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
 from robin_cli.render.fitting import Cells, Fitted, fit
 from robin_cli.render.text import one_line, plain
-from robin_cli.results.tables import Column, Sort, Table, Values, is_nothing, listed, taken
+from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.settings.table import TABLE
 
 DASH = "–"
@@ -80,16 +81,16 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
     console.print(grid)
 
 
-def cell_texts(values: Values, form: str) -> list[str]:
-    """Return values of a column as people read them; a dash for none."""
-    found = listed(values)
+def _texts(values: pa.ChunkedArray, form: str) -> list[str]:
+    """Values of a column as people read them; a dash for none."""
+    found = values.to_pylist()
     if form in {"id", "name", "text"}:
         return ["" if value is None else one_line(value) for value in found]
-    if form == "word":
-        return [one_line(value) if value else DASH for value in found]
     if form == "flag":
         return ["yes" if value else "" for value in found]
-    return [DASH if is_nothing(value) else _number(float(value), form) for value in found]
+    if form == "word":
+        return [one_line(value) if value else DASH for value in found]
+    return [DASH if value is None else _number(value, form) for value in found]
 
 
 def _number(value: float, form: str) -> str:
@@ -106,14 +107,14 @@ def _order(table: Table, sort: Sort | None) -> IntArray:
 
 
 def _cells(table: Table, rows: IntArray, sort: Sort | None) -> list[Cells]:
-    shown = list(table.shown(table.terminal))
+    shown, data = table.shown(table.terminal), table.data.take(pa.array(rows))
     groups = list(dict.fromkeys(each.group for each in shown if each.group))
     return [
         Cells(
             column.header,
-            _texts_of(table, column, rows),
+            _cells_of(data, column),
             _rank(column, groups, sort),
-            _numbers(table, column, rows),
+            _numbers(table, data, column, rows),
             one_line(column.group),
             is_left=column.form in {"id", "name", "text"},
         )
@@ -121,18 +122,18 @@ def _cells(table: Table, rows: IntArray, sort: Sort | None) -> list[Cells]:
     ]
 
 
-def _texts_of(table: Table, column: Column, rows: IntArray) -> list[str]:
+def _cells_of(data: pa.Table, column: Column) -> list[str]:
     """The cells of a column; of an interval both ends, of equal counts one."""
-    texts = cell_texts(taken(table.values[column.name], rows), column.form)
+    texts = _texts(data[column.name], column.form)
     if column.high:
-        tops = cell_texts(taken(table.values[column.high], rows), column.form)
+        tops = _texts(data[column.high], column.form)
         is_one, to = column.form == "count", " to " if column.form == "signed" else " – "
         return [
             low if low == DASH or (is_one and low == high) else f"{low}{to}{high}"
             for low, high in zip(texts, tops, strict=True)
         ]
     if column.mark:
-        marks = listed(taken(table.values[column.mark], rows))
+        marks = data[column.mark].to_pylist()
         return [text + _MARK * mark for text, mark in zip(texts, marks, strict=True)]
     return texts
 
@@ -145,13 +146,13 @@ def _rank(column: Column, groups: Sequence[str], sort: Sort | None) -> int:
     return len(groups) - 1 + rank if rank else groups.index(column.group)
 
 
-def _numbers(table: Table, column: Column, rows: IntArray) -> list[int] | None:
+def _numbers(table: Table, data: pa.Table, column: Column, rows: IntArray) -> list[int] | None:
     """What tells apart cells that may be cut; None where none may."""
     if column.form == "id":
         return list((np.arange(len(table)) + 1 if table.ids is None else table.ids)[rows].tolist())
     if column.form != "name":
         return None
-    texts = [str(each) for each in listed(taken(table.values[column.name], rows))]
+    texts = data[column.name].to_pylist()
     place = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
     return [place[text] for text in texts]
 

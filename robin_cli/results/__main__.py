@@ -31,14 +31,5 @@ def page() -> Iterator[str]:
         yield ""
 
 
-def what_help() -> str:
-    """Return the help of ``robin export --what``."""
-    titles: dict[str, str] = {}
-    for table in TABLES:
-        if ":" not in table.says:
-            titles.setdefault(table.name, table.says[0].lower() + table.says[1:] if titles else table.says)
-    return "; ".join(titles.values()) + "."
-
-
 if __name__ == "__main__":
     sys.stdout.write("\n".join(page()).rstrip() + "\n")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypeAlias
+from functools import partial
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
@@ -18,9 +19,8 @@ Form = Literal["id", "name", "text", "word", "flag", "count", "number", "share",
 """How people read a column.
 
 ``id``: a text of its own in each row. ``name``: one of a few texts. ``text``, ``word``: one that is never cut, on the left or
-on the right. ``flag``: yes, or
-nothing. ``count``: a whole number. ``number``: two decimals, whole numbers without. ``share``: two decimals. ``signed``: two
-decimals, with their sign.
+on the right. ``flag``: yes, or nothing. ``count``: a whole number. ``number``: two decimals, whole numbers without any.
+``share``: two decimals. ``signed``: two decimals, with their sign.
 """
 TEXTS = frozenset({"id", "name", "text", "word"})
 _TYPES = {
@@ -30,12 +30,6 @@ _TYPES = {
     "share": pa.float64(),
     "signed": pa.float64(),
 }
-
-_FEW = 10_000
-"""Rows that are picked one by one out of many names rather than all in Arrow."""
-
-Values: TypeAlias = Any
-"""A value a row: an array of numpy or Arrow, a list, or names that are in Arrow already, as their ``column``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +99,14 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A result as rows. Without values it is a declaration, which :meth:`of` fills.
+    """A result as rows. Without ``data`` it is a declaration, which :meth:`of` fills.
 
     Attributes:
         name: what it is called, also on the command line.
-        says: what it is, in a sentence; what ``row`` a row is.
+        says: what it is, in a sentence; what a ``row`` is.
         columns: by name.
         terminal, html: names of the columns that people see there, in their order.
-        values: by the names of columns, in the order of the files.
+        data: the values, in the order of the files; null where there is none.
         noun: what a row is, in a word.
         ids: a number per row that tells it apart where its id looks like another, shape (rows,).
         bar: per row, shown as a bar where there is room, shape (rows,).
@@ -129,7 +123,7 @@ class Table:
     columns: Mapping[str, Column]
     terminal: Sequence[str] = ()
     html: Sequence[str] = ()
-    values: Mapping[str, Values] = field(default_factory=dict)
+    data: pa.Table = field(default_factory=partial(pa.table, {}))
     noun: str = "row"
     ids: IntArray | None = None
     bar: FloatArray | IntArray | None = None
@@ -146,10 +140,10 @@ class Table:
         return [name for name, column in self.columns.items() if not column.for_people]
 
     def __len__(self) -> int:
-        return len(next(iter(self.values.values()), ()))
+        return int(self.data.num_rows)
 
-    def of(self, values: Mapping[str, Values], *more: Column, **about: Any) -> Table:
-        """The table with these values, in the order in which files have them.
+    def of(self, values: Mapping[str, Any], *more: Column, **about: Any) -> Table:
+        """Return the table with these values, a list or an array each, in the order in which files have them.
 
         Args:
             more: columns that the data names.
@@ -158,59 +152,64 @@ class Table:
         columns = {**self.columns, **{each.name: each for each in more}}
         if unknown := values.keys() - columns.keys():
             raise ValueError(f"{self.name} declares no {', '.join(sorted(unknown))}")
-        return replace(self, columns=columns, values=values, **about)
+        data = pa.table({name: _in_arrow(each, columns[name].form) for name, each in values.items()})
+        return replace(self, columns=columns, data=data, **about)
 
     def arrow(self) -> pa.Table:
-        """The columns of files."""
-        mine = {name: each for name, each in self.values.items() if not self.columns[name].for_people}
-        return pa.table({name: arrow_of(each, self.columns[name].form) for name, each in mine.items()})
+        """Return the columns of files."""
+        return self.data.select([name for name in self.data.column_names if not self.columns[name].for_people])
 
     def parts(self) -> Parts:
-        """The rows as files have them."""
+        """Return the rows as files have them."""
         return Parts.of(self.arrow()) if self.further is None else self.further()
 
     def having(self, further: Callable[[], Parts]) -> Table:
-        """The same, of which files have more columns."""
+        """Return the same, of which files have more columns."""
         return replace(self, further=further)
 
     def records(self) -> list[dict[str, Any]]:
-        """A row each, as JSON has them: None for what is not there."""
+        """Return a dict a row, as JSON has it."""
         rows: list[dict[str, Any]] = self.arrow().to_pylist()
         return rows
 
-    def shown(self, names: Sequence[str]) -> Iterator[Column]:
-        """Of the columns of these names those that say something."""
-        for name in names:
-            if name in self.values and not _says_nothing(self.values[name], self.columns[name].hide):
-                yield self.columns[name]
+    def shown(self, names: Sequence[str]) -> list[Column]:
+        """Return those of the columns of these names that say something."""
+        return [self.columns[name] for name in names if name in self.data.column_names and self._says(name)]
 
-    def wide(self, rows: IntArray, facets: Sequence[str], once: Sequence[str] = ("pair_id",)) -> Table:
-        """A row for each row of ``rows``, shape (lines, facets), in which each facet has columns of its own.
+    def _says(self, name: str) -> bool:
+        """Whether a column says something of any row."""
+        values, column = self.data[name], self.columns[name]
+        if column.hide == "empty":
+            is_text = column.form in TEXTS
+            return bool(pc.any(pc.not_equal(values, "")).as_py() if is_text else values.null_count < len(values))
+        return not column.hide or bool(pc.any(pc.greater(pc.cast(values, pa.float64()), 0.0)).as_py())
+
+    def wide(self, rows: IntArray, facets: Sequence[str], once: Sequence[str]) -> Table:
+        """Return a row for each line of ``rows``, shape (lines, facets), in which each facet has columns of its own.
 
         Args:
             facets: their names.
-            once: for people, columns that are the same in all facets of a line.
+            once: columns that are the same in all facets of a line; all but the first, the id, for people alone.
         """
-        first = rows[:, 0]
-        own = [name for name in self.values if name not in {"pair_id", "attribute", "judge"}]
-        columns = {name: self.columns[name] for name in once}
-        values: dict[str, Values] = {name: taken(self.values[name], first) for name in once if name in self.values}
-        if "pair_id" not in once:
-            raise ValueError("a wide table has an id a line")
-        columns |= {name: replace(columns[name], for_people=True) for name in once if name != "pair_id"}
-        terminal = [name for name in self.terminal if name in values]
+        there = [name for name in once if name in self.data.column_names]
+        data = self.data.select(there).take(pa.array(rows[:, 0]))
+        columns = {name: replace(self.columns[name], for_people=name != once[0]) for name in there}
+        own = [name for name in self.data.column_names if name not in {once[0], "attribute", "judge"}]
+        shown = [name for name in self.terminal if name in own and name not in once and self._says(name)]
         for facet, mine in zip(facets, rows.T, strict=True):
+            of_facet = self.data.select(own).take(pa.array(mine))
             for name in own:
+                data = data.append_column(f"{facet}_{name}", of_facet[name])
                 columns[f"{facet}_{name}"] = _of_facet(self.columns[name], facet)
-                values[f"{facet}_{name}"] = taken(self.values[name], mine)
-            terminal += [f"{facet}_{name}" for name in self.terminal if name in own and name not in once]
-        hidden = {name for name in own if _says_nothing(self.values[name], self.columns[name].hide)}
         return replace(
             self,
             columns=columns,
-            values=values,
-            terminal=[name for name in terminal if columns[name].own_name not in hidden],
-            ids=None if self.ids is None else self.ids[first],
+            data=data,
+            terminal=[
+                *(name for name in self.terminal if name in there),
+                *(f"{facet}_{name}" for facet in facets for name in shown),
+            ],
+            ids=None if self.ids is None else self.ids[rows[:, 0]],
             bar=None if self.bar is None else self.bar[rows].sum(axis=1),
             dim=None if self.dim is None else np.asarray(self.dim[rows].any(axis=1)),
             sorts={name: replace(each, key=_of_lines(each.key, rows)) for name, each in self.sorts.items()},
@@ -218,14 +217,13 @@ class Table:
 
 
 def declared(name: str, says: str, row: str, columns: Iterable[Column], **shown: Any) -> Table:
-    """A table without values."""
+    """Return a table without values."""
     return Table(name, says, row, {each.name: each for each in columns}, **shown)
 
 
 def _of_facet(column: Column, facet: str) -> Column:
-    """The column of one facet; its headers stay, its name and those it refers to are the facet's."""
-    high, mark = (name and f"{facet}_{name}" for name in (column.high, column.mark))
-    name = f"{facet}_{column.name}"
+    """The column of one facet; its header stays, its name and those it refers to are the facet's."""
+    name, high, mark = (each and f"{facet}_{each}" for each in (column.name, column.high, column.mark))
     return replace(column, name=name, label=column.header, high=high, mark=mark, group=facet, hide="")
 
 
@@ -234,43 +232,11 @@ def _of_lines(key: Callable[[], FloatArray], rows: IntArray) -> Callable[[], Flo
     return lambda: np.asarray(np.nan_to_num(key(), nan=-np.inf, posinf=np.inf)[rows].max(axis=1))
 
 
-def taken(values: Values, rows: IntArray) -> Values:
-    """Return the values of ``rows``."""
-    if isinstance(values, np.ndarray):
-        return values[rows]
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values.take(pa.array(rows))
-    if hasattr(values, "column") and len(rows) > _FEW:
-        return values.column.take(pa.array(rows))
-    return [values[row] for row in rows.tolist()]
-
-
-def listed(values: Values) -> list[Any]:
-    """Return the values as Python has them."""
-    if isinstance(values, np.ndarray):
-        return list(values.tolist())
-    return values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else list(values)
-
-
-def arrow_of(values: Values, form: Form = "text") -> pa.Array | pa.ChunkedArray:
+def _in_arrow(values: Any, form: Form) -> pa.Array | pa.ChunkedArray:
     """The values in Arrow, nan as null; texts may take more than the 2 GB of a short column."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if hasattr(values, "column"):
+    if hasattr(values, "column"):  # names that are in Arrow already
         return values.column
-    of_list = pa.large_string() if form in TEXTS else _TYPES[form]
-    return pa.array(values, of_list if isinstance(values, list | tuple) else None, from_pandas=True)
-
-
-def _says_nothing(values: Values, hide: str) -> bool:
-    if not hide:
-        return False
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
-        numbers = values.astype(np.float64)
-        return bool(np.isnan(numbers).all() if hide == "empty" else not np.any(numbers > 0))
-    return not any(listed(values))
-
-
-def is_nothing(value: object) -> bool:
-    """Whether there is no value."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    is_typed = isinstance(values, np.ndarray) and values.dtype != object
+    return pa.array(values, None if is_typed else _TYPES.get(form, pa.large_string()), from_pandas=True)

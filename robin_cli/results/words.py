@@ -65,6 +65,13 @@ def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:
     return f"{number_of(at_tier, 'answer')} at {named}, {at_normal_tier:,} at the normal tier"
 
 
+def about(number: float) -> int:
+    """Return the next whole number above, 1 at least, that has two significant digits."""
+    whole = max(1, math.ceil(number))
+    unit = int(10 ** max(0, len(str(whole)) - 2))
+    return -(-whole // unit) * unit
+
+
 def finite(value: float) -> float | None:
     """``value``; None, as JSON has it, for nan."""
     return None if math.isnan(value) else value

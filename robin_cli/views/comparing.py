@@ -20,7 +20,7 @@ from robin_cli.render.terminal import View, print_table
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.tables import Table
-from robin_cli.results.words import finite
+from robin_cli.results.words import about, finite
 from robin_cli.storage.reader import read_run
 from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.summary import LabelsFile, given_labels
@@ -221,7 +221,7 @@ def _settling(one: Difference) -> Iterator[str]:
     elif one.prompts_needed > max(_MOST_PROMPTS, 10 * one.n_prompts):
         yield f"more than {_MOST_PROMPTS:,} prompts would be needed to settle so small a difference"
     else:
-        yield f"about {_about(one.prompts_needed):,} prompts in all would settle it, were the difference as large as it looks"
+        yield f"about {about(one.prompts_needed):,} prompts in all would settle it, were the difference as large as it looks"
 
 
 _UNKNOWN = "the judge's share of the doubt is not known, for hardly a response was rated twice"
@@ -268,13 +268,6 @@ def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> st
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "1 %"
-
-
-def _about(number: float) -> int:
-    """The next whole number above with two significant digits."""
-    whole = math.ceil(number)
-    unit = int(10 ** max(0, len(str(whole)) - 2))
-    return -(-whole // unit) * unit
 
 
 def letters_of(names: Sequence[str]) -> dict[str, str]:

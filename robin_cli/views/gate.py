@@ -34,7 +34,7 @@ from robin_cli.render.files import check_writable
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import REQUIREMENTS
 from robin_cli.results.tables import Table
-from robin_cli.results.words import finite
+from robin_cli.results.words import about, finite
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.pairwise import check_of_ratings
@@ -250,13 +250,6 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
     if found.attributes > 1:
         return f"{settle}, of {quote(requirement.attribute)} alone"
     return f"{settle} ({quote(f'robin resume {typed(found.run)} --budget {found.spent + calls}')})"
-
-
-def about(number: float) -> int:
-    """The next whole number above that has two significant digits."""
-    whole = max(1, math.ceil(number))
-    unit = int(10 ** max(0, len(str(whole)) - 2))
-    return -(-whole // unit) * unit
 
 
 def facts_of(found: Gated) -> dict[str, Any]:

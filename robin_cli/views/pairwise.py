@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.results.columns import COMPARISONS, RANKING
-from robin_cli.results.tables import Sort, Table, Values, taken
+from robin_cli.results.tables import Sort, Table
 from robin_cli.storage.reader import RunData
 from robin_cli.views.data_columns import with_data
 from robin_cli.views.scores import judged_by
@@ -89,7 +90,7 @@ def comparison_table(run: RunData, *, with_text: bool = False, by_judge: bool = 
 def comparisons_of(run: RunData, scores: PairwiseScores, best: Best | None, *, by_judge: bool = False) -> Table:
     """The table of ``scores`` of ``run``; ``best``: of its prompts, where it looks for it."""
     there = scores.columns.keys() if by_judge else scores.columns.keys() - {"judge"}
-    values: dict[str, Values] = {name: scores.columns[name] for name in COMPARISONS.columns if name in there}
+    values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in there}
     values |= _named_in_part(run, scores)
     if best is not None:
         values |= _best_columns(matches_of_run(run), scores, best)
@@ -107,17 +108,18 @@ def comparisons_of(run: RunData, scores: PairwiseScores, best: Best | None, *, b
     )
 
 
-def _best_columns(matches: Matches, scores: PairwiseScores, best: Best) -> dict[str, Values]:
+def _best_columns(matches: Matches, scores: PairwiseScores, best: Best) -> dict[str, Any]:
     """Which of the two responses, A or B, is the best of all to its prompt, where one is, and whether that is certain."""
     is_best = np.isin(matches.response, best.leader)
     which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
     sure = np.isin(matches.prompt, best.prompt[best.certified])
     told = np.where(sure | (which == ""), which, which + OPEN)
-    each = {"best": which.tolist(), "best_certified": sure, "told": told.tolist()}
-    return {name: taken(values, scores.comparison) for name, values in each.items()}
+    return {
+        name: each[scores.comparison] for name, each in {"best": which, "best_certified": sure, "told": told}.items()
+    }
 
 
-def _named_in_part(run: RunData, scores: PairwiseScores) -> dict[str, Values]:
+def _named_in_part(run: RunData, scores: PairwiseScores) -> dict[str, Any]:
     """Whose the responses are where the data says it of some alone, so that the run has no names of systems."""
     if matches_of_run(run).names:
         return {}
@@ -195,7 +197,7 @@ def ranking_of(found: Ranked) -> Table:
     if ranking is None:
         return RANKING.of({"system": []})
     each = {name: getattr(ranking, name, None) for name in RANKING.columns} | {"n_votes": found.n_votes}
-    values: dict[str, Values] = {"system": [found.names[system] for system in order]}
+    values: dict[str, Any] = {"system": [found.names[system] for system in order]}
     values |= {name: array[order] for name, array in each.items() if isinstance(array, np.ndarray)}
     if (covariate := ranking.covariate) is not None:
         values["covariate"] = [covariate.name] * len(order)

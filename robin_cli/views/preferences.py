@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ from robin_cli.model.decision import BEST, MARGIN
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, number_of
 from robin_cli.results.columns import PREFERENCES
-from robin_cli.results.tables import Table, Values
+from robin_cli.results.tables import Table
 from robin_cli.storage.reader import RunData
 
 
@@ -216,9 +217,9 @@ def _columns(
     certified: NDArray[np.bool_],
     *,
     messages: bool,
-) -> dict[str, Values]:
+) -> dict[str, Any]:
     """The columns that preference training reads."""
-    columns: dict[str, Values] = {
+    columns: dict[str, Any] = {
         "prompt": prompts,
         "chosen": chosen,
         "rejected": rejected,

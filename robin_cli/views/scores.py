@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths
 from robin_cli.goals.decided import OPEN, cells_of, decision_facts, promise
@@ -12,7 +14,7 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX
 from robin_cli.results.columns import DECISIONS, SCORES
-from robin_cli.results.tables import Column, Sort, Table, Values, taken
+from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 from robin_cli.views.data_columns import with_data
@@ -31,7 +33,7 @@ def score_table(
         wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
             judge, where ``scores`` are those of each judge.
     """
-    values: dict[str, Values] = dict(scores.columns)
+    values: dict[str, Any] = dict(scores.columns)
     if scores.decided is not None and sort is not None:
         values["told"] = cells_of(scores.decided)
     hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
@@ -72,7 +74,8 @@ def decision_table(scores: Scores, run: RunData, *, with_text: bool = False) -> 
     else:
         rows, pairs = decided.first, run.space.pair[scores.arm][decided.first]
         each = zip(run.space.attributes, run.space.by_pair(scores.columns["score"]).T, strict=True)
-        values: dict[str, Values] = {name: taken(scores.columns[name], rows) for name in ("pair_id", *names)}
+        of_pairs = SCORES.of({name: scores.columns[name] for name in ("pair_id", *names)}).data.take(pa.array(rows))
+        values = {name: of_pairs[name] for name in of_pairs.column_names}
         of_each = [Column(f"{name}_score", form="number") for name in run.space.attributes]
         table = DECISIONS.of(values | {f"{name}_score": score for name, score in each}, *of_each)
     return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=with_text))

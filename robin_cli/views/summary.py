@@ -20,7 +20,7 @@ from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
-from robin_cli.results.tables import Column, Table, Values
+from robin_cli.results.tables import Column, Table
 from robin_cli.storage.reader import RunData
 
 WANTED = 50
@@ -201,7 +201,7 @@ def labels_wanted_table(
     found = wanted_labels(run, values, labels, n, whole=by is not None)
     table = run.pairs.table.take(pa.array(found.pair))
     names = np.array(run.manifest.attributes, dtype=object)[found.attribute]
-    columns: dict[str, Values] = {
+    columns: dict[str, Any] = {
         "pair_id": table["pair_id"],
         "attribute": pa.array(names.tolist(), pa.string()),
         "probability": pa.array(found.probability),

@@ -33,8 +33,7 @@ from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import READ, lines_of, status_of
 from tests.conftest import DEMO, judging, robin
 from tests.storage.test_store import SETTINGS
-from tests.views.tables import print_scores, score_rows
-from tests.views.test_report import make_run
+from tests.views.tables import make_run, print_scores, score_rows
 
 
 @pytest.fixture(scope="module")
@@ -164,17 +163,6 @@ def test_the_wide_table_has_one_decision_a_pair_or_one_an_attribute_for_the_best
     best = table(run_of(tmp_path / "s", MIXED[:4], "best"), 200, wide)
     assert kept.count("decision ") == best.count("decision ") == 1
     assert "group" in best.splitlines()[1]
-
-
-def test_a_hostile_group_acts_on_no_terminal(tmp_path: Path) -> None:
-    pairs = [Pair(f"p{k}", "p", f"r{k}", group="\x1b]0;owned\x07") for k in range(2)]
-    run = make_run(
-        tmp_path / "r", pairs, [[4] * 30, [1] * 30], feedback="f", settings={**SETTINGS, "decide": "best"}, budget=60
-    )
-    shown = table(run, 200)
-    assert r"\x1b]0;owned\x07" in shown
-    assert "\x1b" not in shown
-    assert "best" in shown
 
 
 @pytest.mark.parametrize(("decide", "said"), [("score>=3", ["keep", "keep", "drop", "undecided"]), ("best", None)])

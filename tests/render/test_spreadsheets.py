@@ -26,8 +26,8 @@ from robin_cli.render.files import export
 from robin_cli.results.tables import Parts
 from robin_cli.views.judgments import judgment_table
 from tests.conftest import missing, robin
-from tests.views.tables import score_rows
-from tests.views.test_results import HOSTILE, rated
+from tests.render.test_every_table import HOSTILE
+from tests.views.tables import make_run, score_rows
 
 TEXTS = [text for text in HOSTILE if text.strip()]
 
@@ -36,7 +36,7 @@ TEXTS = [text for text in HOSTILE if text.strip()]
 def run(tmp_path: Path) -> Path:
     """A run whose pairs are named by hostile texts, with ratings that differ."""
     pairs = [Pair(text, text, f"{text} said", {"helpfulness": float(k % 5)}) for k, text in enumerate(TEXTS)]
-    rated(tmp_path, pairs, [[k % 5, (k + 1) % 5, 4] for k in range(len(TEXTS))])
+    make_run(tmp_path / "r", pairs, [[k % 5, (k + 1) % 5, 4] for k in range(len(TEXTS))])
     return tmp_path / "r"
 
 

@@ -1,16 +1,24 @@
-"""Scores as tests look at them: on a terminal and as rows of files."""
+"""Runs with given ratings, and their scores as tests look at them: on a terminal and as rows of files."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from robin_cli.analysis.scores import Scores
+from robin_cli.analysis.scores import Scores, score
+from robin_cli.model.records import Judgment, Pair
 from robin_cli.render.terminal import View, print_table
 from robin_cli.results.tables import Parts
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.storage.store import RunStore
 from robin_cli.views.scores import score_table
+from robin_cli.views.status import READ
+from tests.storage.test_store import SETTINGS, judgment, manifest
 
 
 def score_rows(scores: Scores, run: RunData, **options: Any) -> Parts:
@@ -21,3 +29,61 @@ def score_rows(scores: Scores, run: RunData, **options: Any) -> Parts:
 def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> None:
     """Print the scores as a command does."""
     print_table(console, score_table(scores, run, sort=view.sort, wide=view.wide), view)
+
+
+def make_run(
+    path: Path,
+    pairs: list[Pair],
+    ratings: list[list[int | None]],
+    *,
+    feedback: str = "",
+    budget: int = 100,
+    **change: object,
+) -> RunData:
+    """A run of ``pairs`` with these ratings; None for an answer without one. The feedback is the pair's prompt, or this."""
+    rows = []
+    for k, (pair, each) in enumerate(zip(pairs, ratings, strict=True)):
+        for draw, rating in enumerate(each):
+            record = judgment(k, status="ok" if rating is not None else "unparsed")
+            values = {name: getattr(record, name) for name in Judgment.__slots__}
+            new = {"pair_id": pair.pair_id, "rating": rating, "draw": draw, "feedback": feedback or pair.prompt}
+            rows.append(Judgment(**(values | new | {"request_id": f"{k}-{draw}"})))
+    rows.sort(key=lambda row: row.draw)
+    settings = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
+    data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
+    with RunStore.create(
+        path, manifest(**({"settings": settings, "data": data, "budget": budget} | change)), pairs
+    ) as store:
+        store.append(rows)
+    return read_run(path, READ)
+
+
+def rated(
+    folder: Path, ids_: Sequence[str], attributes: Sequence[str], judges: Sequence[str] = ("judge",), **about_: Any
+) -> RunData:
+    """A run in which the ratings of a pair differ the more, the later it comes; every fifth pair has a human rating."""
+    record = {name: getattr(judgment(0), name) for name in Judgment.__slots__}
+    pairs = [Pair(each, "p", "r", dict.fromkeys(attributes, 3.0)) for each in ids_]
+    answers = [
+        Judgment(**(record | {"pair_id": each, "attribute": attribute, "judge": judge, "draw": draw, "rating": rating}))
+        for at, each in enumerate(ids_)
+        for attribute in attributes
+        for judge in judges
+        for draw, rating in enumerate([2] * (12 - at % 12) + [0, 4] * (at % 12))
+    ]
+    settings_ = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"], "model": list(judges)}
+    about: dict[str, Any] = {
+        "settings": settings_,
+        "data": {"source": "x", "sha256": "0", "pairs": len(pairs)},
+        "budget": 1000,
+        **about_,
+    }
+    with RunStore.create(folder / "r", manifest(attributes=tuple(attributes), **about), pairs) as store:
+        store.append(answers)
+    return read_run(folder / "r", JUDGMENTS.names)
+
+
+def shown_at(width: int, run: RunData, view: View, scores: Scores | None = None) -> list[str]:
+    out = io.StringIO()
+    print_scores(Console(file=out, width=width), scores or score(run), run, view)
+    return out.getvalue().split("\n")

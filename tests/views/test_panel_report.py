@@ -16,7 +16,7 @@ from robin_cli.views.report.single import page_of
 from robin_cli.views.status import READ
 from tests.conftest import DEMO, REPLAY_MODEL, robin
 from tests.judges.wire import completion, serving
-from tests.views.test_table import rated
+from tests.views.tables import rated
 
 
 @pytest.fixture(scope="module")

@@ -15,51 +15,23 @@ import pytest
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.scores import score
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Judgment, Pair
-from robin_cli.storage.reader import RunData, read_run
-from robin_cli.storage.store import RunStore
+from robin_cli.model.records import Pair
+from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pictures
 from robin_cli.views.report.comparison import comparison_of
 from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import first_rows, html
 from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.report.single import page_of
-from robin_cli.views.status import READ, facts_of
+from robin_cli.views.status import facts_of
 from tests.conftest import ROOT, robin
-from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.storage.test_store import SETTINGS
 from tests.views.conftest import Open, Seen
-from tests.views.test_table import rated
+from tests.views.tables import make_run, rated
 
 CORPUS = [json.loads(line) for line in (ROOT / "tests/hostile/pairs.jsonl").read_text(encoding="utf-8").splitlines()]
 HOSTILE = [row["id"] for row in CORPUS if row["id"].strip() and "\ud800" not in row["id"]]
 EXTRA = ["</script><script>window.hacked = 1</script>", "<svg onload=window.hacked=1>", "<iframe src=//evil.example>"]
-
-
-def make_run(
-    path: Path,
-    pairs: list[Pair],
-    ratings: list[list[int | None]],
-    *,
-    feedback: str = "",
-    budget: int = 100,
-    **change: object,
-) -> RunData:
-    """A run of ``pairs`` with these ratings; None for an answer without one. The feedback is the pair's prompt, or this."""
-    rows = []
-    for k, (pair, each) in enumerate(zip(pairs, ratings, strict=True)):
-        for draw, rating in enumerate(each):
-            record = judgment(k, status="ok" if rating is not None else "unparsed")
-            values = {name: getattr(record, name) for name in Judgment.__slots__}
-            new = {"pair_id": pair.pair_id, "rating": rating, "draw": draw, "feedback": feedback or pair.prompt}
-            rows.append(Judgment(**(values | new | {"request_id": f"{k}-{draw}"})))
-    rows.sort(key=lambda row: row.draw)
-    settings = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
-    data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
-    with RunStore.create(
-        path, manifest(**({"settings": settings, "data": data, "budget": budget} | change)), pairs
-    ) as store:
-        store.append(rows)
-    return read_run(path, READ)
 
 
 def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:

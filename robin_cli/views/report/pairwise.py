@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -259,9 +258,10 @@ def _columns(run: RunData, found: PairwiseResults, by_order: FloatArray, shown: 
     """The columns that say something of this run."""
     table = comparisons_of(run, found.scores, found.best)
     names = {name: [cut(each, _NAME) for each in found.scores.columns[name]] for name in SYSTEM_COLUMNS}
-    values = {**table.values, **names, "a_first": by_order[:, 0], "b_first": by_order[:, 1]}
+    of = {name: table.data[name] for name in table.data.column_names}
+    values = {**of, **names, "a_first": by_order[:, 0], "b_first": by_order[:, 1]}
     says = "Preference and intervals from 0, B is better, to 1, A is. Sorts by how wide the likely one is."
-    return page_columns(replace(table, values=values), shown, PageColumn("B … A", "bar", says, [0] * len(shown)))
+    return page_columns(table.of(values), shown, PageColumn("B … A", "bar", says, [0] * len(shown)))
 
 
 def _views(columns: list[PageColumn]) -> list[View]:
