@@ -27,23 +27,23 @@ ALLOWED = {
     "files": set(),
     "settings": set(),
     "policies": set(),
-    "scheduling": {"policies"},
+    "planning": {"policies"},
     "parsing": set(),
     "datasets": set(),
     "prompts": {"datasets", "parsing"},
     "judges": {"datasets", "parsing", "settings"},
     "dispatch": {"judges"},
     "storage": {"datasets", "prompts", "settings"},
-    "analysis": {"policies", "scheduling", "storage"},
+    "analysis": {"planning", "policies", "storage"},
     "runner": {
         "analysis",
         "datasets",
         "dispatch",
         "judges",
         "parsing",
+        "planning",
         "policies",
         "prompts",
-        "scheduling",
         "settings",
         "storage",
     },
@@ -185,7 +185,7 @@ def test_lets_the_scheduler_and_the_fold_alone_write_the_arms() -> None:
         place = str(file.relative_to(PACKAGE))
         naming |= {place for node in nodes(file) if isinstance(node, ast.Name) and node.id == "WritableArms"}
         asking |= {place for node in nodes(file) if isinstance(node, ast.Attribute) and node.attr == "writable"}
-    assert {place for place in naming if not place.startswith("scheduling/")} == {"model/arms.py", "storage/fold.py"}
+    assert {place for place in naming if not place.startswith("planning/")} == {"model/arms.py", "storage/fold.py"}
     assert asking == {"storage/fold.py", "storage/snapshot.py", "runner/session.py"}
     arms = WritableArms(2).read_only()
     for name in Arms.__slots__:

@@ -19,6 +19,7 @@ from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
+from robin_cli.planning.asking import ratings_a_request
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
@@ -29,7 +30,6 @@ from robin_cli.runner.money import paid_for
 from robin_cli.runner.pairwise import check_comparisons, reach, wanted_matches
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.variances import earlier_variances
-from robin_cli.scheduling.eligibility import ratings_a_request
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded

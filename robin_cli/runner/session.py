@@ -26,6 +26,10 @@ from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Asked
 from robin_cli.parsing.judgments import AnswerReader
+from robin_cli.planning.asking import give_another_chance
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.rounds import first_depth
+from robin_cli.planning.stopping import reached
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy
 from robin_cli.prompts.questions import Questions
 from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
@@ -37,10 +41,6 @@ from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.runner.money import begun, costs_of, money_of
 from robin_cli.runner.opening import cautions, policy_of
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
-from robin_cli.scheduling.eligibility import give_another_chance
-from robin_cli.scheduling.rounds import first_depth
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
-from robin_cli.scheduling.stopping import reached
 from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
@@ -178,7 +178,7 @@ class Session:
         stop_rule = None if self.target is None else reached(self.target.is_reached)
         may_end_early = stop_rule is not None or verdicts is not None
         first = 1 if policy.evenly and may_end_early else policy.warm_up  # which goes out at once
-        self.scheduler = HeapScheduler(
+        self.scheduler = Planner(
             fold.writable,
             policy,
             budget=None if by_money else manifest.budget,

@@ -11,11 +11,11 @@ from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.refits import last_refit
+from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import OBJECTIVES, Policy, Setup
 from robin_cli.policies.prior import Warm, prior_variances, warm_policy
 from robin_cli.policies.registry import make_policy
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
-from tests.scheduling.test_scheduler import assert_places_each_arm_as_all, play
+from tests.planning.played import by_turns, play, work
 
 SCALE = Scale(0, 4)
 NAMES = ["robin-hood", "dirichlet", "two-priors"]
@@ -51,22 +51,6 @@ def test_a_prior_of_no_weight_changes_nothing(
     assert play(warm, ratings, 150) == play(cold, ratings, 150)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("name", NAMES)
-def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str, objective: str) -> None:
-    # bit for bit: or else a run that goes on after an interruption could break ties in another way
-    rng = np.random.default_rng(5)
-    arms = WritableArms(500)
-    for arm in range(500):
-        for rating in rng.integers(0, 5, rng.integers(0, 40)):
-            arms.add_rating(arm, int(rating))
-        arms.pending[arm] = int(rng.integers(0, 3))
-    policy = warm_policy(name, Setup(500, 50_000, SCALE, objective=objective), rng.random(500))
-    for each in (policy, fitted(policy, arms)):
-        scheduler = HeapScheduler(arms, each)
-        assert_places_each_arm_as_all(scheduler)
-
-
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data(), ratings=some_ratings, before=st.integers(0, 200))
 @settings(max_examples=10)
@@ -79,6 +63,7 @@ def test_goes_on_after_an_interruption_as_if_there_was_none(
     arms, at_refit = WritableArms(len(ratings)), policy
     for calls, arm in enumerate(whole[:before], 1):
         arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
+        arms.next_draw[arm] += 1
         if calls == last_refit(before, len(ratings)):
             at_refit = fitted(policy, arms)
 
@@ -108,13 +93,8 @@ def test_spends_the_budget_and_no_more_at_any_number_of_calls_at_a_time(
 ) -> None:
     total = max(calls, len(ratings))
     policy = warm_policy(name, Setup(len(ratings), total, SCALE), data.draw(priors_for(ratings)))
-    arms, under_way = WritableArms(len(ratings)), list[Ticket]()
-    scheduler = HeapScheduler(arms, policy, budget=total)
-    while not scheduler.budget.exhausted:
-        while len(under_way) < places and isinstance(ticket := scheduler.ask(), Ticket):
-            under_way.append(ticket)
-        told = under_way.pop(data.draw(st.integers(0, len(under_way) - 1)))
-        scheduler.tell(told, (ratings[told.arm][arms.n[told.arm] % len(ratings[told.arm])],))
+    arms, luck = WritableArms(len(ratings)), np.random.default_rng(data.draw(st.integers(0, 99)))
+    list(work(Planner(arms, policy, budget=total), by_turns(ratings), at_once=places, luck=luck))
     assert arms.counts.sum() == total
     assert arms.counts.min() >= 1
 

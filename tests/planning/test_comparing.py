@@ -15,23 +15,22 @@ from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.bradley_terry import fit, wins_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
-from robin_cli.model.records import Scale
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.rounds import first_depth, round_ends
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import chosen, make_policy
-from robin_cli.scheduling import scheduler as scheduler_module
-from robin_cli.scheduling.rounds import first_depth, round_ends
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
-from tests.scheduling.comparing import (
+from tests.planning.comparing import (
     POLICIES,
     VOTES,
     by_strength,
     comparisons,
     fitted_as_resumed,
+    planner_of,
     play,
     policy_for,
-    scheduler_of,
     system_numbers,
 )
+from tests.planning.played import work
 
 NAMES = (*POLICIES, "uniform")
 
@@ -45,27 +44,21 @@ def test_asks_both_orders_of_a_comparison_equally_often(
     matches = comparisons(4, 5, judges, wants_best=POLICIES.get(name, False))
     space, arms = matches.space, WritableArms(len(matches.space))
     rating = by_strength(matches, [0.0, 0.5, 1.0, 3.0], seed, effect=1.0)
-    scheduler = scheduler_of(matches, policy_for(matches, name), arms, 400)
+    planner = planner_of(matches, policy_for(matches, name), arms, 400)
     luck = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    under_way: list[Ticket] = []
     in_vain: IntArray = np.zeros(len(matches), dtype=np.int64)
-    while True:
-        ticket = scheduler.ask() if len(under_way) < at_once else None
-        if isinstance(ticket, Ticket):
-            under_way.append(ticket)
-            made = arms.n[ticket.arm] + arms.pending[ticket.arm] - 1
-            for other in space.arms_of_pair(int(space.pair[ticket.arm])):
-                waits = arms.streak[other] or (other != ticket.arm and arms.pending[other])
-                assert waits or arms.n[other] >= made or other == ticket.arm
-        elif under_way:
-            told = under_way.pop(luck.integers(len(under_way)))
-            outcome: Outcome = (rating(told.arm),)
-            if (kind := luck.random()) < 0.15:
-                in_vain[space.pair[told.arm]] += 1
-                outcome = Unanswered.TRANSIENT if kind < 0.05 else (None,)
-            scheduler.tell(told, outcome)
-        else:
-            break
+
+    def answer(ticket: Ticket) -> Outcome:
+        if (kind := luck.random()) >= 0.15:
+            return (rating(ticket.arm),)
+        in_vain[space.pair[ticket.arm]] += 1
+        return Unanswered.TRANSIENT if kind < 0.05 else (None,)
+
+    for ticket in work(planner, answer, at_once=at_once, luck=luck):
+        made = arms.n[ticket.arm] + arms.pending[ticket.arm] - 1
+        for other in space.arms_of_pair(int(space.pair[ticket.arm])):
+            waits = arms.streak[other] or (other != ticket.arm and arms.pending[other])
+            assert waits or arms.n[other] >= made or other == ticket.arm
     is_kept = np.asarray(~space.by_pair(arms.retired_mask).any(axis=1))
     apart = np.ptp(space.by_pair(arms.counts), axis=1)
     assert (apart <= 1 + in_vain)[is_kept].all()  # one, and those asked beside calls that brought no verdict
@@ -99,20 +92,18 @@ def test_asks_the_same_arms_of_comparisons_in_a_simulation_as_in_a_run(name: str
     rng, count = np.random.default_rng(3), len(matches.space)
     ratings = Ratings.of([rng.integers(0, 3, 6) for _ in range(count)])
     policy, first = policy_for(matches, name), matches.space.first_fit
-    every = simulate(ratings, policy, range(1, budget + 1), 2, rng, first_fit=first)
+    every = simulate(ratings, policy, range(1, budget + 1), 2, rng, first_fit=first, block=1)
     n = np.array([each.n for each in every])
     totals = np.nan_to_num(np.array([each.estimates for each in every])) * n
     for run in range(2):
         asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
         sums = np.diff(totals[:, run], axis=0, prepend=0.0)
         told = iter([float(round(sums[call, arm])) for call, arm in enumerate(asked)])
-        arms = WritableArms(count)
-        scheduler = HeapScheduler(arms, policy, budget=budget, first_fit=first)  # a simulated judge lets none wait
-        for arm in asked.tolist():
-            ticket = scheduler.ask()
-            assert isinstance(ticket, Ticket)
-            assert ticket.arm == arm
-            scheduler.tell(ticket, (next(told),))
+        planner = Planner(
+            WritableArms(count), policy, budget=budget, first_fit=first
+        )  # a simulated judge lets none wait
+        planner.block = 1
+        assert [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told),))] == asked.tolist()  # type: ignore[misc]
 
 
 def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
@@ -186,22 +177,14 @@ def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
     matches = comparisons(4, 30)
     arms, budget = WritableArms(len(matches.space)), 120
     depth = first_depth(budget, len(arms), 3, warm_up=0)
-    scheduler = HeapScheduler(
-        arms,
-        policy_for(matches, "tournament"),
-        budget=budget,
-        round_depth=depth,
-        first_fit=matches.space.first_fit,
-    )
+    policy, first = policy_for(matches, "tournament"), matches.space.first_fit
+    planner = Planner(arms, policy, budget=budget, round_depth=depth, first_fit=first)
     rating = by_strength(matches, [0, 1, 2, 3], 1)
     for end in round_ends(budget, len(arms), 3, warm_up=0):
-        tickets = []
-        while scheduler.budget.spent + scheduler.budget.reserved < end:
-            ticket = scheduler.ask()
-            assert isinstance(ticket, Ticket)
-            tickets.append(ticket)
+        tickets = planner.plan(end - planner.budget.spent)
+        assert len(tickets) == end - planner.budget.spent
         for ticket in tickets:
-            scheduler.tell(ticket, (rating(ticket.arm),))
+            planner.tell(ticket, (rating(ticket.arm),))
     n = matches.space.by_pair(arms.counts)
     assert arms.spent == budget
     assert (n > 0).all(axis=1).sum() >= 55
@@ -240,12 +223,9 @@ def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(name
     matches = comparisons(3, 4, wants_best=POLICIES.get(name, False))
     arms = WritableArms(len(matches.space))
     hopeless = matches.space.by_pair(np.arange(len(matches.space)))[::2]
-    scheduler = scheduler_of(matches, policy_for(matches, name), arms, 10_000)
-    for _ in range(1_000):
-        ticket = scheduler.ask()
-        if not isinstance(ticket, Ticket):
-            break
-        scheduler.tell(ticket, (None,) if ticket.arm in hopeless[:, 0] else (2.0,))
+    planner = planner_of(matches, policy_for(matches, name), arms, 10_000)
+    of_hopeless = set(hopeless[:, 0].tolist())
+    list(itertools.islice(work(planner, lambda each: (None,) if each.arm in of_hopeless else (2.0,)), 1_000))
     assert arms.retired_mask[hopeless[:, 0]].sum() > 0
     beside = hopeless[:, 1][arms.retired_mask[hopeless[:, 0]]]
     assert (arms.counts[beside] <= 1).all(), "it is of no use without the other order"
@@ -267,53 +247,3 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
             found = fit(wins).values[np.argsort([int(each[1:]) for each in matches.names])]
             wrong[name] += sum(found[i] < found[j] for i in range(6) for j in range(i))
     assert wrong["tournament"] <= 0.7 * wrong["uniform"], wrong
-
-
-@pytest.mark.parametrize("judges", [1, 2])
-def test_chooses_after_a_fit_by_all_that_happened_meanwhile(judges: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler_module, "_FEW_ARMS", 0)
-    matches = comparisons(4, 5, judges)
-    rating, rng = by_strength(matches, [0.0, 0.5, 1.0, 3.0], 1), np.random.default_rng(judges)
-    scheduler = scheduler_of(matches, policy_for(matches, "tournament"), WritableArms(len(matches.space)), 400)
-    begun: list[Callable[[], None]] = []
-    scheduler.elsewhere = lambda work, then: begun.append(lambda: then(work()))
-    under_way: list[Ticket] = []
-    fits = 0
-    while isinstance(ticket := scheduler.ask(), Ticket) or under_way:
-        if isinstance(ticket, Ticket):
-            under_way.append(ticket)
-        if len(under_way) > 5 or not isinstance(ticket, Ticket):
-            told = under_way.pop(rng.integers(len(under_way)))
-            luck = rng.random()
-            lost = Unanswered.TRANSIENT if luck < 0.05 else Unanswered.WITHDRAWN
-            scheduler.tell(told, lost if luck < 0.1 else (rating(told.arm),))
-        if begun and rng.random() < 0.1:
-            begun.pop()()
-            fits += 1
-            keys = list(scheduler._queue.key)
-            scheduler._build()
-            assert list(scheduler._queue.key) == keys
-    assert fits > 5
-
-
-def test_fits_by_the_sums_of_one_moment_whatever_is_told_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler_module, "_FEW_ARMS", 0)
-    arms = WritableArms(4)
-    scheduler = HeapScheduler(
-        arms,
-        make_policy("two-priors", Setup(arms=4, budget=100, scale=Scale(0, 4), objective="worst-case")),
-        budget=100,
-    )
-    work: list[Callable[[], object]] = []
-    scheduler.elsewhere = lambda fit, _: work.append(fit)
-    while not work:
-        ticket = scheduler.ask()
-        assert isinstance(ticket, Ticket)
-        scheduler.tell(ticket, (float(ticket.draw % 2 * 4),))
-    (begun,) = work
-    kept = begun()
-    for _ in range(40):
-        ticket = scheduler.ask()
-        assert isinstance(ticket, Ticket)
-        scheduler.tell(ticket, (4.0,))
-    assert list(begun()[1].key) == list(kept[1].key)  # type: ignore[index]

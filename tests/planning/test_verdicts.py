@@ -15,11 +15,12 @@ from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.stopping import next_look
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen
-from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
-from robin_cli.scheduling.stopping import next_look
+from tests.planning.played import work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
@@ -40,10 +41,10 @@ def policy_for(task: Task, budget: int, name: str = "auto") -> Policy:
     return policy_by_scale(name if choice is None else choice.name, setup, None, task.space.by_scale())
 
 
-def scheduler_for(
+def planner_for(
     task: Task, budget: int, name: str = "auto", each: int = 0, seed: int = 1
-) -> tuple[RunVerdicts, HeapScheduler]:
-    """Decisions, and a scheduler for them, whose arms have ``each`` ratings, or one more."""
+) -> tuple[RunVerdicts, Planner]:
+    """Decisions, and a planner for them, whose arms have ``each`` ratings, or one more."""
     rng = np.random.default_rng(seed)
     arms, counts = WritableArms(len(task.space)), LevelCounts(task.space)
     for arm in range(len(arms)):
@@ -55,19 +56,7 @@ def scheduler_for(
     judge = task.space.judge if len(task.space.judges) > 1 else None
     policy = policy_for(task, budget, name)
     verdicts = RunVerdicts(task, counts)
-    return verdicts, HeapScheduler(arms, policy, budget=budget + arms.spent, judge=judge, verdicts=verdicts)
-
-
-def built_anew(scheduler: HeapScheduler) -> tuple[list[float], dict[int, float]]:
-    """The keys of all arms as they would be after a refit, and those of arms that wait; the scheduler is left as it was."""
-    queue, fairness = scheduler._queue, scheduler._fairness
-    waiting = {} if fairness is None else dict(fairness.waiting)
-    scheduler._build()
-    keys, waits = list(scheduler._queue.key), {} if fairness is None else dict(fairness.waiting)
-    scheduler._queue = queue
-    if fairness is not None:
-        fairness.waiting = waiting
-    return keys, waits
+    return verdicts, Planner(arms, policy, budget=budget + arms.spent, judge=judge, verdicts=verdicts)
 
 
 class Deciding(RuleBasedStateMachine):
@@ -95,27 +84,23 @@ class Deciding(RuleBasedStateMachine):
         seed: int,
     ) -> None:
         self.task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=0.4)
-        self.verdicts, self.scheduler = scheduler_for(self.task, calls * len(self.task.space), name, each, seed)
+        self.verdicts, self.planner = planner_for(self.task, calls * len(self.task.space), name, each, seed)
         self.under_way: list[Ticket] = []
 
-    @rule(at_most=st.sampled_from([1, 1, 3]), times=st.integers(1, 4))
-    def ask(self, at_most: int, times: int) -> None:
-        scheduler = self.scheduler
-        for _ in range(times):
-            ticket = scheduler.ask(at_most)
+    @rule(samples=st.sampled_from([1, 1, 3]), tickets=st.integers(1, 4))
+    def plan(self, samples: int, tickets: int) -> None:
+        planner, verdicts = self.planner, self.verdicts
+        for _ in range(tickets):
+            planned = planner.plan(1, samples)
             # as they are now: where nothing else is left to ask, it has looked at the decisions once more
-            settled = [scheduler._is_settled(arm, n) for arm, n in enumerate(scheduler.arms.n)]
-            if ticket is Idle.WAIT:
-                assert self.under_way
-            elif ticket is Idle.EXHAUSTED:
-                assert not self.under_way
-                over = scheduler.budget.exhausted or self.verdicts.all_decided
-                assert over or all(scheduler.arms.retired(arm) or done for arm, done in enumerate(settled))
-            else:
-                assert isinstance(ticket, Ticket)
-                assert not settled[ticket.arm], "nothing hangs on it"
-                assert not self.verdicts.all_decided
-                self.under_way.append(ticket)
+            settled = verdicts.settled & (planner.arms.counts >= planner._warm_up)
+            assert not any(settled[each.arm] for each in planned), "nothing hangs on it"
+            assert not (planned and verdicts.all_decided)
+            assert planned or self.under_way or planner.is_over
+            if planner.is_over:
+                over = planner.budget.exhausted or verdicts.all_decided
+                assert over or (planner.arms.retired_mask | settled).all()
+            self.under_way += planned
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), failure=st.none() | st.none() | st.none() | st.sampled_from(Unanswered))
@@ -124,23 +109,14 @@ class Deciding(RuleBasedStateMachine):
         scale = self.task.space.scale_of(ticket.arm)
         rating = st.sampled_from([scale.low, scale.low, scale.low + 1, scale.high]).map(float)
         answers = st.lists(st.none() | rating | rating | rating, max_size=ticket.calls)
-        self.scheduler.tell(ticket, failure or data.draw(answers))
+        self.planner.tell(ticket, failure or data.draw(answers))
 
     @invariant()
     def budget_holds(self) -> None:
-        if hasattr(self, "scheduler"):
-            budget = self.scheduler.budget
+        if hasattr(self, "planner"):
+            budget = self.planner.budget
             assert budget.spent + budget.reserved <= budget.total
-            assert self.scheduler.arms.spent == budget.spent
-
-    @invariant()
-    def every_key_is_that_of_a_refit(self) -> None:
-        if hasattr(self, "scheduler"):
-            fairness = self.scheduler._fairness
-            anew, waiting = built_anew(self.scheduler)
-            for arm, key in enumerate(self.scheduler._queue.key):
-                assert key != key or key == anew[arm], f"arm {arm}"  # nan: to be asked for
-            assert fairness is None or fairness.waiting == waiting
+            assert self.planner.arms.spent == budget.spent
 
 
 TestDeciding = Deciding.TestCase
@@ -150,20 +126,11 @@ TestDeciding.settings = settings(max_examples=75, stateful_step_count=50, deadli
 def test_spends_nothing_on_a_response_that_has_no_rival() -> None:
     task = task_over([2, 1, 1], best=True)
     assert task.group is not None
-    _, scheduler = scheduler_for(task, 400)
+    _, planner = planner_for(task, 400)
     alone = np.flatnonzero(np.bincount(task.group)[task.group] == 1)
     rng = np.random.default_rng(1)
-    under_way: list[Ticket] = []
-    while True:
-        asked = scheduler.ask()
-        if isinstance(asked, Ticket):
-            under_way.append(asked)
-        elif under_way:
-            ticket = under_way.pop(0)
-            scheduler.tell(ticket, (float(rng.integers(1, 4)),))
-        else:
-            break
-    assert set(scheduler.arms.counts[alone]) == {2}  # its score
+    list(work(planner, lambda _: (float(rng.integers(1, 4)),), at_once=9))
+    assert set(planner.arms.counts[alone]) == {2}  # its score
 
 
 def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
