@@ -40,9 +40,13 @@ def most_under_way(n: IntArray, streak: IntArray, warm_up: int, share: int) -> I
         warm_up: ratings that the policy wants of every arm first.
         share: calls of a warm-up that the budget suffices for.
     """
-    at_first = np.minimum(share - n, np.maximum(RETIRE_AFTER, n))
-    most = np.where(n < warm_up, at_first, np.maximum(1, n // KNOWN_FOR_EACH_PENDING))
-    return np.where((streak > 0) | (n == 0), np.minimum(most, RETIRE_AFTER - streak), most)
+    most = np.maximum(1, n // KNOWN_FOR_EACH_PENDING)
+    is_first = n < warm_up
+    if np.count_nonzero(is_first):
+        most = np.where(is_first, np.minimum(share - n, np.maximum(RETIRE_AFTER, n)), most)
+    if np.count_nonzero(streak) or np.count_nonzero(n) < len(n):
+        most = np.where((streak > 0) | (n == 0), np.minimum(most, RETIRE_AFTER - streak), most)
+    return most
 
 
 def most_in_a_round(n: IntArray, streak: IntArray, warm_up: int, share: int, *, decides: bool) -> IntArray:
@@ -169,4 +173,4 @@ def overtaking(
 
 def in_warm_up(urgency: FloatArray) -> NDArray[np.bool_]:
     """Tell which arms of these urgencies are in their warm-up."""
-    return urgency > 0.5 * WARM_UP
+    return np.asarray(urgency > 0.5 * WARM_UP)

@@ -50,6 +50,7 @@ _FEW_ARMS = 2**17
 _ARMS_AT_ONCE, _CONTESTS_AT_ONCE = 2**15, 2**12
 """Of which the urgency is computed together: policies make some ten or twenty columns on the way, which fit into a cache."""
 
+
 class Ticket(NamedTuple):
     """Leave to make ``calls`` calls of ``arm``, numbered from ``draw`` on; to be told once, whatever comes of them."""
 
@@ -127,6 +128,7 @@ class Planner:
         self._contest_of = np.empty(0, dtype=np.int64)
         if self._contests is not None:
             self._contest_of = contest_of(self._contests, len(arms))
+        self._n, self._under_way, self._streak = self.arms.counts, self.arms.under_way, self.arms.streaks
         self._warm_up = max(policy.warm_up, round_depth or 0)
         self._is_warmed_up = not self._warm_up
         even = self.budget.total // max(1, len(arms))
@@ -289,7 +291,7 @@ class Planner:
             return
         stale, self._stale, self._is_choosing = self._stale, set(), True
         policy, deferred = self._policy, sorted(self._deferred)
-        count = min(self.block, -(-self.budget.available // samples))
+        count = min(self.block, len(self._arms), -(-self.budget.available // samples))
         where = _here if len(self._arms) <= _FEW_ARMS else self.elsewhere
         try:
             where(lambda: self._block(policy, stale, deferred, count), self._take_block)
@@ -311,9 +313,14 @@ class Planner:
         for some in self._parts(stale):
             self._look_at(policy, some, deferred)
         chosen = most_urgent(self._urgency, count)
-        urgency = self._urgency[chosen]
-        # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
-        chosen = chosen[(urgency > NEVER) & (in_warm_up(urgency) == in_warm_up(urgency[:1]))]
+        first = self._urgency[chosen[0]]
+        if first == NEVER:
+            return deque()
+        if (
+            count > 1
+        ):  # a block is of warm-ups, or of what comes after: the last answers to the first may change the other
+            urgency = self._urgency[chosen]
+            chosen = chosen[(urgency > NEVER) & (in_warm_up(urgency) == in_warm_up(first))]
         under_way = self.budget.reserved > 0
         if self._judge is not None:
             chosen = self._without_overtaking(chosen, self._judge, under_way=under_way)
@@ -331,9 +338,8 @@ class Planner:
         Arms that were given up leave theirs to the others. What the warm-ups still want nobody else may have; nor what an even
         spread would give to those that wait for their first answers.
         """
-        arms, budget = self.arms, self.budget
-        n, kept = arms.counts, ~arms.retired_mask
-        made = n + arms.under_way
+        n, budget = self._n, self.budget
+        made, kept = n + self._under_way, self._streak < RETIRE_AFTER
         before, self._share, even = self._share, self._warm_up, self._warm_up
         if budget.is_limited:
             count = max(1, int(kept.sum()))
@@ -357,23 +363,26 @@ class Planner:
                 yield np.sort(members[members >= 0])
             return
         each = self._together
-        sets = np.arange(len(self._arms) // each) if some is None else np.unique(some // each)
-        for start in range(0, len(sets), _ARMS_AT_ONCE):
-            part = sets[start : start + _ARMS_AT_ONCE]
-            yield (part[:, None] * each + np.arange(each)).ravel()
+        if some is None:
+            some = np.arange(len(self._arms))
+        elif each == 1:
+            some.sort()
+        else:
+            some = (np.unique(some // each)[:, None] * each + np.arange(each)).ravel()
+        for start in range(0, len(some), _ARMS_AT_ONCE * each):
+            yield some[start : start + _ARMS_AT_ONCE * each]
 
     def _look_at(self, policy: Policy, some: IntArray, deferred: Sequence[int]) -> None:
         """Compute the urgency of ``some`` arms. InputError where the policy gives one no finite priority."""
-        arms = self.arms
-        n, pending, streak = (each[some] for each in (arms.counts, arms.under_way, arms.streaks))
+        n, pending, streak = self._n[some], self._under_way[some], self._streak[some]
         made = n + pending
         is_known = n >= self._warm_up
-        urgency = WARM_UP - self._order(some, made)
-        if is_known.any():
-            urgency = np.where(is_known, self._by_policy(policy, some), urgency)
-            wrong = some[~np.isfinite(urgency)]
-            if any(self._stale is not None and arm not in self._stale for arm in wrong.tolist()):
-                raise _no_priority(policy, int(wrong[0]), float(urgency[some == wrong[0]][0]))
+        known = np.count_nonzero(is_known)
+        urgency = self._by_policy(policy, some) if known else WARM_UP - self._order(some, made)
+        if 0 < known < len(some):
+            urgency = np.where(is_known, urgency, WARM_UP - self._order(some, made))
+        if known and not np.isfinite(urgency.sum()):
+            self._check(policy, some, urgency)
         if self._in_rounds:
             most = most_in_a_round(n, streak, self._warm_up, self._share, decides=self._verdicts is not None)
         else:
@@ -389,12 +398,22 @@ class Planner:
             is_ahead = of_set > of_set.min(axis=1, keepdims=True)
             is_given_up = (streak >= RETIRE_AFTER).reshape(of_set.shape).any(axis=1, keepdims=True)
             may_be_asked &= ~(is_ahead | is_given_up).ravel()
-        is_deferred = np.isin(some, deferred) if deferred else np.zeros(len(some), dtype=np.bool_)
-        may_be_asked &= is_needed & ~is_deferred
-        self._urgency[some] = np.where(may_be_asked, urgency, NEVER)
+        may_be_asked &= is_needed
+        is_deferred = np.isin(some, deferred) if deferred else np.False_
+        self._urgency[some] = np.where(may_be_asked & ~is_deferred, urgency, NEVER)
         if self._judge is not None:
             waits = is_needed & (is_deferred | (~may_be_asked & (pending > 0)))
             self._waiting[some] = np.where(waits, urgency, NEVER)
+
+    def _check(self, policy: Policy, some: IntArray, urgency: FloatArray) -> None:
+        """InputError where a policy has no finite priority: to go on would leave arms out, or never end."""
+        for arm, found in zip(some.tolist(), urgency.tolist(), strict=True):
+            is_told_meanwhile = self._stale is None or arm in self._stale  # what was read of it may not fit together
+            if not np.isfinite(found) and not is_told_meanwhile:
+                raise InputError(
+                    f"--scheduler: {policy.said} gives arm {arm} the priority {found}, which is to be a finite number; every "
+                    "answer is kept. Tell those who wrote it"
+                )
 
     def _order(self, some: IntArray, made: IntArray) -> FloatArray:
         """The place of each of ``some`` arms among those in their warm-up: the fewest calls come first."""
@@ -405,8 +424,7 @@ class Planner:
 
     def _by_policy(self, policy: Policy, some: IntArray) -> FloatArray:
         """The urgency of ``some`` arms past their warm-up; of others, any number."""
-        arms = self.arms
-        columns = (arms.counts, arms.under_way, arms.totals, arms.totals_sq)
+        columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
         if self._contests is None:
             n, pending, total, total_sq = (each[some].astype(np.float64) for each in columns)
             # Any number of ratings will do in a warm-up, but none.
@@ -415,16 +433,15 @@ class Planner:
             members = self._contests[np.unique(self._contest_of[some])]
             there, each_arm = members >= 0, np.maximum(members, 0)
             n, pending, total, total_sq = (np.where(there, each[each_arm], 0.0) for each in columns)
+            together = urgency_by(policy, n, pending, total, total_sq, each_arm)
             found = np.empty(len(some))
-            found[np.searchsorted(some, members[there])] = urgency_by(policy, n, pending, total, total_sq, each_arm)[
-                there
-            ]
+            found[np.searchsorted(some, members[there])] = together[there]
         return found if self._costs is None else found / self._costs.divisors[some]
 
     def _without_overtaking(self, chosen: IntArray, judge: Coordinates, *, under_way: bool) -> IntArray:
         """Those of ``chosen`` before the first that would take calls from arms which wait for another judge."""
-        arms, urgency = self.arms, self._urgency
-        made = arms.counts[chosen] + arms.under_way[chosen]
+        urgency = self._urgency
+        made = self._n[chosen] + self._under_way[chosen]
         is_ahead = overtaking(urgency[chosen], made, judge[chosen], self._waiting, judge)
         if not is_ahead.any():
             return chosen
@@ -441,11 +458,11 @@ class Planner:
         What cannot be shared out evenly would else go to the arms of early windows, and so would what belongs to the last.
         """
         arms = self.arms
-        made = arms.counts + arms.under_way + arms.unparsed
+        made = self._n + self._under_way + arms.unparsed
         shares = windows.shares(made[chosen])
         if shares.max(initial=0) > self._shared_out:
             self._shared_out = int(windows.shares(made[~arms.retired_mask]).min(initial=2))
-        return chosen[(shares <= self._shared_out) | (arms.counts[chosen] >= self._warm_up)]
+        return chosen[(shares <= self._shared_out) | (self._n[chosen] >= self._warm_up)]
 
     # ── decisions and fits ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -495,9 +512,7 @@ class Planner:
         fit(lambda: self._fitted(policy), self._take_fit)
 
     def _fitted(self, policy: Policy) -> Policy:
-        n, total, total_sq = (
-            each.astype(np.float64) for each in (self.arms.counts, self.arms.totals, self.arms.totals_sq)
-        )
+        n, total, total_sq = (each.astype(np.float64) for each in (self._n, self.arms.totals, self.arms.totals_sq))
         if self._costs is not None:
             self._costs.learn(n)
         try:
@@ -511,11 +526,3 @@ class Planner:
         self._ahead.clear()
         if not self._in_rounds:
             self._refit_at = next_refit(self._rated, self._first_fit)
-
-
-def _no_priority(policy: Policy, arm: int, priority: float) -> InputError:
-    """What is said of a policy by whose priorities no arm can be chosen: to go on would leave arms out, or never end."""
-    return InputError(
-        f"--scheduler: {policy.said} gives arm {arm} the priority {priority}, which is to be a finite number; every answer is "
-        "kept. Tell those who wrote it"
-    )

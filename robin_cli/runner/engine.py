@@ -29,6 +29,9 @@ _MOST_ASKED = 24 * 2**20
 _LONG = 2**22
 """Bytes of a prompt after which what is kept of its memory is given back: the next one may be another's."""
 
+_UNDER_WAY_FOR_EACH = 16
+"""Calls under way, and arms, for each that is chosen together with others."""
+
 GRACE_S = 10.0
 """How long calls under way may still take after the run was asked to stop."""
 
@@ -237,8 +240,9 @@ class Engine:
         # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
         # long as no more answers do than a quarter of the calls at a time: a power cut loses those and what is under way.
         self._in_turn = min(ceiling, planner.budget.available) <= 1
-        if self._in_turn:
-            planner.block = 1
+        # As many calls as this are chosen on old knowledge anyway, where so many are under way.
+        together = min(ceiling // _UNDER_WAY_FOR_EACH, len(planner.arms) // _UNDER_WAY_FOR_EACH)
+        planner.block = 1 if self._in_turn else max(planner.block, together)
         self._most_unwritten = ceiling // 4
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = 0  # calls whose outcome is not known yet
