@@ -5,8 +5,8 @@
 One choice is one plan() of a call and one tell() with a rating, in CPU time; calls are chosen in blocks of a sixty-fourth of
 the arms. "× 1,000" is the cost of a choice over that at 1,000 arms; a scan of all arms for each would make it 1,000 at
 1,000,000. apt decides on which side of 2 each arm lies, lucb which of four is best; what is decided is looked at again and
-again, and a choice with such a look is the slowest, in the last column. "first look" is the one at all arms at once, which a run
-makes when each has two ratings.
+again, and a choice with such a look is the slowest. "first look" is the one at all arms at once, which a run makes when each
+has two ratings.
 """
 
 from __future__ import annotations

@@ -54,9 +54,12 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
     if count == 1:
         return np.asarray(urgency.argmax(axis=-1))[..., None]
     least = np.partition(urgency, -count, axis=-1)[..., -count, None]
-    above, ties = urgency > least, urgency == least
-    is_tie_taken = ties & (np.cumsum(ties, axis=-1) <= count - above.sum(axis=-1, keepdims=True))
-    found = np.nonzero(above | is_tie_taken)[-1].reshape(*urgency.shape[:-1], count)
+    is_found = urgency >= least
+    surplus = is_found.sum(axis=-1) - count
+    for place in map(tuple, np.argwhere(surplus)):  # more are as urgent as the last: of these the lowest
+        ties = np.flatnonzero(urgency[place] == least[place])
+        is_found[place][ties[len(ties) - surplus[place] :]] = False
+    found = np.nonzero(is_found)[-1].reshape(*urgency.shape[:-1], count)
     order = np.argsort(-np.take_along_axis(urgency, found, axis=-1), axis=-1, kind="stable")
     return np.take_along_axis(found, order, axis=-1)
 

@@ -9,7 +9,6 @@ import numpy as np
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.records import ORDERS, Scale
-from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.stopping import Verdicts
@@ -83,14 +82,3 @@ def play(
     planner = planner_of(matches, policy, arms, budget, verdicts)
     planner.block = 1
     yield from (ticket.arm for ticket in work(planner, lambda ticket: (rating(ticket.arm),)))
-
-
-def fitted_as_resumed(matches: Matches, policy: Policy, asked: list[tuple[int, float]]) -> tuple[Policy, WritableArms]:
-    """The policy and the arms of a run that goes on after these calls, each an arm and its rating."""
-    arms, until = WritableArms(len(matches.space)), last_refit(len(asked), matches.space.first_fit)
-    for number, (arm, rating) in enumerate(asked, 1):
-        arms.add_rating(arm, rating)
-        arms.next_draw[arm] += 1
-        if number == until and policy.refits:
-            policy = policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
-    return policy, arms

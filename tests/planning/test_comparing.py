@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.bradley_terry import fit, wins_of
 from robin_cli.model.errors import InputError
@@ -24,7 +22,6 @@ from tests.planning.comparing import (
     VOTES,
     by_strength,
     comparisons,
-    fitted_as_resumed,
     planner_of,
     play,
     policy_for,
@@ -63,47 +60,6 @@ def test_asks_both_orders_of_a_comparison_equally_often(
     apart = np.ptp(space.by_pair(arms.counts), axis=1)
     assert (apart <= 1 + in_vain)[is_kept].all()  # one, and those asked beside calls that brought no verdict
     assert arms.spent == 400 or arms.retired_mask.any()
-
-
-def told_again(made: list[tuple[int, float]]) -> Callable[[int], float]:
-    rest = iter(made)
-    return lambda _: next(rest)[1]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_chooses_after_an_interruption_as_without_one(name: str) -> None:
-    matches = comparisons(5, 12, wants_best=POLICIES.get(name, False))
-    rating = by_strength(matches, [0.0, 0.2, 0.5, 1.0, 3.0], 7)
-    arms, made = WritableArms(len(matches.space)), []
-
-    def noted(arm: int) -> float:
-        made.append((arm, rating(arm)))
-        return made[-1][1]
-
-    whole = list(play(matches, policy_for(matches, name), arms, noted, 350))
-    for at in (1, 63, 64, 65, 150, 333):
-        policy, resumed = fitted_as_resumed(matches, policy_for(matches, name), made[:at])
-        assert list(play(matches, policy, resumed, told_again(made[at:]), 350)) == whole[at:]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_asks_the_same_arms_of_comparisons_in_a_simulation_as_in_a_run(name: str) -> None:
-    matches, budget = comparisons(4, 6, 2, wants_best=POLICIES.get(name, False)), 300
-    rng, count = np.random.default_rng(3), len(matches.space)
-    ratings = Ratings.of([rng.integers(0, 3, 6) for _ in range(count)])
-    policy, first = policy_for(matches, name), matches.space.first_fit
-    every = simulate(ratings, policy, range(1, budget + 1), 2, rng, first_fit=first, block=1)
-    n = np.array([each.n for each in every])
-    totals = np.nan_to_num(np.array([each.estimates for each in every])) * n
-    for run in range(2):
-        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
-        sums = np.diff(totals[:, run], axis=0, prepend=0.0)
-        told = iter([float(round(sums[call, arm])) for call, arm in enumerate(asked)])
-        planner = Planner(
-            WritableArms(count), policy, budget=budget, first_fit=first
-        )  # a simulated judge lets none wait
-        planner.block = 1
-        assert [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told),))] == asked.tolist()  # type: ignore[misc]
 
 
 def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:

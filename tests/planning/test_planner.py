@@ -19,7 +19,7 @@ from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER
-from robin_cli.model.refits import last_refit, next_refit
+from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.planning import planner as planner_module
@@ -124,15 +124,6 @@ def test_gives_every_arm_a_third_of_its_share_while_the_bounds_hold(ratings: lis
         assert np.all(arms.counts >= true / true.sum() * (budget - len(ratings) * policy.warm_up) / 3 - 1e-6)
 
 
-def test_starves_no_pair() -> None:
-    for name in ("dirichlet", "two-priors"):
-        for objective in ("worst-case", "mean-error"):
-            policy = make_policy(name, Setup(3, 1000, SCALE, objective=objective))
-            n = np.bincount(play(policy, [[0, 4], [2], [3, 3, 3, 3, 4]], 600))
-            assert n.min() >= 20, (name, objective)
-            assert n[0] == n.max(), (name, objective)
-
-
 def test_spreads_what_is_left_when_nothing_varies() -> None:
     asked = play(RobinHood.of(Setup(4, 200, SCALE)), [[1], [2], [3], [4]], 200)
     assert np.bincount(asked).tolist() == [50, 50, 50, 50]
@@ -141,16 +132,6 @@ def test_spreads_what_is_left_when_nothing_varies() -> None:
 def test_shares_calls_by_the_deviation_for_the_mean_error() -> None:
     asked = play(Robin(np.array([1.0, 4.0]), "mean-error"), [[0], [0]], 300)
     assert np.bincount(asked).tolist() == [100, 200]  # Neyman: n ∝ σ
-
-
-@given(some_ratings, st.integers(0, 120), st.integers(1, 60))
-@settings(max_examples=40, deadline=None)
-def test_goes_on_after_an_interruption_as_if_never_stopped(ratings: list[list[int]], before: int, after: int) -> None:
-    policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=0.3))
-    whole = play(policy, ratings, before + after)
-    made = [whole[:before].count(arm) for arm in range(len(ratings))]
-    arms = rated(*([mine[each % len(mine)] for each in range(n)] for mine, n in zip(ratings, made, strict=True)))
-    assert play(policy, ratings, after, arms) == whole[before:]
 
 
 # ── blocks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,30 +168,6 @@ def test_passes_over_an_arm_of_a_block_that_was_given_up_or_failed_meanwhile() -
         planner.tell(planner.plan(1)[0], Unanswered.PERMANENT if arm == 2 else [3.0])
     assert [each.arm for each in planner.plan(4)] == [0, 4, 5, 6], "0 failed, and others were rated since"
     assert planner.arms.retired(2)
-
-
-@pytest.mark.parametrize("judges", [1, 2])
-@pytest.mark.parametrize("name", ["two-priors", "robin-hood"])
-def test_knows_each_arms_urgency_as_if_it_looked_at_all_whatever_was_told(name: str, judges: int) -> None:
-    rng = np.random.default_rng(judges)
-    count = 40 * judges
-    policy = make_policy(name, Setup(count, 2000, SCALE, delta=0.5))
-    planner = Planner(WritableArms(count), policy, budget=2000, judge=beside(40, judges))
-
-    def answer(_: Ticket) -> list[float | None] | Unanswered:
-        luck = rng.random()
-        return list(Unanswered)[rng.integers(4)] if luck < 0.05 else [None if luck < 0.1 else float(rng.integers(0, 5))]
-
-    for call, _ in enumerate(work(planner, answer, at_once=12, luck=rng)):
-        if call % 50 == 0:
-            planner._ahead.clear()
-            planner._choose(1)
-            known = planner._urgency.copy(), planner._waiting.copy()
-            planner._stale = None
-            planner._ahead.clear()
-            planner._choose(1)
-            np.testing.assert_array_equal(known[0], planner._urgency)
-            np.testing.assert_array_equal(known[1], planner._waiting)
 
 
 def test_chooses_and_fits_elsewhere_where_there_are_many_arms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -570,12 +527,6 @@ def test_fits_a_policy_whenever_the_ratings_have_grown_by_a_tenth(before: int) -
     list(itertools.islice(work(planner, lambda _: [None] if next(numbers) % 7 == 3 else [1.0]), 151))
     points = {last_refit(rated, 4) for rated in range(before + 1, int(arms.counts.sum()) + 1)}
     assert policy.seen == sorted(points - {0, last_refit(before, 4)})
-
-
-def test_fits_a_pooled_policy_at_the_same_numbers_after_an_interruption() -> None:
-    points = [rated for rated in range(1, 400) if last_refit(rated, 10) == rated]
-    assert points[0] == 10
-    assert all(next_refit(before, 10) == after for before, after in itertools.pairwise(points))
 
 
 class Odd(Policy):

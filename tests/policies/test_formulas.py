@@ -16,7 +16,6 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import MODES, Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.own.dirichlet import Dirichlet
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood, practice_constant, smallest_theory_budget, theory_warm_up
@@ -368,27 +367,6 @@ def test_an_earlier_run_says_how_much_each_arm_varies_with_four_ratings_of_the_u
     expected = [(each.var() * len(each) + 4 * pooled) / (len(each) - 1 + 4) for each in several]
     np.testing.assert_allclose(prior_variances(*columns(arms)), expected)
     assert np.isnan(prior_variances(*columns([[4], [3]]))).all()
-
-
-@pytest.mark.parametrize("several_scales", [False, True])
-@pytest.mark.parametrize("begun", [False, True])
-@pytest.mark.parametrize("name", ["robin-hood", "dirichlet", "two-priors"])
-def test_a_priority_has_the_same_bits_for_an_arm_by_itself_as_among_all(
-    name: str, *, begun: bool, several_scales: bool
-) -> None:
-    # or else a run that goes on after an interruption, where all are looked at, could break ties in another way
-    rng, arm = np.random.default_rng(5), np.arange(300)
-    groups = [(SCALES[0], arm[::2]), (SCALES[2], arm[1::2])] if several_scales else [(SCALES[0], arm)]
-    prior = rng.random(300) if begun else None
-    policy = policy_by_scale(name, Setup(300, 50_000, SCALES[0], objective="mean-error"), prior, groups)
-    sums = columns([rng.integers(1, 5, rng.integers(20, 60)).tolist() for _ in range(300)])
-    policy = policy.fitted(*sums)
-    n, total, total_sq = sums
-    pending = rng.integers(0, 3, 300).astype(float)
-    together = policy.priority(n, pending, total, total_sq, arm)
-    alone = [policy.priority(n[k : k + 1], pending[[k]], total[[k]], total_sq[[k]], arm[[k]]).item() for k in arm]
-    assert together.tolist() == alone
-    assert (together > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import RETIRE_AFTER, Scale
@@ -240,41 +240,6 @@ def test_asks_systems_that_are_surely_apart_half_as_often_and_not_never() -> Non
     list(work(Planner(arms, policy_for(systems), budget=900), answer))
     close, apart = (arms.counts[np.isin(systems.system, each)].mean() for each in ([0, 1], [2]))
     assert 0.3 < apart / close < 0.75
-
-
-@pytest.mark.parametrize(("systems", "judges"), [(2, 1), (3, 2)])
-def test_asks_the_same_arms_in_a_simulation_as_in_a_run(systems: int, judges: int) -> None:
-    compared = systems_for(each_answered_all(9, systems), judges=judges, scales=(SHORT, LONG))
-    arms, worlds = len(compared.space), 2
-    rng = np.random.default_rng(4)
-    low, high = compared.space.ends
-    rows = [rng.integers(low[arm % arms], high[arm % arms] + 1, 6) for arm in range(arms * worlds)]
-    ratings, policy, budget = Ratings.of(rows), policy_for(compared), 6 * arms
-    every = simulate(ratings, policy, range(1, budget + 1), worlds, np.random.default_rng(5), worlds=worlds, block=1)
-    n = np.array([each.n for each in every])
-    with np.errstate(invalid="ignore"):
-        total = np.nan_to_num(np.array([each.estimates for each in every])) * n
-    for run in range(worlds):
-        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
-        told = np.diff(total[:, run], axis=0, prepend=0.0)
-        planner = Planner(WritableArms(arms), policy, budget=budget)
-        planner.block = 1
-        ratings_told = iter(told[np.arange(budget), asked].round().tolist())
-        assert [each.arm for each in work(planner, lambda _, told=ratings_told: (next(told),))] == asked.tolist()  # type: ignore[misc]
-
-
-def test_goes_on_after_an_interruption_as_if_there_had_been_none() -> None:
-    systems = systems_for(each_answered_all(8))
-    answers = np.random.default_rng(6).integers(0, 5, (16, 40)).astype(float)
-
-    def go_on(arms: WritableArms, policy: Policy, calls: int) -> list[int]:
-        planner = Planner(arms, policy, budget=arms.spent + calls)
-        return [ticket.arm for ticket in work(planner, lambda each: (float(answers[each.arm, arms.n[each.arm]]),))]
-
-    whole = go_on(WritableArms(16), policy_for(systems), 16)
-    arms = WritableArms(16)
-    begun = go_on(arms, policy_for(systems), 5)
-    assert begun + go_on(arms, policy_for(systems), 11) == whole
 
 
 @pytest.mark.parametrize("calls", [1.5, 3.0])

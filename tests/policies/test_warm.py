@@ -4,99 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.model.refits import last_refit
-from robin_cli.planning.planner import Planner
-from robin_cli.policies.base import OBJECTIVES, Policy, Setup
+from robin_cli.policies.base import Setup
 from robin_cli.policies.prior import Warm, prior_variances, warm_policy
-from robin_cli.policies.registry import make_policy
-from tests.planning.played import by_turns, play, work
+from tests.planning.played import play
 
 SCALE = Scale(0, 4)
 NAMES = ["robin-hood", "dirichlet", "two-priors"]
-
-some_ratings = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=2, max_size=8)
-
-
-def priors_for(ratings: list[list[int]]) -> st.SearchStrategy[FloatArray]:
-    return st.lists(st.floats(0, 4), min_size=len(ratings), max_size=len(ratings)).map(np.array)
-
-
-def fitted(policy: Policy, arms: WritableArms) -> Policy:
-    if not policy.refits:
-        return policy
-    return policy.fitted(arms.counts.astype(float), arms.totals, arms.totals_sq)
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("name", NAMES)
-@given(data=st.data(), ratings=some_ratings)
-@settings(max_examples=10)
-def test_a_prior_of_no_weight_changes_nothing(
-    name: str, objective: str, data: st.DataObject, ratings: list[list[int]]
-) -> None:
-    setup = Setup(len(ratings), 1000, SCALE, delta=0.3, objective=objective)
-    prior = data.draw(priors_for(ratings))
-
-    warm = warm_policy(name, setup, prior, weight=0.0)
-
-    assert isinstance(warm, Warm)
-    cold = make_policy(name, setup)
-    assert warm.warm_up == cold.warm_up
-    assert play(warm, ratings, 150) == play(cold, ratings, 150)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(data=st.data(), ratings=some_ratings, before=st.integers(0, 200))
-@settings(max_examples=10)
-def test_goes_on_after_an_interruption_as_if_there_was_none(
-    name: str, data: st.DataObject, ratings: list[list[int]], before: int
-) -> None:
-    policy = warm_policy(name, Setup(len(ratings), 1000, SCALE), data.draw(priors_for(ratings)))
-    whole = play(policy, ratings, before + 60)
-
-    arms, at_refit = WritableArms(len(ratings)), policy
-    for calls, arm in enumerate(whole[:before], 1):
-        arms.add_rating(arm, ratings[arm][arms.n[arm] % len(ratings[arm])])
-        arms.next_draw[arm] += 1
-        if calls == last_refit(before, len(ratings)):
-            at_refit = fitted(policy, arms)
-
-    assert play(at_refit, ratings, 60, arms) == whole[before:]
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("name", NAMES)
-@given(data=st.data(), ratings=some_ratings)
-@settings(max_examples=10)
-def test_starves_no_arm_whatever_the_prior_says(
-    name: str, objective: str, data: st.DataObject, ratings: list[list[int]]
-) -> None:
-    policy = warm_policy(
-        name, Setup(len(ratings), 1000, SCALE, objective=objective), data.draw(priors_for(ratings)), weight=None
-    )
-    arms = WritableArms(len(ratings))
-    play(policy, ratings, 100 * len(ratings), arms)
-    assert arms.counts.min() >= 2
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(data=st.data(), ratings=some_ratings, calls=st.integers(1, 120), places=st.integers(1, 40))
-@settings(max_examples=10)
-def test_spends_the_budget_and_no_more_at_any_number_of_calls_at_a_time(
-    name: str, data: st.DataObject, ratings: list[list[int]], calls: int, places: int
-) -> None:
-    total = max(calls, len(ratings))
-    policy = warm_policy(name, Setup(len(ratings), total, SCALE), data.draw(priors_for(ratings)))
-    arms, luck = WritableArms(len(ratings)), np.random.default_rng(data.draw(st.integers(0, 99)))
-    list(work(Planner(arms, policy, budget=total), by_turns(ratings), at_once=places, luck=luck))
-    assert arms.counts.sum() == total
-    assert arms.counts.min() >= 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -154,9 +71,3 @@ def test_leaves_alone_what_has_no_use_for_a_prior(name: str) -> None:
 def test_refuses_to_mix_a_prior_with_the_theorem() -> None:
     with pytest.raises(InputError, match="use --mode practice"):
         warm_policy("robin-hood", Setup(3, 10_000, SCALE, mode="theory"), np.ones(3))
-
-
-def test_shortens_robin_hoods_warm_up_by_what_the_prior_counts_for() -> None:
-    setup = Setup(3, 100, SCALE)
-    assert warm_policy("robin-hood", setup, np.ones(3)).warm_up == 1
-    assert warm_policy("robin-hood", setup, np.ones(3), weight=8.0).warm_up == 12
