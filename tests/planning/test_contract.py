@@ -154,8 +154,14 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
             None if rng.random() < 0.02 else float(rng.integers(scale.low, scale.high + 1)) for _ in range(ticket.calls)
         ]
 
+    draws: set[tuple[int, int]] = set()
     for call, ticket in enumerate(work(planner, answer, at_once=at_once, luck=rng, samples=samples)):
         assert 1 <= ticket.calls <= samples
+        assert not arms.retired(ticket.arm)
+        mine = {(ticket.arm, ticket.draw + each) for each in range(ticket.calls)}
+        assert not mine & draws or planner.budget.reserved, "numbered twice, but for calls that were not made"
+        draws |= mine
+        assert (sum(arms.pending), arms.spent) == (planner.budget.reserved, planner.budget.spent)
         if call % 40 == 0:
             planner._ahead.clear()
             planner._choose(1)

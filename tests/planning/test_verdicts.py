@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+import pytest
 
 from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
-from robin_cli.model.outcome import Unanswered
+from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
@@ -59,68 +57,31 @@ def planner_for(
     return verdicts, Planner(arms, policy, budget=budget + arms.spent, judge=judge, verdicts=verdicts)
 
 
-class Deciding(RuleBasedStateMachine):
-    """Calls are asked for, answered, unparsed and given up in any order, while decisions are made."""
+@pytest.mark.parametrize("name", ["auto", "uniform", "two-priors", "robin-hood"])
+@pytest.mark.parametrize(
+    ("best", "judges", "attributes", "each"), [(True, 1, 1, 0), (True, 2, 2, 3), (False, 1, 2, 8), (False, 2, 1, 20)]
+)
+def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made(
+    name: str, best: bool, judges: int, attributes: int, each: int
+) -> None:
+    for seed in (4, 5):
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(1, 4, 3).tolist()
+        task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=0.4)
+        verdicts, planner = planner_for(task, 12 * len(task.space), name, each, seed)
 
-    @initialize(
-        sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
-        best=st.booleans(),
-        judges=st.sampled_from([1, 1, 2]),
-        attributes=st.sampled_from([1, 2]),
-        name=st.sampled_from(["auto", "auto", "auto", "uniform", "two-priors", "robin-hood"]),
-        calls=st.integers(1, 60),
-        each=st.sampled_from([0, 3, 8, 20]),
-        seed=st.integers(0, 9),
-    )
-    def begin(
-        self,
-        sizes: list[int],
-        best: bool,
-        judges: int,
-        attributes: int,
-        name: str,
-        calls: int,
-        each: int,
-        seed: int,
-    ) -> None:
-        self.task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=0.4)
-        self.verdicts, self.planner = planner_for(self.task, calls * len(self.task.space), name, each, seed)
-        self.under_way: list[Ticket] = []
+        def answer(ticket: Ticket, task: Task = task, rng: np.random.Generator = rng) -> Outcome:
+            if (luck := rng.random()) < 0.1:
+                return list(Unanswered)[rng.integers(4)] if luck < 0.05 else [None] * ticket.calls
+            scale = task.space.scale_of(ticket.arm)
+            return rng.choice([scale.low, scale.low, scale.low + 1, scale.high], ticket.calls).tolist()
 
-    @rule(samples=st.sampled_from([1, 1, 3]), tickets=st.integers(1, 4))
-    def plan(self, samples: int, tickets: int) -> None:
-        planner, verdicts = self.planner, self.verdicts
-        for _ in range(tickets):
-            planned = planner.plan(1, samples)
-            # as they are now: where nothing else is left to ask, it has looked at the decisions once more
-            settled = verdicts.settled & (planner.arms.counts >= planner._warm_up)
-            assert not any(settled[each.arm] for each in planned), "nothing hangs on it"
-            assert not (planned and verdicts.all_decided)
-            assert planned or self.under_way or planner.is_over
-            if planner.is_over:
-                over = planner.budget.exhausted or verdicts.all_decided
-                assert over or (planner.arms.retired_mask | settled).all()
-            self.under_way += planned
-
-    @precondition(lambda self: self.under_way)
-    @rule(data=st.data(), failure=st.none() | st.none() | st.none() | st.sampled_from(Unanswered))
-    def tell(self, data: st.DataObject, failure: Unanswered | None) -> None:
-        ticket = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
-        scale = self.task.space.scale_of(ticket.arm)
-        rating = st.sampled_from([scale.low, scale.low, scale.low + 1, scale.high]).map(float)
-        answers = st.lists(st.none() | rating | rating | rating, max_size=ticket.calls)
-        self.planner.tell(ticket, failure or data.draw(answers))
-
-    @invariant()
-    def budget_holds(self) -> None:
-        if hasattr(self, "planner"):
-            budget = self.planner.budget
-            assert budget.spent + budget.reserved <= budget.total
-            assert self.planner.arms.spent == budget.spent
-
-
-TestDeciding = Deciding.TestCase
-TestDeciding.settings = settings(max_examples=75, stateful_step_count=50, deadline=None)
+        for ticket in work(planner, answer, at_once=1 + 4 * (seed % 2), luck=rng, samples=1 + 2 * (seed == 5)):
+            assert not (verdicts.settled[ticket.arm] and planner.arms.n[ticket.arm] >= planner._warm_up)
+            assert not verdicts.all_decided
+        settled = verdicts.settled & (planner.arms.counts >= planner._warm_up)
+        over = planner.budget.exhausted or verdicts.all_decided
+        assert over or (planner.arms.retired_mask | settled).all()
 
 
 def test_spends_nothing_on_a_response_that_has_no_rival() -> None:
