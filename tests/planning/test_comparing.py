@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 
 from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.bradley_terry import fit, wins_of
-from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.planning.rounds import first_depth, round_ends
-from robin_cli.policies.base import Setup
-from robin_cli.policies.registry import chosen, make_policy
 from tests.planning.comparing import (
     POLICIES,
-    VOTES,
     by_strength,
     comparisons,
     planner_of,
@@ -144,34 +140,6 @@ def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
     n = matches.space.by_pair(arms.counts)
     assert arms.spent == budget
     assert (n > 0).all(axis=1).sum() >= 55
-
-
-def test_gives_each_kind_of_comparisons_its_own_scheduler() -> None:
-    def auto(systems: int, *, wants_best: bool = False, named: bool = True) -> str:
-        matches = comparisons(systems, 3, wants_best=wants_best, named=named)
-        choice = chosen("auto", Setup(len(matches.space), 100, VOTES, matches=matches))
-        assert choice is not None
-        return choice.name
-
-    assert auto(3) == "tournament"
-    assert auto(2) == auto(4, named=False) == "preferences"
-    assert auto(3, wants_best=True) == "duels"
-
-
-@pytest.mark.parametrize(
-    ("name", "systems", "said"),
-    [
-        ("two-priors", 3, "--pairwise: has schedulers of its own"),
-        ("tournament", 2, "three systems or more"),
-        ("duels", 3, "--decide best"),
-        ("tournament", None, "take it with --pairwise"),
-        ("preferences", None, "take it with --pairwise"),
-    ],
-)
-def test_refuses_a_scheduler_that_is_not_for_these_data(name: str, systems: int | None, said: str) -> None:
-    matches = None if systems is None else comparisons(systems, 3)
-    with pytest.raises(InputError, match=said):
-        make_policy(name, Setup(12, 100, VOTES, matches=matches))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -42,33 +42,24 @@ def played(policy: Policy, costs: Costs | None, dollars: float, each: FloatArray
         planner.tell(ticket, (ratings[ticket.arm, arms.n[ticket.arm] % ratings.shape[1]],))
 
 
-def test_asks_in_proportion_to_sigma_over_the_root_of_the_cost_for_a_small_mean_error() -> None:
-    variances, each = np.array([0.04, 0.04, 0.25, 0.25, 1.0, 1.0]), np.array([1.0, 20.0, 1.0, 4.0, 2.0, 8.0])
-    policy = Robin(variances, "mean-error")
-
-    arms = played(policy, costs_of(each.tolist()), 20_000.0, each, np.ones((6, 1)))
-
-    wanted = np.sqrt(variances / each)
-    assert arms.counts / arms.counts.sum() == pytest.approx(wanted / wanted.sum(), rel=0.01)
+ALIKE, DEARER = np.full(6, 0.5), [1.0, 20.0] * 3
+UNLIKE, MIXED = np.array([0.04, 0.04, 0.25, 0.25, 1.0, 1.0]), [1.0, 20.0, 1.0, 4.0, 2.0, 8.0]
 
 
-def test_asks_pairs_in_proportion_to_their_variance_whatever_they_cost_for_a_small_largest_error() -> None:
-    variances, each = np.array([0.04, 0.04, 0.25, 0.25, 1.0, 1.0]), np.array([1.0, 20.0, 1.0, 4.0, 2.0, 8.0])
-    policy = Robin(variances, "worst-case")
-
-    arms = played(policy, costs_of(each.tolist(), per=Per.ROOT_OF_JUDGE), 20_000.0, each, np.ones((6, 1)))
-
-    assert arms.counts / arms.counts.sum() == pytest.approx(variances / variances.sum(), rel=0.02)
-
-
-def test_asks_the_cheap_judge_of_a_pair_more_often_by_the_root_of_its_price() -> None:
-    variances, each = np.full(6, 0.5), np.array([1.0, 20.0] * 3)
-    policy = Robin(variances, "worst-case")
-
-    arms = played(policy, costs_of(each.tolist(), per=Per.ROOT_OF_JUDGE, judges=2), 20_000.0, each, np.ones((6, 1)))
-
-    cheap, dear = arms.counts.reshape(-1, 2).sum(axis=0)
-    assert cheap / dear == pytest.approx(math.sqrt(20.0), rel=0.02)
+@pytest.mark.parametrize(
+    ("objective", "per", "judges", "variances", "each", "wanted"),
+    [
+        ("mean-error", Per.ARM, 1, UNLIKE, MIXED, np.sqrt(UNLIKE / MIXED)),
+        ("worst-case", Per.ROOT_OF_JUDGE, 1, UNLIKE, MIXED, UNLIKE),
+        ("worst-case", Per.ROOT_OF_JUDGE, 2, ALIKE, DEARER, 1 / np.sqrt(DEARER)),
+    ],
+)
+def test_asks_by_sigma_and_the_root_of_the_cost_or_by_the_variance_or_by_the_judges_price(
+    objective: str, per: Per, judges: int, variances: FloatArray, each: list[float], wanted: FloatArray
+) -> None:
+    costs = costs_of(each, per=per, judges=judges)
+    arms = played(Robin(variances, objective), costs, 20_000.0, np.array(each), np.ones((6, 1)))
+    assert arms.counts / arms.counts.sum() == pytest.approx(wanted / wanted.sum(), rel=0.02)
 
 
 def test_has_the_error_at_equal_dollars_that_the_theory_says() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import decision_of
-from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
@@ -195,20 +194,3 @@ def test_pools_variances_by_attribute_and_judge_in_each_run(runs: int) -> None:
             squares = sum(sum((x - sum(each) / len(each)) ** 2 for x in each) for each in mine)
             expected = (squares + even) / (sum(len(each) - 1 for each in mine) + 1)
             assert fitted.pooled[run, kind] == pytest.approx(expected)  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "why"), [("apt", "best", "needs thresholds"), ("lucb", "a>=3", "needs groups")]
-)
-def test_refuses_a_policy_that_is_for_other_decisions(name: str, text: str, why: str) -> None:
-    group = [0, 0] if text == "best" else None
-
-    with pytest.raises(InputError, match=why):
-        make_policy(name, Setup(2, 10, SHORT, task=task_for(text, 2, group=group)))
-    with pytest.raises(InputError, match=f"--scheduler {name}: needs"):
-        make_policy(name, Setup(2, 10, SHORT))
-
-
-def test_has_no_policy_for_decisions_with_the_guarantee_of_scores() -> None:
-    with pytest.raises(InputError, match="--decide: not with --mode theory"):
-        chosen("auto", Setup(2, 10, SHORT, mode="theory", task=task_for("a>=3", 2)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,7 +15,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, check_systems, systems_of
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.registry import chosen, make_policy
+from robin_cli.policies.registry import make_policy
 from tests.planning.played import next_of, work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
@@ -255,19 +253,6 @@ def test_leaves_a_difference_unbent_where_one_systems_ratings_flip_rarely(calls:
     assert abs(mean.mean()) < 3.5 * mean.std() / np.sqrt(runs)
     covered = (np.abs(mean) <= stats.t.ppf(0.975, prompts - 1) * error).mean()
     assert 0.91 < covered < 0.98
-
-
-def test_says_what_it_became_and_why() -> None:
-    systems = systems_for(each_answered_all(5))
-    setup = Setup(10, 100, SHORT, objective="compare", systems=systems)
-    choice = chosen("auto", setup)
-    assert choice is not None
-    assert choice.name == "paired"
-    assert "before it repeats any" in choice.why
-    with pytest.raises(InputError, match="leave --scheduler two-priors out"):
-        make_policy("two-priors", setup)
-    with pytest.raises(InputError, match="take it with --objective compare"):
-        make_policy("paired", replace(setup, objective="worst-case", systems=None))
 
 
 def test_refuses_what_cannot_be_compared_with_a_next_step() -> None:
