@@ -149,9 +149,8 @@ def main() -> None:
             arms = warmed_up(MANY, np.random.default_rng(1))
             planner = Planner(arms, make_policy(name, Setup(MANY, 100 * MANY, SCALE)), budget=100 * MANY)
         longest, usually, choices = asyncio.run(pauses(planner))
-        print(
-            f"{name or 'idle':12} {MANY:10,} arms: pauses of at most {longest:.1f} ms, 99.9 % {usually:.1f} ms; {choices:,} choices"
-        )
+        said = f"pauses of at most {longest:.1f} ms, 99.9 % below {usually:.1f} ms; {choices:,} choices"
+        print(f"{name or 'idle':12} {MANY:10,} {said}", flush=True)
 
 
 if __name__ == "__main__":
