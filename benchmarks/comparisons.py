@@ -24,7 +24,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import COMPARE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
-from robin_cli.policies.base import Arm, Number, Policy, Setup, flat_variance, root
+from robin_cli.policies.base import Policy, Setup, flat_variance, per_arm, root
 from robin_cli.policies.registry import make_policy
 
 CALLS = (0.5, 1, 1.5, 2, 3, 5, 8)
@@ -124,10 +124,16 @@ class Own(Policy):
     def turn(self) -> IntArray | None:
         return self.paired.turn
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
-        pooled = self.pooled if np.ndim(n) < 2 or not np.ndim(self.pooled) else np.asarray(self.pooled)[:, None]
-        moderated = (total_sq - total * total / n + 4.0 * pooled) / (n + 3.0)
-        variance = root(flat_variance(n, total, total_sq, self.scale.low, self.scale.high) * moderated)  # type: ignore[type-var]
+    def priority(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,  # noqa: ARG002
+    ) -> FloatArray:
+        moderated = (total_sq - total * total / n + 4.0 * per_arm(self.pooled, n)) / (n + 3.0)
+        variance = root(flat_variance(n, total, total_sq, self.scale.low, self.scale.high) * moderated)
         return variance / ((n + pending) * (n + pending + 1.0))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Own:

@@ -24,9 +24,9 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 
 POOLS = sorted((Path(__file__).parent.parent / "configs" / "pools").glob("*.parquet"))
 SIZES = (3, 5, 10, 20, 50, 100)
@@ -145,16 +145,15 @@ def played(name: str, rated: Rated, looks: Sequence[int], rng: np.random.Generat
     """How often each pair got each rating, after so many calls a pair."""
     pairs = len(rated.shares)
     arms, counts = Arms(pairs), np.zeros(rated.shares.shape, dtype=np.int64)
-    scheduler = HeapScheduler(arms, make_policy(name, Setup(pairs, looks[-1] * pairs, rated.scale)))
+    planner = Planner(arms, make_policy(name, Setup(pairs, looks[-1] * pairs, rated.scale)))
     ends = np.cumsum(rated.shares, axis=1)
     call = 0
     for look in looks:
         for uniform in rng.random(look * pairs - call):
-            ticket = scheduler.ask()
-            assert isinstance(ticket, Ticket)  # noqa: S101  # no arm can be retired here
+            (ticket,) = planner.plan()
             place = min(int(np.searchsorted(ends[ticket.arm], uniform, side="right")), rated.scale.levels - 1)
             counts[ticket.arm, place] += 1
-            scheduler.tell(ticket, (rated.scale.low + place,))
+            planner.tell(ticket, (rated.scale.low + place,))
         call = look * pairs
         yield counts.copy()
 

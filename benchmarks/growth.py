@@ -40,9 +40,9 @@ from benchmarks.start import cpu_s, memory_gb, peak_gb, texts
 from robin_cli.files.local import whole_file
 from robin_cli.model.arms import Arms
 from robin_cli.model.records import Judgment, Pair, Scale
+from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from robin_cli.storage.layout import JOURNAL, PAIRS, STATE, segment_path
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.pair_files import PAIRS_AT_A_TIME, write_table
@@ -72,15 +72,14 @@ def _choices(name: str, count: int, choices: int) -> tuple[float, float]:
     """µs of CPU a choice of the first million and of the last, of so many that a scheduler makes over new arms."""
     rng = np.random.default_rng(1)
     arms, likely = Arms(count), rng.random(count) ** 3
-    scheduler = HeapScheduler(arms, make_policy(name, Setup(count, BUDGET, _SCALE)), budget=BUDGET, closely=True)
+    planner = Planner(arms, make_policy(name, Setup(count, BUDGET, _SCALE)), budget=BUDGET, closely=True)
     costs = []
     for _ in range(max(1, choices // _MILLION)):
         drawn = rng.random(_MILLION).tolist()
         spent = time.process_time()
         for each in drawn:
-            ticket = scheduler.ask()
-            assert isinstance(ticket, Ticket)  # noqa: S101  # none is under way, and no arm is given up
-            scheduler.tell(ticket, (4.0 * (each < likely.item(ticket.arm)),))
+            (ticket,) = planner.plan()
+            planner.tell(ticket, (4.0 * (each < likely.item(ticket.arm)),))
         costs.append(time.process_time() - spent)
     return costs[0], costs[-1]
 

@@ -20,10 +20,10 @@ import numpy as np
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.records import Scale
+from robin_cli.planning.costs import Costs, Per
+from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.scheduling.costs import Costs, Per
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 
 POOL = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
 ONE, OTHER = "gpt-4.1-nano", "llama-3-1-8b"
@@ -61,17 +61,16 @@ def spent(
     if by_money:
         prices = np.tile([1.0, 0.0], (judges, 1))
         costs = Costs(each, judge.astype(np.int32), prices, tokens=(1.0, 0.0), per=Per.ARM)
-    scheduler = HeapScheduler(arms, policy, judge=judge.astype(np.int32), costs=costs)
+    planner = Planner(arms, policy, judge=judge.astype(np.int32), costs=costs)
     while True:
-        ticket = scheduler.ask()
-        assert isinstance(ticket, Ticket)  # noqa: S101  # there is no end of calls
+        (ticket,) = planner.plan()
         arm = ticket.arm
         dollars -= each[arm]
         if dollars < 0:
             break
         if costs is not None:
             costs.add(judge.item(arm), each[arm], 0, each[arm])
-        scheduler.tell(ticket, (float(ratings[arm, rng.integers(ratings.shape[1])]),))
+        planner.tell(ticket, (float(ratings[arm, rng.integers(ratings.shape[1])]),))
     off = arms.totals / arms.counts - ratings.mean(axis=1)
     return float((off.reshape(-1, judges).mean(axis=1) ** 2).mean())
 

@@ -47,12 +47,12 @@ PARTS = {
         "tests/storage/test_fold.py tests/storage/test_store.py tests/storage/test_merge.py",
     ),
     "journal": ("robin_cli/storage/journal.py", "tests/storage/test_store.py tests/storage/test_any_journal.py"),
-    "scheduler": ("robin_cli/scheduling/*.py", "tests/scheduling tests/policies"),
-    "policies": ("robin_cli/policies/**/*.py", "tests/policies tests/scheduling"),
+    "planner": ("robin_cli/planning/*.py", "tests/planning tests/policies"),
+    "policies": ("robin_cli/policies/**/*.py", "tests/policies tests/planning"),
     "intervals": ("robin_cli/analysis/intervals.py", "tests/analysis/test_intervals.py tests/analysis/test_scores.py"),
     "evidence": ("robin_cli/analysis/evidence.py", "tests/analysis/test_evidence.py tests/analysis/test_decisions.py"),
     "parsing": ("robin_cli/parsing/*.py", "tests/parsing"),
-    "budgets": ("robin_cli/scheduling/budget.py", "tests/scheduling tests/test_spending.py tests/test_money_budget.py"),
+    "budgets": ("robin_cli/planning/budget.py", "tests/planning tests/test_spending.py tests/test_money_budget.py"),
 }
 """What is changed, and the tests that are to notice."""
 WARNINGS = ("-W", "ignore::pytest.PytestAssertRewriteWarning")

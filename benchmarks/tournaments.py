@@ -30,9 +30,9 @@ from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_c
 from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.records import ORDERS, PREFERENCE, Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import BASELINE, make_policy
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 
 SHAPES = ("even", "normal", "close-top", "near-ties")
 VOTES = Scale(0, 2)
@@ -100,18 +100,19 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
     p = chance(at[:, 0] - at[:, 1]).tolist()
     arms = Arms(len(space))
     policy = make_policy(name, Setup(len(space), budgets[-1], VOTES, matches=matches))
-    scheduler = HeapScheduler(arms, policy, budget=budgets[-1], first_fit=space.first_fit)
+    planner = Planner(arms, policy, budget=budgets[-1], first_fit=space.first_fit)
     luck = rng.random((budgets[-1], 3)).tolist()
     for call, (by_place, tied, by_quality) in enumerate(luck, 1):
-        if not isinstance(ticket := scheduler.ask(), Ticket):
+        if not (planned := planner.plan()):
             break
+        (ticket,) = planned
         comparison, order = divmod(ticket.arm, 2)
         rating = 2.0 * (by_quality < p[comparison])
         if by_place < 2.0 * abs(world.effect):
             rating = 2.0 * ((order == 0) == (world.effect > 0))
         elif tied < world.ties:
             rating = 1.0
-        scheduler.tell(ticket, (rating,))
+        planner.tell(ticket, (rating,))
         if call in budgets:
             with np.errstate(invalid="ignore"):
                 points = space.by_pair(arms.totals / arms.counts) / 2.0

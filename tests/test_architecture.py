@@ -27,15 +27,15 @@ ALLOWED = {
     "files": set(),
     "settings": set(),
     "policies": set(),
-    "scheduling": {"policies"},
+    "planning": {"policies"},
     "parsing": set(),
     "datasets": set(),
     "questions": {"datasets", "parsing"},
     "judges": {"datasets", "parsing", "settings"},
     "dispatch": {"judges"},
     "storage": {"datasets", "questions", "settings"},
-    "analysis": {"policies", "scheduling", "storage"},
-    "goals": {"analysis", "datasets", "policies", "results", "scheduling", "settings", "storage"},
+    "analysis": {"policies", "planning", "storage"},
+    "goals": {"analysis", "datasets", "policies", "results", "planning", "settings", "storage"},
     "results": set(),
     "render": {"datasets", "results", "settings", "storage"},
     "runner": {
@@ -45,9 +45,9 @@ ALLOWED = {
         "goals",
         "judges",
         "parsing",
+        "planning",
         "policies",
         "questions",
-        "scheduling",
         "settings",
         "storage",
     },
@@ -197,7 +197,7 @@ def test_lets_the_scheduler_and_the_fold_alone_write_the_arms() -> None:
         place = str(file.relative_to(PACKAGE))
         naming |= {place for node in nodes(file) if isinstance(node, ast.Name) and node.id == "WritableArms"}
         asking |= {place for node in nodes(file) if isinstance(node, ast.Attribute) and node.attr == "writable"}
-    assert {place for place in naming if not place.startswith("scheduling/")} == {"model/arms.py", "storage/fold.py"}
+    assert {place for place in naming if not place.startswith("planning/")} == {"model/arms.py", "storage/fold.py"}
     assert asking == {"storage/fold.py", "storage/snapshot.py", "runner/session.py"}
     arms = WritableArms(2).read_only()
     for name in Arms.__slots__:

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray
-from robin_cli.policies.base import Estimating, Number, Setup, per_arm
+from robin_cli.policies.base import Estimating, Setup, per_arm
 
 WEIGHT = 2.0
 
@@ -35,8 +35,8 @@ class Shrinkage(Estimating):
         even = (setup.scale.levels**2 - 1) / 12
         return cls(even, setup.objective, even)
 
-    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
-        """σ̂² after n ratings of sum ``total`` and sum of squares ``total_sq``; of one pair, or of many at once."""
+    def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
+        """σ̂² of each pair after n ratings of sum ``total`` and sum of squares ``total_sq``."""
         squares = total_sq - total * total / n
         return (squares + WEIGHT * per_arm(self.pooled, n)) / (n - 1.0 + WEIGHT)
 

@@ -21,11 +21,11 @@ from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Unanswered, outcome_of
 from robin_cli.model.records import Judgment, Usage
+from robin_cli.planning.budget import MoneyBudget
+from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.runner.elsewhere import Workers
-from robin_cli.runner.engine import GRACE_S, Call, Desk, Engine, Stop, end_all
+from robin_cli.runner.engine import GRACE_S, Call, Desk, Engine, Idle, Stop, end_all
 from robin_cli.runner.health import STALL_S
-from robin_cli.scheduling.budget import MoneyBudget
-from robin_cli.scheduling.scheduler import Idle, Scheduler, Ticket
 from robin_ray.crew import Cluster, Crew
 from robin_ray.remote import AskedOf, Targets, Told
 from robin_ray.wire import Came, Posed, Run, Texts
@@ -71,7 +71,7 @@ class OnCluster(Workers):
         self,
         desk: Desk,
         judges: Mapping[str, Dispatched],
-        scheduler: Scheduler,
+        planner: Planner,
         money: MoneyBudget,
         stop: Stop,
         *,
@@ -80,7 +80,7 @@ class OnCluster(Workers):
         stall_s: float,
     ) -> Groups:
         """Make the loop whose calls are made by these workers."""
-        asked = (desk, judges, scheduler, money, stop, self)
+        asked = (desk, judges, planner, money, stop, self)
         return Groups(*asked, samples=samples, at_endpoints=at_endpoints, stall_s=stall_s)
 
 
@@ -91,7 +91,7 @@ class Groups(Engine):
         self,
         desk: Desk,
         judges: Mapping[str, Dispatched],
-        scheduler: Scheduler,
+        planner: Planner,
         money: MoneyBudget,
         stop: Stop,
         on: OnCluster,
@@ -104,7 +104,7 @@ class Groups(Engine):
         super().__init__(
             desk,
             judges,
-            scheduler,
+            planner,
             money,
             stop,
             samples=samples,
@@ -193,7 +193,7 @@ class Groups(Engine):
                 pump.cancel()
 
     def _choose_all(self, permit: Permit | None) -> Idle | None:
-        """Choose calls as long as they may be begun; None where the scheduler has more."""
+        """Choose calls as long as they may be begun; None where the planner has more."""
         while True:
             call = self._next(permit)
             if not isinstance(call, Call):
@@ -405,7 +405,7 @@ class Groups(Engine):
 
     def _settle_lost(self, call: Call) -> None:
         self._lost_calls += 1
-        self._scheduler.tell(call.ticket, Unanswered.WITHDRAWN)
+        self._planner.tell(call.ticket, Unanswered.WITHDRAWN)
         self._money.lose(call.money, call.judge)
 
     async def _let_finish(self) -> None:

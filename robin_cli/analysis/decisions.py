@@ -241,7 +241,7 @@ class Evidence:
 
 
 class RunVerdicts:
-    """The decisions of a run under way, as :class:`~robin_cli.scheduling.stopping.Verdicts` has them.
+    """The decisions of a run under way, as :class:`~robin_cli.planning.stopping.Verdicts` has them.
 
     Attributes:
         evidence: of one run.

@@ -72,7 +72,7 @@ class _Lead(NamedTuple):
 
 
 class DuelVerdicts:
-    """The best responses of a run under way, as :class:`~robin_cli.scheduling.stopping.Verdicts` has decisions.
+    """The best responses of a run under way, as :class:`~robin_cli.planning.stopping.Verdicts` has decisions.
 
     Args:
         counts: of the ratings so far, to which it adds those to come.

@@ -18,9 +18,9 @@ from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
+from robin_cli.planning.costs import Per
+from robin_cli.planning.stopping import StoppingRule, Verdicts
 from robin_cli.policies.base import DEFAULT_MARGIN, Setup
-from robin_cli.scheduling.costs import Per
-from robin_cli.scheduling.stopping import StoppingRule, Verdicts
 from robin_cli.storage.reader import RunData
 
 Fact = tuple[str, str]

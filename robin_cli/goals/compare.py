@@ -13,7 +13,7 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
-from robin_cli.scheduling.costs import Per
+from robin_cli.planning.costs import Per
 
 
 @dataclass(frozen=True, slots=True)

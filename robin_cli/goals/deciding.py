@@ -18,7 +18,7 @@ from robin_cli.model.errors import option, typed
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
-from robin_cli.scheduling.costs import Per
+from robin_cli.planning.costs import Per
 from robin_cli.storage.reader import RunData
 
 

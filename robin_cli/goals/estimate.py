@@ -14,9 +14,9 @@ from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import typed
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.costs import Per
+from robin_cli.planning.stopping import reached
 from robin_cli.results.words import WORST, error_text, target_text
-from robin_cli.scheduling.costs import Per
-from robin_cli.scheduling.stopping import reached
 from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.reader import RunData
 

@@ -12,8 +12,8 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.costs import Per
 from robin_cli.results.words import compared_text
-from robin_cli.scheduling.costs import Per
 
 
 @dataclass(frozen=True, slots=True)

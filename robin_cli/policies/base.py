@@ -1,7 +1,7 @@
 """Policies: from the numbers of an arm to the priority of its next call; pure numpy, no I/O, no clock, no await.
 
-A policy sees counts and sums, never the run. Each formula is written once and works on floats (the scheduler, one arm at
-a time) and on arrays (simulation, all arms at once).
+A policy sees counts and sums, never the run. All of them are columns: one entry per arm in a run, shape (arms,); with a leading
+axis of runs in a simulation.
 
 Symbols, as in the paper "LLM-as-Judge on a Budget": K arms, budget B, n_i ratings of arm i, σ̂_i² their 1/n variance, δ
 the failure probability.
@@ -9,11 +9,11 @@ the failure probability.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
@@ -22,8 +22,8 @@ from robin_cli.model.records import Scale
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
 
-Number = TypeVar("Number", float, FloatArray)
-Arm = int | IntArray
+Number = FloatArray
+"""The name by which policies of packages know a column."""
 
 OBJECTIVES = ("worst-case", "mean-error")
 """Of scores; a run that compares systems has one of its own, COMPARE."""
@@ -97,7 +97,7 @@ class Policy:
         starves: it may never ask an arm again whose first ratings agreed, so that its error comes down no further.
         among: names of the policies that it chooses among, where it is none itself, see :meth:`stands_for`.
         whole: it knows the arms of all scales at once (of ``setup.task``), so that there is one policy for them.
-        contests: arms whose priorities hang together, see :meth:`priorities`.
+        contests: arms whose priorities hang together.
         adapts: whether an arm's own ratings say how often it is asked. Then its mean is a little off on average, for one whose
             first ratings agree by chance is left with them.
         chooses: of many systems it chooses which are compared, by the verdicts so far. Then errors of their ranking are larger
@@ -140,15 +140,22 @@ class Policy:
         """Which theorem of the paper bounds its error in this mode: 1, 2, or None."""
         return None
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
-        """The larger, the sooner asked; finite for n ≥ ``warm_up`` and strictly falling in ``pending`` where positive.
+    def priority(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
+        """Compute how much a call of each arm is worth: the largest is asked first. All arguments have one shape.
+
+        It is finite for n ≥ ``warm_up`` and strictly falls in ``pending`` where positive. What it is for an arm below its
+        warm-up nobody reads.
 
         Args:
-            n: ratings received, at least ``warm_up``.
+            n: ratings received.
             pending: calls under way, which count as made: their answers cannot be known, but their number is.
             total: Σ x over the ratings.
             total_sq: Σ x² over the ratings.
-            arm: which arm, or arms; for policies that know something of each beforehand.
+            arm: which arms; for policies that know something of each beforehand. In a simulation of several worlds it counts
+                through them. Where the policy has contests, the shape is (…, responses, judges), of whole contests; ``n`` is 0
+                where there is no arm.
         """
         raise NotImplementedError
 
@@ -164,15 +171,6 @@ class Policy:
     def turn(self) -> IntArray | None:
         """The place of each arm in a round of the warm-up, from 0 on, shape (K,); None for the order of the data."""
         return None
-
-    def priorities(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
-    ) -> FloatArray:
-        """:meth:`priority` of all arms of some contests, shape (…, responses, judges) like all that is given.
-
-        ``n`` is 0 where there is no arm, or no rating: what is said there is not read.
-        """
-        raise NotImplementedError
 
     @property
     def said(self) -> str:
@@ -213,11 +211,18 @@ class Estimating(Policy):
     objective: str
     """One of OBJECTIVES."""
 
-    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+    def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """What stands for σ² after these ratings, n ≥ ``warm_up``; at least 0."""
         raise NotImplementedError
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+    def priority(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,  # noqa: ARG002
+    ) -> FloatArray:
         """The estimate over n + pending, see :func:`urgency`."""
         return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
 
@@ -226,13 +231,12 @@ class Estimating(Policy):
         return 8.0
 
 
-def root(x: Number) -> Number:
-    """√x; correctly rounded, so that one arm computed alone and all arms computed together get the same bits."""
-    value: Any = x
-    return cast("Number", math.sqrt(value) if isinstance(value, float) else np.sqrt(value))
+def root(x: FloatArray) -> FloatArray:
+    """√x; correctly rounded, so that it has the same bits for one arm as among many."""
+    return np.sqrt(x)
 
 
-def urgency(variance: Number, calls: Number, objective: str) -> Number:
+def urgency(variance: FloatArray, calls: FloatArray, objective: str) -> FloatArray:
     """What one more call would do for an arm of this variance.
 
     ``worst-case`` (the paper's): σ²/n, the error variance that it would reduce; greedy choice makes the largest error small.
@@ -244,22 +248,32 @@ def urgency(variance: Number, calls: Number, objective: str) -> Number:
     return share if objective == "worst-case" else share / (calls + 1.0)
 
 
-def empirical_variance(n: Number, total: Number, total_sq: Number) -> Number:
+def empirical_variance(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
     """σ̂² = Σx²/n − (Σx/n)², the 1/n variance of the paper's eq. (est_var); exact for integer ratings."""
     return (n * total_sq - total * total) / (n * n)
 
 
-def flat_variance(n: Number, total: Number, total_sq: Number, low: int | FloatArray, high: int | FloatArray) -> Number:
+def flat_variance(
+    n: FloatArray, total: FloatArray, total_sq: FloatArray, low: int | FloatArray, high: int | FloatArray
+) -> FloatArray:
     """The posterior mean of the variance, under a flat Dirichlet prior; the ends of the scale may be those of each arm."""
-    levels = cast("Number", high - low + 1)
-    first = cast("Number", 0.5 * (low + high))  # means of x and of x² over the levels
+    levels = high - low + 1
+    first = 0.5 * (low + high)  # means of x and of x² over the levels
     second = first * first + (levels * levels - 1) / 12
     weight = n + _FLAT_MASS
     center = (total + _FLAT_MASS * first) / weight
     return ((total_sq + _FLAT_MASS * second) / weight - center * center) * (weight / (weight + 1.0))
 
 
-def per_arm(value: float | FloatArray, like: Number) -> Number:
-    """A number of each run, laid along the arms of ``like``."""
-    found: Any = value
-    return cast("Number", found if np.ndim(found) in {0, np.ndim(like)} else found[:, None])
+def per_arm(value: float | FloatArray, like: FloatArray) -> FloatArray:
+    """A number of a run, or of each run, laid along the arms of ``like``, whose first axis is then that of the runs."""
+    found = np.asarray(value)
+    return found.reshape(-1, *[1] * (np.ndim(like) - 1)) if found.ndim else found
+
+
+def of_arms(values: FloatArray, place: NDArray[np.integer]) -> FloatArray:
+    """The entries at ``place`` of ``values``, shape (K,); or (runs, K), with an axis of the runs first in ``place``."""
+    if values.ndim == 1:
+        return np.asarray(values[place])
+    run = np.arange(len(values)).reshape(-1, *[1] * (place.ndim - 1))
+    return np.asarray(values[run, place])

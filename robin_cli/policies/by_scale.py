@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Arm, Number, Policy, Setup
+from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.prior import warm_policy
 from robin_cli.policies.registry import make_policy, policy_named
 
@@ -45,27 +44,24 @@ class ByScale(Policy):
         """What an error calls the policy of each scale."""
         return self.policies[0].said
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
+    def priority(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
         """The priority by the arm's own policy, over w².
 
         In simulation ``arm`` counts through worlds of K arms each, of which every one has the groups in the same order.
         """
-        if isinstance(arm, int):
-            number = self.group.item(arm)
-            return (
-                self.policies[number].priority(n, pending, total, total_sq, self.place.item(arm)) * self.weights[number]
-            )
         # Each policy computes all entries, and what belongs to others is left: a policy in simulation has a number for each
         # run, which a part of the entries would no longer stand beside.
         world, own = np.divmod(arm, len(self.group))
         group, sizes = self.group[own], np.bincount(self.group)
-        found: Any = np.zeros(arm.shape)
+        found = np.zeros(arm.shape)
         for number, (policy, weight) in enumerate(zip(self.policies, self.weights, strict=True)):
             mine = group == number
             local = np.where(mine, world * sizes[number] + self.place[own], 0)
             with np.errstate(invalid="ignore", divide="ignore"):
                 found = np.where(mine, policy.priority(n, pending, total, total_sq, local) * weight, found)
-        return cast("Number", found)
+        return found
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> ByScale:
         """The same with each policy fitted to the ratings of its own arms."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.task import Task
-from robin_cli.policies.base import Arm, Number, Policy, Setup, flat_variance, root
+from robin_cli.policies.base import Policy, Setup, flat_variance, of_arms, root
 
 PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
@@ -56,22 +56,12 @@ class Deciding(Policy):
         """What is said where there is nothing for it to decide."""
         raise NotImplementedError
 
-    def variance(self, n: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
+    def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
         """V of these arms, n ≥ 1."""
-        low, high, pooled = self._known_of(arm)
-        moderated = (total_sq - total * total / n + PRIOR_WEIGHT * cast("Number", pooled)) / (n - 1.0 + PRIOR_WEIGHT)
-        return root(flat_variance(n, total, total_sq, low, high) * moderated)
-
-    def _known_of(self, arm: Arm) -> tuple[Any, Any, Any]:
-        """The ends of the scales of these arms and g, as numbers for one of a run."""
-        if isinstance(arm, int):
-            return self.low.item(arm), self.high.item(arm), self.pooled.item(self.task.kind.item(arm))
         own = arm % len(self.low)
-        kind = self.task.kind[own]
-        if self.pooled.ndim == 1:
-            return self.low[own], self.high[own], self.pooled[kind]
-        run = np.arange(len(self.pooled)).reshape(-1, *[1] * (arm.ndim - 1))
-        return self.low[own], self.high[own], self.pooled[run, kind]
+        pooled = of_arms(self.pooled, self.task.kind[own])
+        moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (n - 1.0 + PRIOR_WEIGHT)
+        return root(flat_variance(n, total, total_sq, self.low[own], self.high[own]) * moderated)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """The same with g from these ratings."""

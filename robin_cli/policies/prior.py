@@ -15,9 +15,9 @@ from typing import cast
 
 import numpy as np
 
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.policies.base import Arm, Estimating, Number, Policy, Setup, per_arm, urgency
+from robin_cli.policies.base import Estimating, Policy, Setup, per_arm, urgency
 from robin_cli.policies.registry import make_policy
 
 _FIRST_TRUST = 0.5
@@ -61,10 +61,11 @@ class Warm(Policy):
         """What an error calls the inner policy."""
         return self.inner.said
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
+    def priority(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
         """The inner estimate from n + a ratings, over n + pending."""
-        share = cast("Number", self.relative[arm])
-        prior = per_arm(self.level, n) * (1.0 + per_arm(self.trust, n) * (share - 1.0))
+        prior = per_arm(self.level, n) * (1.0 + per_arm(self.trust, n) * (self.relative[arm] - 1.0))
         mean, a = total / n, self.weight
         estimate = self.inner.estimate(n + a, total + a * mean, total_sq + a * (mean * mean + prior))
         return urgency(estimate, n + pending, self.inner.objective)

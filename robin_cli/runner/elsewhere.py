@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from robin_cli.judges.judge import Judge, Options
     from robin_cli.judges.metering import Price
     from robin_cli.judges.transport import Endpoint
+    from robin_cli.planning.budget import MoneyBudget
+    from robin_cli.planning.planner import Planner
     from robin_cli.runner.engine import Desk, Engine, Stop
-    from robin_cli.scheduling.budget import MoneyBudget
-    from robin_cli.scheduling.scheduler import Scheduler
     from robin_cli.settings.table import Settings
     from robin_cli.storage.store import RunStore
 
@@ -60,7 +60,7 @@ class Workers(ABC):
         self,
         desk: Desk,
         judges: Mapping[str, Dispatched],
-        scheduler: Scheduler,
+        planner: Planner,
         money: MoneyBudget,
         stop: Stop,
         *,

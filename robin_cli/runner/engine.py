@@ -1,4 +1,4 @@
-"""The loop of a run: ask -> judge -> append -> tell, as many calls at a time as the judges bear, until the budget is spent."""
+"""The loop of a run: plan -> judge -> append -> tell, as many calls at a time as the judges bear, until the budget is spent."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from robin_cli.model.errors import EndpointError, LimitReached
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
 from robin_cli.model.records import NORMAL_TIERS, Judgment
+from robin_cli.planning.budget import MoneyBudget
+from robin_cli.planning.planner import Found, Planner, Ticket
 from robin_cli.runner.health import STALL_S, Health
-from robin_cli.scheduling.budget import MoneyBudget
-from robin_cli.scheduling.scheduler import Found, Idle, Scheduler, Ticket
 from robin_cli.storage.group_commit import GroupCommit
 
 _MOST_ASKED = 24 * 2**20
@@ -28,6 +28,9 @@ _MOST_ASKED = 24 * 2**20
 
 _LONG = 2**22
 """Bytes of a prompt after which what is kept of its memory is given back: the next one may be another's."""
+
+_UNDER_WAY_FOR_EACH = 16
+"""Calls under way, and arms, for each that is chosen together with others."""
 
 GRACE_S = 10.0
 """How long calls under way may still take after the run was asked to stop."""
@@ -48,6 +51,13 @@ async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
         asyncio._unregister_task(task)  # noqa: SLF001  # in asyncio's documentation; asyncio.run() would wait for it
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # as gather() says that it is meant
     return unwilling
+
+
+class Idle(Enum):
+    """Why no call is begun: nothing until something changes, or nothing ever again."""
+
+    WAIT = "wait"
+    EXHAUSTED = "exhausted"
 
 
 @dataclass(slots=True)
@@ -157,7 +167,7 @@ class Desk(Protocol):
         """Wait until all that was written is on disk; called in a thread."""
 
     def took(self, arm: int, judgments: Sequence[Judgment]) -> None:
-        """Count what judgments on disk took, before the scheduler is told of them."""
+        """Count what judgments on disk took, before the planner is told of them."""
 
     def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at the judgments of one request, on disk by now; what it raises ends the run."""
@@ -187,14 +197,14 @@ class Engine:
     """One session of a run.
 
     With one judge a permit comes first, and then the choice, so that no choice grows old. Of several, who is asked is the
-    scheduler's choice and not that of who is free: a quick judge would else take what belongs to a slow one's arms. So a call
+    planner's choice and not that of who is free: a quick judge would else take what belongs to a slow one's arms. So a call
     is chosen first and then waits for a permit of its judge, and no more are chosen than all judges together bear. The slowest
     is never idle then, and sets the pace.
 
     Args:
         desk: what the calls are for.
         judges: at least one, by the name that messages give it: empty where there is one.
-        scheduler, money: who chooses, within the calls there are, and how much money there is to spend.
+        planner, money: who chooses, within the calls there are, and how much money there is to spend.
         stop: see :class:`Stop`.
         samples: ratings wanted of one request, at least 1.
         at_endpoints: False where the judges are at no addresses.
@@ -206,7 +216,7 @@ class Engine:
         self,
         desk: Desk,
         judges: Mapping[str, Dispatched],
-        scheduler: Scheduler,
+        planner: Planner,
         money: MoneyBudget,
         stop: Stop,
         *,
@@ -220,7 +230,7 @@ class Engine:
         self._names = list(judges)
         self._judges = list(judges.values())
         self._health = [Health(name, clock, at_endpoint=at_endpoints, stall_s=stall_s) for name in judges]
-        self._scheduler = scheduler
+        self._planner = planner
         self._money = money
         self._stop = stop
         self._samples = samples
@@ -229,16 +239,19 @@ class Engine:
         self._alone = len(self._judges) == 1
         # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
         # long as no more answers do than a quarter of the calls at a time: a power cut loses those and what is under way.
-        self._in_turn = min(ceiling, scheduler.budget.available) <= 1
+        self._in_turn = min(ceiling, planner.budget.available) <= 1
+        # As many calls as this are chosen on old knowledge anyway, where so many are under way.
+        together = min(ceiling // _UNDER_WAY_FOR_EACH, len(planner.arms) // _UNDER_WAY_FOR_EACH)
+        planner.block = 1 if self._in_turn else max(planner.block, together)
         self._most_unwritten = ceiling // 4
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = 0  # calls whose outcome is not known yet
         self._asked = 0  # characters of their prompts
         self._open = 0  # calls that were asked and are not on disk
         self._unwritten = 0  # answers on their way to the disk
-        self._fit: asyncio.Task[None] | None = None  # of the scheduler's policy, under way
-        scheduler.elsewhere = self._elsewhere
-        self._changed = asyncio.Event()  # one of these, or what the scheduler knows
+        self._thinking: set[asyncio.Task[None]] = set()  # work of the planner that goes on in threads
+        planner.elsewhere = self._elsewhere
+        self._changed = asyncio.Event()  # one of these, or what the planner knows
         self._over = False
         self._closed = False
         self._error: Exception | None = None
@@ -291,23 +304,24 @@ class Engine:
         return (
             self._unwritten > self._most_unwritten
             or self._asked > _MOST_ASKED
-            or (self._in_turn and bool(self._begun or self._unwritten or self._fit))
+            or (self._in_turn and bool(self._begun or self._unwritten or self._thinking))
             or not room
         )
 
     def _elsewhere(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
-        """Do ``work`` in a thread: a fit to a thousand systems takes seconds, and answers come meanwhile."""
+        """Do ``work`` in a thread: a fit to a thousand systems, or a look at a million arms, would hold up the answers."""
 
-        async def fit() -> None:
+        async def think() -> None:
             try:
                 then(await asyncio.to_thread(work))
             except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
                 self._end(error)
             finally:
-                self._fit = None
+                self._thinking.discard(task)
                 self._changed.set()
 
-        self._fit = asyncio.create_task(fit())
+        task = asyncio.create_task(think())
+        self._thinking.add(task)
 
     def _next(self, permit: Permit | None) -> Call | Idle:
         """Choose a call, to be made with ``permit``, or give that back; what goes wrong ends the run."""
@@ -329,9 +343,10 @@ class Engine:
 
     def _choose(self, permit: Permit | None) -> Call | Idle:
         most = 1 if self._samples == 1 else min(self._samples, max(judge.most_samples for judge in self._judges))
-        ticket = self._scheduler.ask(most)
-        if isinstance(ticket, Idle):
-            return ticket
+        planned = self._planner.plan(1, most)
+        if not planned:
+            return Idle.EXHAUSTED if self._planner.is_over else Idle.WAIT
+        (ticket,) = planned
         number = self._desk.judge_of(ticket.arm)
         judge = self._judges[number]
         try:
@@ -339,12 +354,12 @@ class Engine:
             question = self._question(ticket)
             money = 0.0 if self._money.limit is None else judge.most_cost(question)
         except Exception:
-            self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
+            self._planner.tell(ticket, Unanswered.WITHDRAWN)
             raise
         if not self._money.covers(money, number):
-            # The next call is this one: a cheaper arm asked in its place would bend what the scheduler decides.
-            self._scheduler.tell(ticket, Unanswered.WITHDRAWN)
-            if self._scheduler.budget.reserved:  # a call under way may cost less than what is reserved for it
+            # The next call is this one: a cheaper arm asked in its place would bend what the planner decides.
+            self._planner.tell(ticket, Unanswered.WITHDRAWN)
+            if self._planner.budget.reserved:  # a call under way may cost less than what is reserved for it
                 return Idle.WAIT
             if self._money.is_budget:
                 self._money.end(money)
@@ -357,7 +372,7 @@ class Engine:
         return Call(ticket, number, question, money, permit)
 
     def _shortened(self, ticket: Ticket, judge: Dispatched) -> Ticket:
-        return self._scheduler.shorten(ticket, judge.most_samples)
+        return self._planner.shorten(ticket, judge.most_samples)
 
     def _question(self, ticket: Ticket) -> Question:
         return self._desk.question(ticket)
@@ -480,7 +495,7 @@ class Engine:
             self._changed.set()
 
     def _settle(self, call: Call, outcome: Outcome, cost: float = 0.0) -> None:
-        self._scheduler.tell(call.ticket, outcome)
+        self._planner.tell(call.ticket, outcome)
         self._money.settle(call.money, None if isinstance(outcome, Unanswered) else cost, call.judge)
 
     def _end(self, error: Exception) -> None:
@@ -496,6 +511,6 @@ class Engine:
         await asyncio.wait(ended, timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         self.stats.dropped = self.stats.in_flight
-        await end_all([*self._calls, *([] if self._fit is None else [self._fit])])
+        await end_all([*self._calls, *self._thinking])
         self._closed = True
         await self._commit.drain()

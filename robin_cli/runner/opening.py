@@ -19,6 +19,7 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.asking import ratings_a_request
 from robin_cli.policies.base import Policy
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
@@ -27,7 +28,6 @@ from robin_cli.runner.inputs import check_human, pairs_of, prompts_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.variances import earlier_variances
-from robin_cli.scheduling.eligibility import ratings_a_request
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded

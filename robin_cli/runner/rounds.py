@@ -18,10 +18,10 @@ from robin_cli.model.errors import EndpointError, InputError, LimitReached, RunE
 from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
 from robin_cli.model.records import Judgment, number_of
+from robin_cli.planning.budget import MoneyBudget
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.rounds import round_ends
 from robin_cli.runner.engine import Desk, Stats, Stop
-from robin_cli.scheduling.budget import MoneyBudget
-from robin_cli.scheduling.rounds import round_ends
-from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
 from robin_cli.storage.batches import Ledger, Submission, calls_of
 
 MOST_BYTES = 190 * 1000 * 1000
@@ -105,7 +105,7 @@ class Rounds:
     Args:
         desk: what the calls are for.
         judges: by number, as the desk has them.
-        scheduler: made for rounds, without calls under way.
+        planner: made for rounds, without calls under way.
         money: how much there is to spend.
         stop: asked to stop, it begins nothing more.
         ledger: of what is under way.
@@ -122,7 +122,7 @@ class Rounds:
         self,
         desk: Desk,
         judges: Sequence[RoundJudge],
-        scheduler: HeapScheduler,
+        planner: Planner,
         money: MoneyBudget,
         stop: Stop,
         ledger: Ledger,
@@ -143,7 +143,7 @@ class Rounds:
         self._desk = desk
         self._judges = judges
         self._number_of = {judge.name: number for number, judge in enumerate(judges)}
-        self._scheduler = scheduler
+        self._planner = planner
         self._money = money
         self._carrier = carrier
         self._calls = calls
@@ -197,7 +197,7 @@ class Rounds:
 
     def _take_up(self) -> None:
         """Count what an earlier session handed over as under way, but for what is answered and on disk."""
-        self._scheduler.take_up((), self.ledger.next_draws())
+        self._planner.take_up((), self.ledger.next_draws())
         for submission in self.ledger.open:
             if submission.judge not in self._number_of:
                 raise RunError(
@@ -206,13 +206,13 @@ class Rounds:
                 )
             self._waiting[submission.number] = self._unanswered(submission)
         under_way = [ticket for tickets in self._waiting.values() for ticket in tickets.values()]
-        if sum(ticket.calls for ticket in under_way) > self._scheduler.budget.available:
+        if sum(ticket.calls for ticket in under_way) > self._planner.budget.available:
             raise RunError("more calls are under way than the run's budget has; restore its folder batches from a copy")
         self._count_again(under_way)
 
     def _count_again(self, tickets: Sequence[Ticket]) -> None:
         """Count calls as under way that were handed over before, and set their money aside."""
-        self._scheduler.take_up(tickets)
+        self._planner.take_up(tickets)
         for ticket in tickets:
             number = self._desk.judge_of(ticket.arm)
             most = self._most_cost(ticket, number)
@@ -235,10 +235,10 @@ class Rounds:
         """Choose a round and write its requests; nothing if nothing is left to ask."""
         if not self._rounds:
             return ()
-        ends = round_ends(self._calls, len(self._scheduler.arms), self._rounds, warm_up=self._warm_up)
+        ends = round_ends(self._calls, len(self._planner.arms), self._rounds, warm_up=self._warm_up)
         number = self._next_round(ends)
         is_last = number == len(ends)
-        chosen = self._chosen(self._scheduler.budget.total if is_last else ends[number - 1])
+        chosen = self._chosen(self._planner.budget.total if is_last else ends[number - 1])
         for judge, tickets in sorted(chosen.items()):
             self._write(self._judges[judge], number, sorted(tickets))
         open_ = self.ledger.open
@@ -253,7 +253,7 @@ class Rounds:
 
     def _next_round(self, ends: Sequence[int]) -> int:
         """The round to begin, from 1 on: what a round left over goes out with the next, unless it is a good part of it."""
-        spent = self._scheduler.budget.spent
+        spent = self._planner.budget.spent
         for number, (begin, end) in enumerate(zip((0, *ends), ends, strict=False), start=1):
             if end - spent >= max(1.0, _BARELY * (end - begin)):
                 return number
@@ -262,18 +262,19 @@ class Rounds:
     def _chosen(self, end: int) -> Mapping[int, list[Ticket]]:
         """The calls of a round that ends when ``end`` calls are spent, by judge."""
         chosen: dict[int, list[Ticket]] = defaultdict(list)
-        budget, money = self._scheduler.budget, self._money
+        budget, money = self._planner.budget, self._money
         while (room := end - budget.spent - budget.reserved) > 0:
-            ticket = self._scheduler.ask(min(self._samples, room))
-            if isinstance(ticket, Idle):
+            planned = self._planner.plan(1, min(self._samples, room))
+            if not planned:
                 break
+            (ticket,) = planned
             number = self._desk.judge_of(ticket.arm)
             judge = self._judges[number].judge
-            ticket = self._scheduler.shorten(ticket, judge.most_samples)
+            ticket = self._planner.shorten(ticket, judge.most_samples)
             most = self._most_cost(ticket, number)
             if not money.covers(most, number):
                 self._say_once_of_money(most)
-                self._scheduler.tell(ticket, Unanswered.WITHDRAWN)  # no money is set aside for it
+                self._planner.tell(ticket, Unanswered.WITHDRAWN)  # no money is set aside for it
                 return self._worth_a_round(chosen, most)
             money.reserve(most, number)
             self._reserved[ticket.arm, ticket.draw] = most
@@ -383,7 +384,7 @@ class Rounds:
         """The calls that ``lines`` answer and that are waited for, each once; other lines of them are put by."""
         mine: list[_Call] = []
         again: list[Ticket] = []
-        room = self._scheduler.budget.available
+        room = self._planner.budget.available
         for line in lines:
             place = self.ledger.place_of(line.custom_id)
             if place is None:
@@ -489,7 +490,7 @@ class Rounds:
                 self._error = self._error or error
 
     def _settle(self, ticket: Ticket, outcome: Outcome, cost: float = 0.0) -> None:
-        self._scheduler.tell(ticket, outcome)
+        self._planner.tell(ticket, outcome)
         most = self._reserved.pop((ticket.arm, ticket.draw), 0.0)
         self._money.settle(most, None if isinstance(outcome, Unanswered) else cost, self._desk.judge_of(ticket.arm))
 

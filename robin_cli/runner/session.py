@@ -22,6 +22,9 @@ from robin_cli.model.errors import EndpointError, RobinError, RunError, StorageE
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, counted
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.asking import give_another_chance
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.rounds import first_depth
 from robin_cli.policies.base import Policy
 from robin_cli.questions.answers import AnswerReader
 from robin_cli.questions.asking import Questions
@@ -34,9 +37,6 @@ from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.runner.money import begun, costs_of, money_of, usual_answer
 from robin_cli.runner.opening import cautions, policy_of
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
-from robin_cli.scheduling.eligibility import give_another_chance
-from robin_cli.scheduling.rounds import first_depth
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
@@ -154,7 +154,7 @@ class Session:
             guaranteed=settings.guaranteed,
         )
         first = 1 if policy.evenly and self.watch.may_end_early else policy.warm_up  # which goes out at once
-        self.scheduler = HeapScheduler(
+        self.scheduler = Planner(
             fold.writable,
             policy,
             budget=None if by_money else manifest.budget,

@@ -45,7 +45,7 @@ def test_reproduces_the_papers_table_on_the_digitised_pools(name: str, expected:
 
 
 def test_simulates_the_scheduler_that_runs_use() -> None:
-    from tests.scheduling.test_scheduler import play
+    from tests.planning.played import play
 
     ratings = [[0, 4], [2, 2], [1, 2], [3, 3]]
     constant = Ratings.of([np.array([each[0]]) for each in ratings])

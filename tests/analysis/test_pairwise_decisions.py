@@ -12,8 +12,8 @@ from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import ORDERS, PREFERENCE
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN
-from robin_cli.scheduling.scheduler import Ticket
-from tests.scheduling.comparing import VOTES, by_strength, comparisons, play, policy_for, scheduler_of, system_numbers
+from tests.planning.comparing import VOTES, by_strength, comparisons, planner_of, play, policy_for, system_numbers
+from tests.planning.played import work
 
 
 def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> DuelVerdicts:
@@ -57,10 +57,9 @@ def test_is_seldom_wrong_where_it_is_certain() -> None:
 def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> None:
     matches = comparisons(2, 3, wants_best=True)
     arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
-    scheduler = scheduler_of(matches, policy_for(matches, "duels"), arms, 5_000, verdicts)
-    while isinstance(ticket := scheduler.ask(), Ticket):
-        gone = matches.space.pair[ticket.arm] == 1
-        scheduler.tell(ticket, Unanswered.PERMANENT if gone else (2.0,))
+    planner = planner_of(matches, policy_for(matches, "duels"), arms, 5_000, verdicts)
+    gone = matches.space.pair == 1
+    list(work(planner, lambda ticket: Unanswered.PERMANENT if gone[ticket.arm] else (2.0,)))
     best = verdicts.best(arms)
     assert best.certified.tolist() == [True, False, True]
     assert best.stuck.tolist() == [False, True, False]

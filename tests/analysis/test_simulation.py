@@ -18,11 +18,12 @@ from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.rounds import first_depth, round_ends
 from robin_cli.policies.base import OBJECTIVES, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import POLICIES, chosen, policy_named
-from robin_cli.scheduling.rounds import first_depth, round_ends
-from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
+from tests.planning.played import work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 PAIRS, WORLDS = 23, 2
@@ -90,13 +91,10 @@ def check_asks_the_same_arms(name: str, *, begun: bool, several_scales: bool, ob
             of_world = slice(run * PAIRS, (run + 1) * PAIRS)
             own = None if prior is None else prior[of_world]
             policy = made(name, objective, budget, ratings.variances[of_world], own, several_scales=several_scales)
-            scheduler = HeapScheduler(WritableArms(PAIRS), policy, budget=budget)
-            for number, (arm, rating) in enumerate(calls):
-                ticket = scheduler.ask()
-                assert isinstance(ticket, Ticket)
-                assert ticket.arm == arm, f"call {number} of run {run}"
-                scheduler.tell(ticket, (rating,))
-            assert scheduler.ask() is Idle.EXHAUSTED
+            told = iter(calls)
+            planner = Planner(WritableArms(PAIRS), policy, budget=budget)
+            asked = [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told)[1],))]  # type: ignore[misc]
+            assert asked == [arm for arm, _ in calls], f"run {run}"
 
 
 FEW = 6
@@ -148,14 +146,11 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         sums = np.diff(total[:, run], axis=0, prepend=0.0)
         arms = WritableArms(len(space))
         verdicts = RunVerdicts(task, LevelCounts(space))
-        scheduler = HeapScheduler(arms, made, budget=budget, verdicts=verdicts)
         calls = int(n[-1, run].sum())
-        for call in range(calls):
-            ticket = scheduler.ask()
-            assert isinstance(ticket, Ticket), f"call {call} of run {run}"
-            assert ticket.arm == asked[call].argmax(), f"call {call} of run {run}"
-            scheduler.tell(ticket, (float(round(sums[call, ticket.arm])),))
-        assert scheduler.ask() is Idle.EXHAUSTED
+        told = (float(round(each)) for each in sums[np.arange(calls), asked[:calls].argmax(axis=1)])
+        planner = Planner(arms, made, budget=budget, verdicts=verdicts)
+        chosen_arms = [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told),))]  # type: ignore[misc]
+        assert chosen_arms == asked[:calls].argmax(axis=1).tolist(), f"run {run}"
         ended.append(calls)
         assert verdicts.all_decided == (calls < budget)
     if name == "auto":
@@ -172,18 +167,15 @@ def test_lays_ratings_out_whatever_their_number() -> None:
     assert [set(each) for each in drawn.tolist()] == [set(each.tolist()) for each in recorded]
 
 
-def played_in_rounds(scheduler: HeapScheduler, budget: int, rounds: int, warm_up: int) -> Iterator[list[Ticket]]:
+def played_in_rounds(planner: Planner, budget: int, rounds: int, warm_up: int) -> Iterator[list[Ticket]]:
     """The calls of each round, as a run chooses them; who takes them has them answered."""
-    ends = round_ends(budget, len(scheduler.arms), rounds, warm_up=warm_up)
+    ends = round_ends(budget, len(planner.arms), rounds, warm_up=warm_up)
     for end in itertools.chain(ends, itertools.repeat(budget)):  # again, for what could not be asked at once
         tickets = []
-        while scheduler.budget.spent + scheduler.budget.reserved < end:
-            ticket = scheduler.ask()
-            if not isinstance(ticket, Ticket):
-                break
-            tickets.append(ticket)
+        while planner.budget.spent + planner.budget.reserved < end and (planned := planner.plan()):
+            tickets += planned
         yield tickets
-        assert not scheduler.budget.reserved
+        assert not planner.budget.reserved
         if end == budget and not tickets:
             return
 
@@ -217,16 +209,16 @@ def check_asks_the_same_in_rounds(
                 answers.setdefault(row % arms, []).append(rating)
         verdicts = None if task is None else RunVerdicts(task, LevelCounts(task.space))
         depth = first_depth(budget, arms, rounds, warm_up=first)
-        scheduler = HeapScheduler(WritableArms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth)
-        for tickets in played_in_rounds(scheduler, budget, rounds, first):
+        planner = Planner(WritableArms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth)
+        for tickets in played_in_rounds(planner, budget, rounds, first):
             for ticket in tickets:
-                scheduler.tell(ticket, (answers[ticket.arm].pop(0),))
-        assert scheduler.arms.counts.tolist() == seen.n[run].tolist()
-        assert scheduler.arms.totals.tolist() == pytest.approx(
+                planner.tell(ticket, (answers[ticket.arm].pop(0),))
+        assert planner.arms.counts.tolist() == seen.n[run].tolist()
+        assert planner.arms.totals.tolist() == pytest.approx(
             np.nan_to_num(seen.estimates[run])
             * seen.n[run]  # an answer too many, or too few, would be of another round
         )
-        spent.append(scheduler.budget.spent)
+        spent.append(planner.budget.spent)
     return spent
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import OBJECTIVES, Setup
 from robin_cli.policies.by_scale import ByScale, policy_by_scale
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.prior import warm_policy
-from tests.scheduling.test_scheduler import play
+from tests.planning.played import play
 
 SHORT, LONG = Scale(0, 4), Scale(10, 18)
 NAMES = ["robin-hood", "two-priors", "dirichlet"]
@@ -39,29 +39,6 @@ def test_asks_as_it_would_on_one_scale_where_ratings_are_the_same_shares(
     several = play(policy_by_scale("robin-hood", setup, None, mixed(len(ratings))), stretched, 150)
 
     assert several == one
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("prior", [False, True])
-@pytest.mark.parametrize("name", NAMES)
-def test_computes_the_same_key_for_one_arm_as_for_all_at_once(name: str, objective: str, *, prior: bool) -> None:
-    rng = np.random.default_rng(5)
-    arms, groups = WritableArms(200), mixed(200)
-    for scale, mine in groups:
-        for arm in mine.tolist():
-            for rating in rng.integers(scale.low, scale.high + 1, rng.integers(22, 40)):
-                arms.add_rating(arm, float(rating))
-    setup = Setup(200, 50_000, SHORT, objective=objective)
-    policy = policy_by_scale(name, setup, rng.random(200) if prior else None, groups)
-    n = arms.counts.astype(float)
-    if policy.refits:
-        policy = policy.fitted(n, arms.totals, arms.totals_sq)
-
-    together = policy.priority(n, np.zeros(200), arms.totals, arms.totals_sq, np.arange(200))
-
-    alone = [policy.priority(float(arms.n[k]), 0.0, arms.total[k], arms.total_sq[k], k) for k in range(200)]
-    assert together.tolist() == alone
-    assert (together > 0).all()
 
 
 def test_fits_each_scale_to_its_own_arms_and_weighs_it_by_its_width() -> None:

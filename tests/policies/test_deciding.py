@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import decision_of
-from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
+from robin_cli.planning import planner
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, make_policy
-from robin_cli.scheduling import scheduler
-from tests.scheduling.test_scheduler import play
+from tests.planning.played import play
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
@@ -70,18 +69,16 @@ def test_asks_next_where_the_threshold_is_the_nearest_in_standard_errors(arms: l
     even, squares = 2.0, [sum((x - sum(each) / len(each)) ** 2 for x in each) for each in arms]
     pooled = (sum(squares) + even) / (sum(len(each) - 1 for each in arms) + 1)
 
+    found, later = (policy.priority(n, n * 0 + each, total, total_sq, np.arange(len(arms))) for each in (0, 2))
     for arm, ratings in enumerate(arms):
         mean, count = sum(ratings) / len(ratings), len(ratings)
         index = math.sqrt(count) * (abs(mean - 3) + 0.2) / math.sqrt(variance(ratings, pooled))
-        found = policy.priority(float(count), 0.0, float(total[arm]), float(total_sq[arm]), arm)
-        assert found == pytest.approx(1 / index**2)
-        later = policy.priority(float(count), 2.0, float(total[arm]), float(total_sq[arm]), arm)
-        assert later == pytest.approx(found * count / (count + 2))
-    together = policy.priority(n, np.zeros_like(n), total, total_sq, np.arange(len(arms)))
-    assert together.argmax() == min(
+        assert found[arm] == pytest.approx(1 / index**2)
+        assert later[arm] == pytest.approx(found[arm] * count / (count + 2))
+    assert found.argmax() == min(
         range(len(arms)),
         key=lambda arm: (abs(total[arm] / n[arm] - 3) + 0.2) / math.sqrt(variance(arms[arm], pooled) / n[arm]),
-    ) or len(set(together)) < len(arms)
+    ) or len(set(found)) < len(arms)
 
 
 @given(st.lists(FEW, min_size=4, max_size=4))
@@ -93,7 +90,7 @@ def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(arms: list
     members = policy.contests
     n, total, total_sq = (each[members] for each in (n, total, total_sq))
 
-    found = policy.priorities(n, np.zeros_like(n), total, total_sq, members)
+    found = policy.priority(n, np.zeros_like(n), total, total_sq, members)
 
     v = np.array([variance(each, 2.0) for each in arms]).reshape(2, 2)
     counts = n.reshape(2, 2)
@@ -124,7 +121,7 @@ def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(a
     there = policy.contests >= 0
     n, total, total_sq = (np.where(there, each[policy.contests], 0.0) for each in (n, total, total_sq))
 
-    found = policy.priorities(n, np.zeros_like(n), total, total_sq, np.where(there, policy.contests, 0))
+    found = policy.priority(n, np.zeros_like(n), total, total_sq, np.where(there, policy.contests, 0))
 
     for number, group in enumerate(groups):
         z, lead, rival = nearest_rival(arms, group)
@@ -144,8 +141,8 @@ def test_asks_the_responses_of_a_group_the_less_the_more_calls_of_them_are_under
     n, total, total_sq = (each.reshape(1, 2, 1) for each in sums([[4, 3, 4], [2, 4, 3]]))
     arms = np.array([[[0], [1]]])
 
-    free = policy.priorities(n, np.zeros(n.shape), total, total_sq, arms).max()
-    busy = policy.priorities(n, np.ones(n.shape), total, total_sq, arms).max()
+    free = policy.priority(n, np.zeros(n.shape), total, total_sq, arms).max()
+    busy = policy.priority(n, np.ones(n.shape), total, total_sq, arms).max()
 
     assert 0 < busy < free
 
@@ -158,7 +155,7 @@ def test_leaves_out_a_response_without_a_rating_and_a_group_of_one() -> None:
     assert task.decisions == 1
     n = np.array([[[3.0], [0.0]], [[3.0], [0.0]]])
 
-    found = policy.priorities(n, np.zeros(n.shape), 2 * n, 5 * n, np.maximum(policy.contests, 0))
+    found = policy.priority(n, np.zeros(n.shape), 2 * n, 5 * n, np.maximum(policy.contests, 0))
 
     assert found.tolist() == [[[0.0], [0.0]], [[0.0], [0.0]]]
 
@@ -170,7 +167,7 @@ def test_chooses_among_many_arms_as_among_few(name: str, monkeypatch: pytest.Mon
     asked = []
     for at_once in (1000, 6, 1):
         for constant in ("_ARMS_AT_ONCE", "_CONTESTS_AT_ONCE"):
-            monkeypatch.setattr(scheduler, constant, at_once)
+            monkeypatch.setattr(planner, constant, at_once)
         if name == "two-priors":
             policy = make_policy(name, Setup(20, 200, SHORT))
         else:
@@ -197,20 +194,3 @@ def test_pools_variances_by_attribute_and_judge_in_each_run(runs: int) -> None:
             squares = sum(sum((x - sum(each) / len(each)) ** 2 for x in each) for each in mine)
             expected = (squares + even) / (sum(len(each) - 1 for each in mine) + 1)
             assert fitted.pooled[run, kind] == pytest.approx(expected)  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "why"), [("apt", "best", "needs thresholds"), ("lucb", "a>=3", "needs groups")]
-)
-def test_refuses_a_policy_that_is_for_other_decisions(name: str, text: str, why: str) -> None:
-    group = [0, 0] if text == "best" else None
-
-    with pytest.raises(InputError, match=why):
-        make_policy(name, Setup(2, 10, SHORT, task=task_for(text, 2, group=group)))
-    with pytest.raises(InputError, match=f"--scheduler {name}: needs"):
-        make_policy(name, Setup(2, 10, SHORT))
-
-
-def test_has_no_policy_for_decisions_with_the_guarantee_of_scores() -> None:
-    with pytest.raises(InputError, match="--decide: not with --mode theory"):
-        chosen("auto", Setup(2, 10, SHORT, mode="theory", task=task_for("a>=3", 2)))

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import MODES, Setup
+from robin_cli.policies.base import MODES, Policy, Setup
 from robin_cli.policies.own.dirichlet import Dirichlet
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood, practice_constant, smallest_theory_budget, theory_warm_up
@@ -23,6 +23,7 @@ from robin_cli.policies.own.two_priors import TwoPriors
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.prior import Warm, prior_variances, warm_policy
 from robin_cli.policies.registry import POLICIES, make_policy, policy_named
+from tests.planning.played import play
 
 SCALES = [Scale(0, 4), Scale(1, 5), Scale(1, 10), Scale(-2, 2)]
 scaled_ratings = st.sampled_from(SCALES).flatmap(
@@ -30,15 +31,16 @@ scaled_ratings = st.sampled_from(SCALES).flatmap(
 )
 
 
-def sums(ratings: list[float] | list[int]) -> tuple[float, float, float]:
-    """n, Σx and Σx²."""
-    return float(len(ratings)), float(sum(ratings)), float(sum(x * x for x in ratings))
-
-
-def columns(arms: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def columns(arms: list[list[int]] | list[list[float]]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """n, Σx and Σx² of each arm."""
-    n, total, total_sq = np.array([sums(each) for each in arms]).T
+    n, total, total_sq = np.array([[len(each), sum(each), sum(x * x for x in each)] for each in arms], float).T
     return n, total, total_sq
+
+
+def worth(policy: Policy, ratings: list[int], pending: float = 0.0, arm: int = 0) -> float:
+    """The priority of one arm."""
+    n, total, total_sq = columns([ratings])
+    return policy.priority(n, np.array([pending]), total, total_sq, np.array([arm])).item()
 
 
 def even_variance(scale: Scale) -> float:
@@ -49,34 +51,9 @@ def even_variance(scale: Scale) -> float:
 EFFECT = {"worst-case": lambda v, k: v / k, "mean-error": lambda v, k: v / k - v / (k + 1)}
 
 
-@pytest.mark.parametrize("objective", EFFECT)
-def test_robin_asks_where_the_mean_is_least_certain(objective: str) -> None:
-    policy = Robin(np.array([0.3, 2.0]), objective)
-    for n, pending in itertools.product((1.0, 7.0), (0.0, 3.0)):
-        assert policy.priority(n, pending, 5.0, 9.0, 1) == pytest.approx(EFFECT[objective](2.0, n + pending))
-    assert policy.warm_up == 1
-
-
 def test_uniform_asks_the_arm_with_the_fewest_calls() -> None:
-    keys = {
-        (n, pending): Uniform().priority(n, pending, 5.0, 9.0, 0) for n in (1.0, 2.0, 5.0) for pending in (0.0, 3.0)
-    }
+    keys = {(n, pending): worth(Uniform(), [3] * n, pending) for n in (1, 2, 5) for pending in (0.0, 3.0)}
     assert sorted(keys, key=lambda key: -keys[key]) == sorted(keys, key=sum)
-
-
-@pytest.mark.parametrize("objective", EFFECT)
-@given(ratings=st.lists(st.integers(1, 5), min_size=21, max_size=40), pending=st.integers(0, 9))
-def test_robin_hood_takes_the_upper_confidence_bound_of_the_variance(
-    objective: str, ratings: list[int], pending: int
-) -> None:
-    policy = RobinHood(c=19.85, warm_up=20, objective=objective)
-    n, total, total_sq = sums(ratings)
-    # the bound is the variance that would be seen as σ̂² if it fell short by its share √(c/n)
-    bound = policy.estimate(n, total, total_sq)
-    assert bound - math.sqrt(19.85 / n) * bound == pytest.approx(np.var(ratings), abs=1e-12)
-    assert policy.priority(n, float(pending), total, total_sq, 0) == pytest.approx(
-        EFFECT[objective](bound, n + pending)
-    )
 
 
 def test_robin_hoods_constants_are_those_of_the_paper() -> None:
@@ -125,19 +102,6 @@ def dirichlet_variance(ratings: list[int], scale: Scale, mass: float = 2.0) -> f
     return mean_square - square_of_mean
 
 
-@pytest.mark.parametrize("objective", EFFECT)
-@given(drawn=scaled_ratings)
-def test_dirichlet_takes_the_posterior_mean_of_the_variance(objective: str, drawn: tuple[Scale, list[int]]) -> None:
-    scale, ratings = drawn
-    policy = Dirichlet(scale.low, scale.high, objective)
-    expected = dirichlet_variance(ratings, scale)
-    assert policy.estimate(*sums(ratings)) == pytest.approx(expected)
-    assert policy.priority(sums(ratings)[0], 2.0, *sums(ratings)[1:], 0) == pytest.approx(
-        EFFECT[objective](expected, len(ratings) + 2)
-    )
-    assert policy.warm_up == 1
-
-
 def two_priors(ratings: list[int], scale: Scale, pooled: float, alike: float) -> float:
     """As the docstring says it: the geometric mean of the two estimates, drawn toward g."""
     squares = float(np.var(ratings) * len(ratings))
@@ -146,28 +110,25 @@ def two_priors(ratings: list[int], scale: Scale, pooled: float, alike: float) ->
 
 
 @pytest.mark.parametrize("objective", EFFECT)
-@given(drawn=scaled_ratings, pooled=st.floats(0.01, 4), alike=st.sampled_from([0.0, 0.3, 1.0]))
-def test_two_priors_takes_the_mean_of_what_is_rare_and_what_is_usual(
-    objective: str, drawn: tuple[Scale, list[int]], pooled: float, alike: float
+@given(
+    drawn=scaled_ratings, pooled=st.floats(0.01, 4), alike=st.sampled_from([0.0, 0.3, 1.0]), pending=st.integers(0, 9)
+)
+def test_asks_where_a_mean_is_least_certain_by_the_variance_that_each_docstring_has(
+    objective: str, drawn: tuple[Scale, list[int]], pooled: float, alike: float, pending: int
 ) -> None:
     scale, ratings = drawn
-    policy = TwoPriors(scale.low, scale.high, objective, pooled=pooled, alike=alike)
-    expected = two_priors(ratings, scale, pooled, alike)
-    # the quantile of χ² is Wilson and Hilferty's: within 0.5 % of scipy's from 8 degrees of freedom on
-    assert policy.estimate(*sums(ratings)) == pytest.approx(expected, rel=0.003)
-    n, total, total_sq = sums(ratings)
-    assert policy.priority(n, 2.0, total, total_sq, 0) == pytest.approx(EFFECT[objective](expected, n + 2), rel=0.003)
-
-
-def test_two_priors_begins_with_the_variance_of_an_even_draw() -> None:
-    for scale in SCALES:
-        policy = make_policy("two-priors", Setup(3, 100, scale))
-        assert isinstance(policy, TwoPriors), scale
-        assert policy.warm_up == 1, scale
-        ratings = [scale.low, scale.high, scale.high]
-        assert policy.estimate(*sums(ratings)) == pytest.approx(
-            two_priors(ratings, scale, even_variance(scale), 0.0), rel=0.003
-        ), scale
+    ends, n, c = (scale.low, scale.high), len(ratings), len(ratings) / 3
+    for policy, variance, off in (
+        (Robin(np.array([0.3]), objective), 0.3, 1e-9),
+        # the bound is the variance that would be seen as σ̂² if it fell short by its share √(c/n)
+        (RobinHood(c=c, warm_up=1, objective=objective), float(np.var(ratings)) / (1 - math.sqrt(c / n)), 1e-9),
+        (Dirichlet(*ends, objective), dirichlet_variance(ratings, scale), 1e-9),
+        # the quantile of χ² is Wilson and Hilferty's: within 0.5 % of scipy's from 8 degrees of freedom on
+        (TwoPriors(*ends, objective, pooled, alike), two_priors(ratings, scale, pooled, alike), 0.003),
+        (TwoPriors(*ends, objective), two_priors(ratings, scale, even_variance(scale), 0.0), 0.003),
+    ):
+        expected = EFFECT[objective](variance, n + pending)
+        assert worth(policy, ratings, pending) == pytest.approx(expected, rel=off, abs=1e-12), policy
 
 
 def two_fits(arms: list[list[int]], evidence: float, even: float) -> tuple[float, float]:
@@ -242,10 +203,8 @@ def test_a_prior_counts_as_ratings_of_the_arms_own_mean_and_of_its_prior_varianc
         spread = math.sqrt(prior.mean() + 0.5 * (prior[arm] - prior.mean()))
         half = int(weight / 2)
         mean = sum(ratings) / 4
-        expected = cold.estimate(*sums([*ratings, *[mean - spread] * half, *[mean + spread] * half]))
-        n, total, total_sq = sums(ratings)
-        told = policy.priority(n, 3.0, total, total_sq, arm)
-        assert told == pytest.approx(EFFECT[objective](expected, n + 3))
+        expected = cold.estimate(*columns([[*ratings, *[mean - spread] * half, *[mean + spread] * half]])).item()
+        assert worth(policy, ratings, 3.0, arm) == pytest.approx(EFFECT[objective](expected, len(ratings) + 3))
 
 
 def test_a_prior_for_robin_hood_counts_as_its_warm_up_but_for_one_rating() -> None:
@@ -376,3 +335,49 @@ def test_an_earlier_run_says_how_much_each_arm_varies_with_four_ratings_of_the_u
     expected = [(each.var() * len(each) + 4 * pooled) / (len(each) - 1 + 4) for each in several]
     np.testing.assert_allclose(prior_variances(*columns(arms)), expected)
     assert np.isnan(prior_variances(*columns([[4], [3]]))).all()
+
+
+@pytest.mark.parametrize("name", ["robin-hood", "dirichlet", "two-priors"])
+def test_learns_of_an_arm_that_the_prior_hid(name: str) -> None:
+    # the prior has it the wrong way round: the arm that varies most was said not to vary at all
+    steady = [[2], [3], [1, 2], [2, 2, 3], [4, 4, 4, 3]] * 4
+    ratings = [[0, 4], *steady]
+    prior = np.array([0.0, *(1.0 for _ in steady)])
+    policy = warm_policy(name, Setup(len(ratings), 2100, SCALES[0]), prior)
+    arms = WritableArms(len(ratings))
+    play(policy, ratings, 100 * len(ratings), arms)
+    assert arms.counts.argmax() == 0
+
+
+def test_asks_arms_that_vary_from_the_start() -> None:
+    for name in ("robin-hood", "dirichlet", "two-priors"):
+        ratings = [[0, 4, 1, 3]] * 10 + [[2]] * 40
+        prior = np.array([2.0] * 10 + [0.1] * 40)
+        arms = WritableArms(50)
+        play(warm_policy(name, Setup(50, 400, SCALES[0]), prior), ratings, 400, arms)
+        assert arms.counts[10:].max() <= 8, name
+        assert arms.counts[:10].min() >= 15, name
+
+
+def test_trusts_a_prior_as_far_as_the_ratings_bear_it_out() -> None:
+    rng = np.random.default_rng(3)
+    true = rng.gamma(1.0, 1.0, 2000)
+    n = np.full(2000, 6.0)
+    x = rng.normal(0.0, np.sqrt(3.0 * true)[:, None], (2000, 6))  # on the whole it varies three times as much
+    setup = Setup(2000, 50_000, SCALES[0])
+
+    def fit(prior: FloatArray) -> Warm:
+        policy = warm_policy("two-priors", setup, prior)
+        assert isinstance(policy, Warm)
+        return policy.fitted(n, x.sum(axis=1), (x * x).sum(axis=1))
+
+    assert fit(true).trust > 0.8
+    assert 0.3 < float(fit(true + 2 * rng.permutation(true)).trust) < 0.8
+    assert fit(rng.permutation(true)).trust < 0.15
+    assert 2.5 < float(fit(true).level) < 3.5
+
+
+def test_a_few_equal_ratings_do_not_say_that_an_arm_never_varies() -> None:
+    n, total, total_sq = np.array([2.0, 40.0, 4.0]), np.array([4.0, 80.0, 8.0]), np.array([8.0, 160.0, 32.0])
+    few, many, varied = prior_variances(n, total, total_sq)
+    assert 0 < many < few < varied

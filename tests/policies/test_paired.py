@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import InputError
-from robin_cli.model.outcome import Unanswered
+from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import RETIRE_AFTER, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, check_systems, systems_of
+from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.registry import chosen, make_policy
-from robin_cli.scheduling.scheduler import HeapScheduler, Idle, Ticket
+from robin_cli.policies.registry import make_policy
+from tests.planning.played import next_of, work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
@@ -47,12 +46,8 @@ def policy_for(systems: Systems) -> Policy:
 
 
 def asked_in_turn(systems: Systems, calls: int, rating: float = 2.0) -> list[int]:
-    scheduler = HeapScheduler(WritableArms(len(systems.space)), policy_for(systems), budget=calls)
-    asked = []
-    while isinstance(ticket := scheduler.ask(), Ticket):
-        asked.append(ticket.arm)
-        scheduler.tell(ticket, (rating,))
-    return asked
+    planner = Planner(WritableArms(len(systems.space)), policy_for(systems), budget=calls)
+    return [ticket.arm for ticket in work(planner, lambda _: (rating,))]
 
 
 def prompts_of(systems: Systems, arms: list[int]) -> list[int]:
@@ -121,32 +116,22 @@ def test_leaves_whole_prompts_whenever_it_stops(budget: int) -> None:
 
 def test_goes_back_to_a_prompt_whose_answer_held_no_rating_before_the_next_one() -> None:
     systems = systems_for(each_answered_all(10))
-    scheduler = HeapScheduler(WritableArms(20), policy_for(systems), budget=15)
-    first = scheduler.ask()
-    assert isinstance(first, Ticket)
-    scheduler.tell(first, (None,))
-
-    again = scheduler.ask()
-
-    assert isinstance(again, Ticket)
-    assert again.arm == first.arm
-    scheduler.tell(again, Unanswered.UNREACHED)
-    following = scheduler.ask()
-    assert isinstance(following, Ticket)
-    assert systems.prompt[following.arm // 1] == systems.prompt[first.arm]
-    scheduler.tell(following, (1.0,))
-    back = scheduler.ask()
-    assert isinstance(back, Ticket)
-    assert back.arm == first.arm
+    planner = Planner(WritableArms(20), policy_for(systems), budget=15)
+    (first,) = planner.plan()
+    planner.tell(first, (None,))
+    planner.tell(next_of(planner, arm=first.arm), Unanswered.UNREACHED)
+    (following,) = planner.plan()
+    assert systems.prompt[following.arm] == systems.prompt[first.arm]
+    planner.tell(following, (1.0,))
+    next_of(planner, arm=first.arm)
 
 
 def test_gives_up_what_nobody_can_rate_and_asks_the_other_prompts() -> None:
     systems = systems_for(each_answered_all(10))
     arms = WritableArms(20)
-    scheduler = HeapScheduler(arms, policy_for(systems), budget=20 + RETIRE_AFTER)
     bad = int(np.argmin(systems.turn))
-    while isinstance(ticket := scheduler.ask(), Ticket):
-        scheduler.tell(ticket, (None,) if ticket.arm == bad else (3.0,))
+    planner = Planner(arms, policy_for(systems), budget=20 + RETIRE_AFTER)
+    list(work(planner, lambda ticket: (None,) if ticket.arm == bad else (3.0,)))
     assert arms.spent == 20 + RETIRE_AFTER
     assert arms.n[bad] == 0
     assert min(count for arm, count in enumerate(arms.n) if arm != bad) == 1
@@ -157,13 +142,12 @@ def test_keeps_prompts_whole_but_for_a_few_where_answers_come_in_any_order(toget
     rng = np.random.default_rng(together)
     systems = systems_for(each_answered_all(100))
     arms = WritableArms(200)
-    scheduler = HeapScheduler(arms, policy_for(systems), budget=120)
-    under_way: list[Ticket] = []
-    while not scheduler.budget.exhausted:
-        while len(under_way) < together and isinstance(ticket := scheduler.ask(), Ticket):
-            under_way.append(ticket)
-        told = under_way.pop(int(rng.integers(len(under_way))))
-        scheduler.tell(told, Unanswered.TRANSIENT if rng.random() < 0.05 else (float(rng.integers(5)),))
+    planner = Planner(arms, policy_for(systems), budget=120)
+
+    def answer(_: Ticket) -> Outcome:
+        return Unanswered.TRANSIENT if rng.random() < 0.05 else (float(rng.integers(5)),)
+
+    list(work(planner, answer, at_once=together, luck=rng))
     asked = systems.asked(arms)
     assert asked.whole >= 55
     assert arms.counts.max() == 1
@@ -175,12 +159,9 @@ def sums(ratings: list[list[float]]) -> tuple[FloatArray, FloatArray, FloatArray
 
 
 def priorities(policy: Policy, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-    together = policy.priority(n, np.zeros_like(n), total, total_sq, np.arange(len(n)))
-    for arm in range(len(n)):
-        each = policy.priority(float(n[arm]), 0.0, float(total[arm]), float(total_sq[arm]), arm)
-        assert each == together[arm]
-        assert policy.priority(float(n[arm]), 2.0, float(total[arm]), float(total_sq[arm]), arm) <= each
-    return together
+    free, busy = (policy.priority(n, n * 0 + each, total, total_sq, np.arange(len(n))) for each in (0, 2))
+    assert (busy <= free).all()
+    return free
 
 
 def test_asks_again_where_a_call_lowers_the_noise_of_the_difference_most() -> None:
@@ -249,54 +230,14 @@ def test_prefers_the_two_systems_that_are_least_surely_apart_at_prompts_that_bot
 def test_asks_systems_that_are_surely_apart_half_as_often_and_not_never() -> None:
     systems = systems_for(each_answered_all(30, systems=3))
     arms, rng = WritableArms(90), np.random.default_rng(3)
-    scheduler = HeapScheduler(arms, policy_for(systems), budget=900)
-    while isinstance(ticket := scheduler.ask(), Ticket):
+
+    def answer(ticket: Ticket) -> Outcome:
         mean = 3.5 if systems.system[ticket.arm] == 2 else 1.5
-        scheduler.tell(ticket, (float(np.clip(np.round(rng.normal(mean, 0.8)), 0, 4)),))
+        return (float(np.clip(np.round(rng.normal(mean, 0.8)), 0, 4)),)
+
+    list(work(Planner(arms, policy_for(systems), budget=900), answer))
     close, apart = (arms.counts[np.isin(systems.system, each)].mean() for each in ([0, 1], [2]))
     assert 0.3 < apart / close < 0.75
-
-
-@pytest.mark.parametrize(("systems", "judges"), [(2, 1), (3, 2)])
-def test_asks_the_same_arms_in_a_simulation_as_in_a_run(systems: int, judges: int) -> None:
-    compared = systems_for(each_answered_all(9, systems), judges=judges, scales=(SHORT, LONG))
-    arms, worlds = len(compared.space), 2
-    rng = np.random.default_rng(4)
-    low, high = compared.space.ends
-    rows = [rng.integers(low[arm % arms], high[arm % arms] + 1, 6) for arm in range(arms * worlds)]
-    ratings, policy, budget = Ratings.of(rows), policy_for(compared), 6 * arms
-    every = simulate(ratings, policy, range(1, budget + 1), worlds, np.random.default_rng(5), worlds=worlds)
-    n = np.array([each.n for each in every])
-    with np.errstate(invalid="ignore"):
-        total = np.nan_to_num(np.array([each.estimates for each in every])) * n
-    for run in range(worlds):
-        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
-        told = np.diff(total[:, run], axis=0, prepend=0.0)
-        scheduler = HeapScheduler(WritableArms(arms), policy, budget=budget)
-        for call in range(budget):
-            ticket = scheduler.ask()
-            assert isinstance(ticket, Ticket)
-            assert ticket.arm == asked[call], f"call {call} of run {run}"
-            scheduler.tell(ticket, (float(round(told[call, ticket.arm])),))
-        assert scheduler.ask() is Idle.EXHAUSTED
-
-
-def test_goes_on_after_an_interruption_as_if_there_had_been_none() -> None:
-    systems = systems_for(each_answered_all(8))
-    answers = np.random.default_rng(6).integers(0, 5, (16, 40)).astype(float)
-
-    def go_on(arms: WritableArms, policy: Policy, calls: int) -> list[int]:
-        scheduler = HeapScheduler(arms, policy, budget=arms.spent + calls)
-        asked = []
-        while isinstance(ticket := scheduler.ask(), Ticket):
-            asked.append(ticket.arm)
-            scheduler.tell(ticket, (float(answers[ticket.arm, arms.n[ticket.arm]]),))
-        return asked
-
-    whole = go_on(WritableArms(16), policy_for(systems), 16)
-    arms = WritableArms(16)
-    begun = go_on(arms, policy_for(systems), 5)
-    assert begun + go_on(arms, policy_for(systems), 11) == whole
 
 
 @pytest.mark.parametrize("calls", [1.5, 3.0])
@@ -312,19 +253,6 @@ def test_leaves_a_difference_unbent_where_one_systems_ratings_flip_rarely(calls:
     assert abs(mean.mean()) < 3.5 * mean.std() / np.sqrt(runs)
     covered = (np.abs(mean) <= stats.t.ppf(0.975, prompts - 1) * error).mean()
     assert 0.91 < covered < 0.98
-
-
-def test_says_what_it_became_and_why() -> None:
-    systems = systems_for(each_answered_all(5))
-    setup = Setup(10, 100, SHORT, objective="compare", systems=systems)
-    choice = chosen("auto", setup)
-    assert choice is not None
-    assert choice.name == "paired"
-    assert "before it repeats any" in choice.why
-    with pytest.raises(InputError, match="leave --scheduler two-priors out"):
-        make_policy("two-priors", setup)
-    with pytest.raises(InputError, match="take it with --objective compare"):
-        make_policy("paired", replace(setup, objective="worst-case", systems=None))
 
 
 def test_refuses_what_cannot_be_compared_with_a_next_step() -> None:

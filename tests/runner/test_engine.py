@@ -14,18 +14,19 @@ import pytest
 from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.judges.judge import Judge, Notices
-from robin_cli.model.arms import FloatArray, WritableArms
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Usage
-from robin_cli.policies.base import Arm, Number, Policy
+from robin_cli.planning.budget import MoneyBudget
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.policies.base import Policy
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.runner import engine
 from robin_cli.runner.engine import Engine, Stop
-from robin_cli.scheduling.budget import MoneyBudget
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from tests.judges.virtual import run
+from tests.planning.played import work
 from tests.storage.test_store import judgment
 
 Outcome = Reply | Failure
@@ -74,8 +75,8 @@ class Desk:
     def __init__(self, judge: MemoryJudge, *, arms: int = 5, budget: int = 200, concurrency: int = 8) -> None:
         self.judge = judge
         self.arms = WritableArms(arms)
-        self.scheduler = HeapScheduler(self.arms, Uniform(), budget=budget)
-        self.budget = self.scheduler.budget
+        self.planner = Planner(self.arms, Uniform(), budget=budget)
+        self.budget = self.planner.budget
         self.money = MoneyBudget(None)
         self.samples = 1
         self.kept: list[Judgment] = []
@@ -88,7 +89,7 @@ class Desk:
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
         judges = {"": limited(self.judge, self._concurrency)}
-        working = Engine(self, judges, self.scheduler, self.money, self.stop, samples=self.samples)
+        working = Engine(self, judges, self.planner, self.money, self.stop, samples=self.samples)
         self.stats = working.stats
         if during is not None:
             asyncio.get_running_loop().call_later(0.05, during, self)
@@ -326,7 +327,7 @@ def test_leaks_no_permit_and_no_call_when_asked_to_stop_while_it_waits_for_one()
         desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
         judge = Limited(desk.judge, Limiter(3, ceiling=3, clock=lambda: 0.0), Notices("m", lambda _: None))
         desk.stop = Stop()
-        working = asyncio.create_task(Engine(desk, {"": judge}, desk.scheduler, desk.money, desk.stop).run())
+        working = asyncio.create_task(Engine(desk, {"": judge}, desk.planner, desk.money, desk.stop).run())
         await asyncio.sleep(1.0)  # three calls are under way, and the next waits for its permit
         assert judge.limiter.under_way == 3
         desk.stop.request()
@@ -414,9 +415,10 @@ class Learning(Policy):
         self.during()
         return replace(self, weight=1.0 + (7.0 * total + 3.0 * n + np.arange(len(n))) % 5.0)
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
-        weight = self.weight.item(arm) if isinstance(arm, int) else self.weight[arm]
-        return weight / (n + pending)  # type: ignore[return-value]
+    def priority(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
+        return self.weight[arm] / (n + pending)
 
 
 def learning(during: Callable[[], None] = lambda: None) -> Learning:
@@ -425,15 +427,13 @@ def learning(during: Callable[[], None] = lambda: None) -> Learning:
 
 def test_fits_beside_the_event_loop_and_asks_one_at_a_time_as_if_it_waited() -> None:
     desk, policy = Desk(MemoryJudge(good), concurrency=1), learning()
-    desk.scheduler = HeapScheduler(desk.arms, policy, budget=200)
+    desk.planner = Planner(desk.arms, policy, budget=200)
     desk.run()
 
     at_once = Desk(MemoryJudge(good))
-    scheduler = HeapScheduler(at_once.arms, learning(), budget=200)
-    asked = []
-    while isinstance(ticket := scheduler.ask(), Ticket):
-        asked.append(ticket.arm)
-        scheduler.tell(ticket, outcome_of(at_once.judgments(ticket, GOOD)))
+    planner = Planner(at_once.arms, learning(), budget=200)
+    planner.block = 1
+    asked = [ticket.arm for ticket in work(planner, lambda each: outcome_of(at_once.judgments(each, GOOD)))]
     assert desk.judge.asked == asked
     assert len(policy.threads) > 20
     assert threading.get_ident() not in policy.threads
@@ -451,7 +451,7 @@ def test_goes_on_asking_while_it_fits() -> None:
     waited = []
     desk = Desk(MemoryJudge(respond), budget=100)
     policy = learning(lambda: waited.append((answered[0], is_ahead.wait(20.0))))
-    desk.scheduler = HeapScheduler(desk.arms, policy, budget=100)
+    desk.planner = Planner(desk.arms, policy, budget=100)
     desk.run()
     first, came = waited[0]
     assert (first < 60, came) == (True, True)
@@ -463,7 +463,7 @@ def test_ends_by_what_goes_wrong_in_a_fit_and_keeps_what_came() -> None:
         raise SystemExit("no")
 
     desk = Desk(MemoryJudge(good))
-    desk.scheduler = HeapScheduler(desk.arms, learning(fail), budget=200)
+    desk.planner = Planner(desk.arms, learning(fail), budget=200)
     with pytest.raises(InputError, match=r"Learning failed: SystemExit: no. Mend it, or take another --scheduler"):
         desk.run()
     assert 5 <= len(desk.kept) < 200

@@ -14,12 +14,12 @@ from robin_cli.model.errors import EndpointError, LimitReached
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import Judgment, Scale, Usage
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.budget import MoneyBudget
+from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.runner import health
 from robin_cli.runner.engine import Engine, Stop
-from robin_cli.scheduling.budget import MoneyBudget
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from tests.runner.test_engine import MemoryJudge, Outcome, limited
 from tests.storage.test_store import judgment
 
@@ -38,8 +38,8 @@ class Room:
         policy = make_policy("two-priors", Setup(len(self.arms), budget, Scale(0, 4)))
         names = [f"judge {number}" for number in range(len(judges))]
         self.space = ArmSpace([f"p{number}" for number in range(PAIRS)], ["a"], names, [Scale(0, 4)])
-        self.scheduler = HeapScheduler(self.arms, policy, budget=budget, judge=self.space.judge)
-        self.budget = self.scheduler.budget
+        self.planner = Planner(self.arms, policy, budget=budget, judge=self.space.judge)
+        self.budget = self.planner.budget
         self.money = MoneyBudget(None)
         self.kept: list[Judgment] = []
         self.samples = samples
@@ -53,7 +53,7 @@ class Room:
         judges = {
             name: limited(each, self._concurrency) for name, each in zip(self.space.judges, self.judges, strict=True)
         }
-        engine = Engine(self, judges, self.scheduler, self.money, self.stop, samples=self.samples)
+        engine = Engine(self, judges, self.planner, self.money, self.stop, samples=self.samples)
         self.stats = engine.stats
         if stop_after_s is not None:
             asyncio.get_running_loop().call_later(stop_after_s, self.stop.request)

@@ -23,15 +23,15 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.budget import MoneyBudget
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.rounds import first_depth
 from robin_cli.policies.own.two_priors import TwoPriors
 from robin_cli.questions.answers import AnswerReader
 from robin_cli.questions.rate import RATE
 from robin_cli.runner import rounds as in_rounds
 from robin_cli.runner.engine import Stop
 from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds
-from robin_cli.scheduling.budget import MoneyBudget
-from robin_cli.scheduling.rounds import first_depth
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 from robin_cli.storage.batches import Ledger, Submission, calls_of, read_batches
 
 PAIRS = 4
@@ -157,7 +157,7 @@ def session(kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number
         arms.next_draw[arm] = max(arms.next_draw[arm], judgment.draw + 1)
     judged = {(desk.space.pair_ids.index(each.pair_id), each.draw) for each in kept}
     endpoint = Endpoint(model="m", base_url="http://localhost:1/v1", api_key="none")
-    scheduler = HeapScheduler(arms, TwoPriors(0, 4), budget=budget, round_depth=first_depth(budget, PAIRS, number))
+    scheduler = Planner(arms, TwoPriors(0, 4), budget=budget, round_depth=first_depth(budget, PAIRS, number))
     return Rounds(
         desk,
         [RoundJudge("m", OpenAIJudge(endpoint, notify=lambda _: None))],
@@ -204,7 +204,7 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
         draws = Counter((each.pair_id, each.draw) for each in kept)
         assert max(draws.values()) == 1
         assert len(counted) <= budget
-        over = work._scheduler
+        over = work._planner
         assert over.budget.reserved == 0
         assert len(counted) == over.budget.spent
         assert len(counted) == budget or all(over.arms.retired_mask)
@@ -215,13 +215,13 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
 
 def test_chooses_and_fits_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[threading.Thread] = []
-    begin = HeapScheduler._begin_round
+    begin = Planner._begin_round
 
-    def watched(self: HeapScheduler) -> None:
+    def watched(self: Planner) -> None:
         begun.append(threading.current_thread())
         begin(self)
 
-    monkeypatch.setattr(HeapScheduler, "_begin_round", watched)
+    monkeypatch.setattr(Planner, "_begin_round", watched)
     kept: list[Judgment] = []
     carrier = Chaos(np.random.default_rng(0), tmp_path, chaos=0.0, power=0.0)
     asyncio.run(session(kept, tmp_path, carrier, 40, 2, 1).run())

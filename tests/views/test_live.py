@@ -27,7 +27,7 @@ from robin_cli.goals.estimate import ErrorWatch
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.scheduling.budget import MoneyBudget
+from robin_cli.planning.budget import MoneyBudget
 from robin_cli.storage.fold import Spending
 from robin_cli.views import progress
 from robin_cli.views.live import ByWidth, LiveView, Pace, Standing, most_asked

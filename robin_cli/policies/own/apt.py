@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.task import Task
-from robin_cli.policies.base import Arm, Number
 from robin_cli.policies.deciding import Deciding
 
 
@@ -38,22 +36,17 @@ class Apt(Deciding):
         """The arms of each pair, where several judges rate it."""
         return self.task.contests if self.task.space.raters > 1 else None
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:
-        """V / ((n + pending) (|x̄ − τ| + ε)²), the index squared and turned round."""
-        threshold, margin = self.task.threshold, self.task.margin
-        if isinstance(arm, int):
-            at, slack = threshold.item(arm), margin.item(arm)
-        else:
-            own = arm % len(threshold)
-            at, slack = cast("float", threshold[own]), cast("float", margin[own])
-        distance = abs(total / n - at) + slack
-        return self.variance(n, total, total_sq, arm) / ((n + pending) * (distance * distance))
-
-    def priorities(
+    def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
-        """The same of the judges' mean, and of each judge in the share of what its call would do."""
+        """V / ((n + pending) (|x̄ − τ| + ε)²), the index squared and turned round.
+
+        Of several judges it is that of their mean, and of each judge in the share of what its call would do.
+        """
         own = arm % len(self.task.threshold)
+        if self.contests is None:
+            distance = np.abs(total / n - self.task.threshold[own]) + self.task.margin[own]
+            return self.variance(n, total, total_sq, arm) / ((n + pending) * (distance * distance))
         found = self.responses(n, pending, total, total_sq, arm)
         distance = np.abs(found.mean - self.task.threshold[own][..., 0]) + self.task.margin[own][..., 0]
         most = np.maximum(found.gain.max(axis=-1, keepdims=True), np.finfo(float).tiny)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from robin_cli.policies.base import Estimating, Number, Setup, flat_variance
+from robin_cli.model.arms import FloatArray
+from robin_cli.policies.base import Estimating, Setup, flat_variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,6 @@ class Dirichlet(Estimating):
         """For the ratings of the run's scale."""
         return cls(setup.scale.low, setup.scale.high, setup.objective)
 
-    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+    def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """E[σ²], see :func:`flat_variance`."""
         return flat_variance(n, total, total_sq, self.low, self.high)

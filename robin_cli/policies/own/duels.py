@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
 from robin_cli.model.rivals import Rivals
-from robin_cli.policies.base import Policy, Setup, flat_variance
+from robin_cli.policies.base import Policy, Setup, flat_variance, per_arm
 
 _PRIOR_WEIGHT = 4.0
 _LOGISTIC = 1.702
@@ -79,7 +79,7 @@ class Duels(Policy):
         """The comparisons of each prompt, and the arms of each of these."""
         return self._rivals.members
 
-    def priorities(
+    def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """error / ahead² of the leader's comparisons, in the share by which a call of each arm lowers the error."""
@@ -105,11 +105,8 @@ class Duels(Policy):
         squares = np.where(rated, np.maximum(total_sq - total * total / count, 0.0), 0.0).sum(axis=-1) / width**2
         flat = np.where(rated, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0).sum(axis=-1)
         flat = np.where(rated.any(axis=-1), flat / np.maximum(rated.sum(axis=-1), 1) / width**2, _even(self.matches))
-        pooled: Any = (
-            np.asarray(self.pooled).reshape(-1, *[1] * (flat.ndim - 1)) if np.ndim(self.pooled) else self.pooled
-        )
         freedom = np.maximum(n - 1.0, 0.0).sum(axis=-1)
-        variance = np.sqrt(flat * (squares + _PRIOR_WEIGHT * pooled) / (freedom + _PRIOR_WEIGHT))
+        variance = np.sqrt(flat * (squares + _PRIOR_WEIGHT * per_arm(self.pooled, flat)) / (freedom + _PRIOR_WEIGHT))
         whole = np.asarray(rated.all(axis=-1))
         mean = np.where(whole, points.mean(axis=-1) - 0.5, 0.0)
         error = (variance[..., None] / np.maximum(made, 1.0)).sum(axis=-1) / calls**2

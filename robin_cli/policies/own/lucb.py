@@ -38,7 +38,7 @@ class Lucb(Deciding):
         """The arms of each group and attribute."""
         return self.task.contests
 
-    def priorities(
+    def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """1/z² of each rival and the leader, for each arm in the share of what its call would do beside the other's.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import COMPARE
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
-from robin_cli.policies.base import Arm, Number, Policy, Setup
+from robin_cli.policies.base import Policy, Setup, of_arms
 
 _PRIOR_FREEDOM = 8.0
 _ASIDE = 0.25
@@ -64,19 +64,17 @@ class Paired(Policy):
         """Prompt by prompt, see :attr:`Systems.turn`."""
         return self.systems.turn
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+    def priority(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,  # noqa: ARG002
+        total_sq: FloatArray,  # noqa: ARG002
+        arm: IntArray,
+    ) -> FloatArray:
         """w² V / ((n + pending) (n + pending + 1)), whatever the arm's own ratings are."""
         made = n + pending
-        return cast("Number", self._gain_of(arm)) / (made * (made + 1.0))
-
-    def _gain_of(self, arm: Arm) -> Any:
-        if isinstance(arm, int):
-            return self.gain.item(arm)
-        own = arm % self.gain.shape[-1]
-        if self.gain.ndim == 1:
-            return self.gain[own]
-        run = np.arange(len(self.gain)).reshape(-1, *[1] * (arm.ndim - 1))
-        return self.gain[run, own]
+        return of_arms(self.gain, arm % self.gain.shape[-1]) / (made * (made + 1.0))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Paired:
         """The same with V, and the systems that count in full, by these ratings."""

@@ -10,7 +10,7 @@ import numpy as np
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
-from robin_cli.policies.base import Policy, Setup, flat_variance, urgency
+from robin_cli.policies.base import Policy, Setup, flat_variance, per_arm, urgency
 
 _PRIOR_WEIGHT = 8.0
 
@@ -55,7 +55,7 @@ class Preferences(Policy):
         space = self.matches.space
         return np.arange(len(space)).reshape(len(self.matches), len(space.variants), -1)
 
-    def priorities(
+    def priority(
         self,
         n: FloatArray,
         pending: FloatArray,
@@ -70,9 +70,8 @@ class Preferences(Policy):
         squares = np.where(there, np.maximum(total_sq - total * total / count, 0.0), 0.0).sum(axis=(-2, -1))
         flat = np.where(there, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0).sum(axis=(-2, -1))
         flat = flat / np.maximum(there.sum(axis=(-2, -1)), 1)
-        pooled = np.asarray(self.pooled).reshape(-1, *[1] * (flat.ndim - 1)) if flat.ndim else self.pooled
         freedom = (count - 1.0).sum(axis=(-2, -1))
-        variance = np.sqrt(flat * (squares + _PRIOR_WEIGHT * pooled) / (freedom + _PRIOR_WEIGHT))
+        variance = np.sqrt(flat * (squares + _PRIOR_WEIGHT * per_arm(self.pooled, flat)) / (freedom + _PRIOR_WEIGHT))
         return np.asarray(urgency(variance[..., None, None], np.maximum(n + pending, 0.5), self.objective))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Preferences:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Self
 
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.policies.base import Arm, Number, Policy, Setup, urgency
+from robin_cli.policies.base import Policy, Setup, urgency
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,13 @@ class Robin(Policy):
         """Theorem 1, in every mode."""
         return 1
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+    def priority(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,  # noqa: ARG002
+        total_sq: FloatArray,  # noqa: ARG002
+        arm: IntArray,
+    ) -> FloatArray:
         """σ² / (n + pending), whatever the ratings were."""
-        return urgency(cast("Number", self.variances[arm]), n + pending, self.objective)
+        return urgency(self.variances[arm], n + pending, self.objective)

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.policies.base import MODES, Estimating, Number, Setup, empirical_variance, root
+from robin_cli.policies.base import MODES, Estimating, Setup, empirical_variance, root
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class RobinHood(Estimating):
         """Its warm-up but for one rating, which is what a prior is there to save."""
         return self.warm_up - 1.0
 
-    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+    def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """V̄, for n > c."""
         return empirical_variance(n, total, total_sq) / (1.0 - root(self.c / n))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, fit, information, of_differences, win_chances, wins_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
-from robin_cli.policies.base import Arm, Number, Policy, Setup
+from robin_cli.policies.base import Policy, Setup, of_arms
 
 _DISPERSION = 0.6
 """φ of a verdict in each order, that are a little alike."""
@@ -76,23 +76,18 @@ class Tournament(Policy):
         nothing = np.zeros(len(matches.space))
         return cls(matches, *_gains(matches, nothing, nothing, nothing))
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+    def priority(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,  # noqa: ARG002
+        total_sq: FloatArray,  # noqa: ARG002
+        arm: IntArray,
+    ) -> FloatArray:
         """What was found at the last fit, falling with the calls of the arm."""
-        made: Any = n + pending
-        fresh, again = (self._of(each, arm) for each in (self.fresh, self.again))
-        if isinstance(arm, int):
-            return cast("Number", fresh if made < 1 else again / (made * (made + 1.0)))
-        return cast("Number", np.where(made < 1, fresh, again / np.maximum(made * (made + 1.0), 1.0)))
-
-    @staticmethod
-    def _of(values: FloatArray, arm: Arm) -> Any:
-        if isinstance(arm, int):
-            return values.item(arm)
-        own = arm % values.shape[-1]
-        if values.ndim == 1:
-            return values[own]
-        run = np.arange(len(values)).reshape(-1, *[1] * (arm.ndim - 1))
-        return values[run, own]
+        made = n + pending
+        fresh, again = (of_arms(each, arm % each.shape[-1]) for each in (self.fresh, self.again))
+        return np.where(made < 1, fresh, again / np.maximum(made * (made + 1.0), 1.0))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Tournament:
         """The same with what these ratings say of every two systems."""

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray
-from robin_cli.policies.base import Estimating, Number, Setup, flat_variance, per_arm, root
+from robin_cli.policies.base import Estimating, Setup, flat_variance, per_arm, root
 
 _PRIOR_WEIGHT = 8.0
 _UPPER_TENTH = 1.2815515655446004  # the normal distribution's quantile at 0.9
@@ -51,7 +51,7 @@ class TwoPriors(Estimating):
         """For the ratings of the run's scale."""
         return cls(setup.scale.low, setup.scale.high, setup.objective, evidence=setup.evidence)
 
-    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
+    def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """(1 − h) √(E[σ²] · σ²_{0.9}) + h g."""
         even = ((self.high - self.low + 1) ** 2 - 1) / 12
         pooled = per_arm(even if self.pooled is None else self.pooled, n)

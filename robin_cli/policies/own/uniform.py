@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from robin_cli.model.arms import IntArray
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.matches import Matches
-from robin_cli.policies.base import Arm, Number, Policy, Setup
+from robin_cli.policies.base import Policy, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,6 @@ class Uniform(Policy):
         """Of a pairwise run that of :attr:`Matches.turn`: a budget that ends within a round leaves no order unasked."""
         return None if self.matches is None else self.matches.turn
 
-    def priority(self, n: Number, pending: Number, total: Number, total_sq: Number, arm: Arm) -> Number:  # noqa: ARG002
+    def priority(self, n: FloatArray, pending: FloatArray, *_: object) -> FloatArray:
         """1 / (n + pending), whatever the ratings were."""
         return 1.0 / (n + pending)

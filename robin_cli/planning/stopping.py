@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, IntArray
-from robin_cli.scheduling.budget import CallBudget
+from robin_cli.planning.budget import CallBudget
 
 _LOOKS_AGAIN_AFTER = 1.01
 
 
 class Standing(Protocol):
-    """What a rule sees of a run: the scheduler."""
+    """What a rule sees of a run: the planner."""
 
     @property
     def arms(self) -> Arms:
@@ -26,18 +26,9 @@ class Standing(Protocol):
     def budget(self) -> CallBudget:
         """The calls there are."""
 
-    @property
-    def idle(self) -> bool:
-        """Whether no arm may be asked now."""
-
 
 StoppingRule = Callable[[Standing], bool]
 """A question to a run, answered with whether it is over."""
-
-
-def nothing_left(at: Standing) -> bool:
-    """Return whether the budget is spent, or no arm may be asked and nothing is under way that could change that."""
-    return at.budget.exhausted or (at.idle and not at.budget.reserved)
 
 
 def reached(goal: Callable[[Arms], bool]) -> StoppingRule:

@@ -14,10 +14,10 @@ from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.rounds import first_depth, round_ends
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.scheduling.rounds import first_depth, round_ends
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 
 SCALE = Scale(0, 4)
 
@@ -61,18 +61,12 @@ def test_makes_one_round_of_what_a_policy_wants_before_it_looks_at_any_answer() 
     assert round_ends(5_000, 100, 6, warm_up=2**40) == (5_000,)
 
 
-def in_rounds(policy: Policy, arms: int, budget: int, rounds: int) -> HeapScheduler:
-    return HeapScheduler(WritableArms(arms), policy, budget=budget, round_depth=first_depth(budget, arms, rounds))
+def in_rounds(policy: Policy, arms: int, budget: int, rounds: int) -> Planner:
+    return Planner(WritableArms(arms), policy, budget=budget, round_depth=first_depth(budget, arms, rounds))
 
 
-def chosen(scheduler: HeapScheduler, end: int) -> list[Ticket]:
-    found = []
-    while scheduler.budget.spent + scheduler.budget.reserved < end:
-        ticket = scheduler.ask()
-        if not isinstance(ticket, Ticket):
-            break
-        found.append(ticket)
-    return found
+def chosen(planner: Planner, end: int) -> list[Ticket]:
+    return planner.plan(end - planner.budget.spent - planner.budget.reserved)
 
 
 def calls_of(tickets: list[Ticket], arms: int) -> IntArray:
@@ -85,14 +79,14 @@ def test_asks_the_same_whatever_the_order_in_which_the_answers_of_a_round_come(n
     policy = make_policy(name, Setup(arms, budget, SCALE))
     asked = []
     for order in (1, -1):
-        scheduler = in_rounds(policy, arms, budget, rounds)
+        planner = in_rounds(policy, arms, budget, rounds)
         ratings = np.random.default_rng(4).integers(0, 5, (arms, budget)) * (np.arange(arms) % 3 > 0)[:, None]
         mine = []
         for end in round_ends(budget, arms, rounds):
-            tickets = chosen(scheduler, end)
+            tickets = chosen(planner, end)
             mine.append(calls_of(tickets, arms).tolist())
             for ticket in tickets[::order]:
-                scheduler.tell(ticket, (float(ratings[ticket.arm, ticket.draw]),))
+                planner.tell(ticket, (float(ratings[ticket.arm, ticket.draw]),))
         asked.append(mine)
 
     assert asked[0] == asked[1]
@@ -102,21 +96,19 @@ def test_asks_the_same_whatever_the_order_in_which_the_answers_of_a_round_come(n
 def test_fills_a_round_to_one_level() -> None:
     arms, budget = 20, 20 * 30
     policy = make_policy("dirichlet", Setup(arms, budget, SCALE))
-    scheduler = in_rounds(policy, arms, budget, 3)
+    planner = in_rounds(policy, arms, budget, 3)
     rng = np.random.default_rng(5)
     first, second, _ = round_ends(budget, arms, 3)
-    for ticket in chosen(scheduler, first):
-        scheduler.tell(ticket, (float(rng.choice([0, 4]) if ticket.arm % 2 else 2),))
+    for ticket in chosen(planner, first):
+        planner.tell(ticket, (float(rng.choice([0, 4]) if ticket.arm % 2 else 2),))
 
-    made = calls_of(chosen(scheduler, second), arms)
+    made = calls_of(chosen(planner, second), arms)
 
-    stats = scheduler.arms
-    level = [
-        policy.priority(float(stats.n[arm]), float(made[arm]) + more, stats.total[arm], stats.total_sq[arm], arm)
-        for more in (-1.0, 0.0)
-        for arm in range(arms)
-    ]
-    before, after = np.array(level).reshape(2, arms)
+    stats = planner.arms
+    sums = (stats.totals, stats.totals_sq, np.arange(arms))
+    before, after = (
+        policy.priority(stats.counts.astype(float), (made + more).astype(float), *sums) for more in (-1.0, 0.0)
+    )
     assert before[made > 0].min() >= after.max(), "no call would have done more for another arm"
     assert made[::2].sum() == 0, "those that never varied wait"
     assert made.sum() == second - first
@@ -128,8 +120,8 @@ def test_triples_the_ratings_of_an_arm_at_most_in_a_round_that_decides(most: int
     task = Task(decision_of("a>=2", ("a",), (SCALE,), margin=0.1, error_rate=0.05), space)
     verdicts = RunVerdicts(task, LevelCounts(space)) if decides else None
     policy = make_policy("robin", Setup(10, 1_000, SCALE, variances=np.where(np.arange(10) == 3, 1.0, 1e-6)))
-    scheduler = HeapScheduler(WritableArms(10), policy, budget=1_000, round_depth=4, verdicts=verdicts)
-    for ticket in chosen(scheduler, 40):
-        scheduler.tell(ticket, (2.0,))
+    planner = Planner(WritableArms(10), policy, budget=1_000, round_depth=4, verdicts=verdicts)
+    for ticket in chosen(planner, 40):
+        planner.tell(ticket, (2.0,))
 
-    assert calls_of(chosen(scheduler, 70), 10)[3] == most
+    assert calls_of(chosen(planner, 70), 10)[3] == most

@@ -10,11 +10,11 @@ import pytest
 from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.refits import next_refit
+from robin_cli.planning.costs import FREE, Costs, Per
+from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.registry import make_policy
-from robin_cli.scheduling.costs import FREE, Costs, Per
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
 
 ONE_JUDGE = np.zeros(6, dtype=np.int32)
 NOTHING_KNOWN = (0.25, 100.0)
@@ -30,46 +30,36 @@ def costs_of(each: list[float], *, per: Per = Per.ARM, judges: int = 1) -> Costs
 def played(policy: Policy, costs: Costs | None, dollars: float, each: FloatArray, ratings: FloatArray) -> WritableArms:
     """The arms once ``dollars`` are spent, a call of arm i costing each[i]; its k-th rating is ratings[i, k]."""
     arms = WritableArms(len(each))
-    scheduler = HeapScheduler(arms, policy, costs=costs)
+    planner = Planner(arms, policy, costs=costs)
     while True:
-        ticket = scheduler.ask()
-        assert isinstance(ticket, Ticket)
+        (ticket,) = planner.plan()
         cost = each[ticket.arm]
         dollars -= cost
         if dollars < 0:
             return arms
         if costs is not None:
             costs.add(ticket.arm % len(costs.dollars), cost, 0, cost)
-        scheduler.tell(ticket, (ratings[ticket.arm, arms.n[ticket.arm] % ratings.shape[1]],))
+        planner.tell(ticket, (ratings[ticket.arm, arms.n[ticket.arm] % ratings.shape[1]],))
 
 
-def test_asks_in_proportion_to_sigma_over_the_root_of_the_cost_for_a_small_mean_error() -> None:
-    variances, each = np.array([0.04, 0.04, 0.25, 0.25, 1.0, 1.0]), np.array([1.0, 20.0, 1.0, 4.0, 2.0, 8.0])
-    policy = Robin(variances, "mean-error")
-
-    arms = played(policy, costs_of(each.tolist()), 20_000.0, each, np.ones((6, 1)))
-
-    wanted = np.sqrt(variances / each)
-    assert arms.counts / arms.counts.sum() == pytest.approx(wanted / wanted.sum(), rel=0.01)
+ALIKE, DEARER = np.full(6, 0.5), [1.0, 20.0] * 3
+UNLIKE, MIXED = np.array([0.04, 0.04, 0.25, 0.25, 1.0, 1.0]), [1.0, 20.0, 1.0, 4.0, 2.0, 8.0]
 
 
-def test_asks_pairs_in_proportion_to_their_variance_whatever_they_cost_for_a_small_largest_error() -> None:
-    variances, each = np.array([0.04, 0.04, 0.25, 0.25, 1.0, 1.0]), np.array([1.0, 20.0, 1.0, 4.0, 2.0, 8.0])
-    policy = Robin(variances, "worst-case")
-
-    arms = played(policy, costs_of(each.tolist(), per=Per.ROOT_OF_JUDGE), 20_000.0, each, np.ones((6, 1)))
-
-    assert arms.counts / arms.counts.sum() == pytest.approx(variances / variances.sum(), rel=0.02)
-
-
-def test_asks_the_cheap_judge_of_a_pair_more_often_by_the_root_of_its_price() -> None:
-    variances, each = np.full(6, 0.5), np.array([1.0, 20.0] * 3)
-    policy = Robin(variances, "worst-case")
-
-    arms = played(policy, costs_of(each.tolist(), per=Per.ROOT_OF_JUDGE, judges=2), 20_000.0, each, np.ones((6, 1)))
-
-    cheap, dear = arms.counts.reshape(-1, 2).sum(axis=0)
-    assert cheap / dear == pytest.approx(math.sqrt(20.0), rel=0.02)
+@pytest.mark.parametrize(
+    ("objective", "per", "judges", "variances", "each", "wanted"),
+    [
+        ("mean-error", Per.ARM, 1, UNLIKE, MIXED, np.sqrt(UNLIKE / MIXED)),
+        ("worst-case", Per.ROOT_OF_JUDGE, 1, UNLIKE, MIXED, UNLIKE),
+        ("worst-case", Per.ROOT_OF_JUDGE, 2, ALIKE, DEARER, 1 / np.sqrt(DEARER)),
+    ],
+)
+def test_asks_by_sigma_and_the_root_of_the_cost_or_by_the_variance_or_by_the_judges_price(
+    objective: str, per: Per, judges: int, variances: FloatArray, each: list[float], wanted: FloatArray
+) -> None:
+    costs = costs_of(each, per=per, judges=judges)
+    arms = played(Robin(variances, objective), costs, 20_000.0, np.array(each), np.ones((6, 1)))
+    assert arms.counts / arms.counts.sum() == pytest.approx(wanted / wanted.sum(), rel=0.02)
 
 
 def test_has_the_error_at_equal_dollars_that_the_theory_says() -> None:
@@ -98,12 +88,11 @@ def test_asks_by_the_priority_over_the_cost_call_by_call(name: str) -> None:
     setup = Setup(arms=6, budget=400, scale=Scale(0, 4), objective="mean-error")
     policy = make_policy(name, setup)
     costs = costs_of(each.tolist())
-    scheduler = HeapScheduler(WritableArms(6), policy, costs=costs)
+    planner = Planner(WritableArms(6), policy, costs=costs)
     n, total, squares = (np.zeros(6) for _ in range(3))
     fitted_at = next_refit(0, 6)
     for _ in range(400):
-        ticket = scheduler.ask()
-        assert isinstance(ticket, Ticket)
+        (ticket,) = planner.plan()
         if n.min() < policy.warm_up:
             wanted = int(n.argmin())
         else:
@@ -112,7 +101,7 @@ def test_asks_by_the_priority_over_the_cost_call_by_call(name: str) -> None:
         assert ticket.arm == wanted
         costs.add(0, each[wanted], 0, each[wanted])
         rating = ratings[wanted, int(n[wanted]) % 40]
-        scheduler.tell(ticket, (rating,))
+        planner.tell(ticket, (rating,))
         n[wanted] += 1
         total[wanted] += rating
         squares[wanted] += rating**2

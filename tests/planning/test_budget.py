@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.scheduling.budget import CallBudget, MoneyBudget
+from robin_cli.planning.budget import CallBudget, MoneyBudget
 
 
 @given(

@@ -9,12 +9,12 @@ import numpy as np
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.records import ORDERS, PREFERENCE, Scale
-from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
+from robin_cli.planning.planner import Planner
+from robin_cli.planning.stopping import Verdicts
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.scheduling.scheduler import HeapScheduler, Ticket
-from robin_cli.scheduling.stopping import Verdicts
+from tests.planning.played import work
 
 VOTES = Scale(0, 2)
 POLICIES = {"tournament": False, "preferences": False, "duels": True}
@@ -38,11 +38,11 @@ def policy_for(matches: Matches, name: str, budget: int = 1000, objective: str =
     return make_policy(name, Setup(len(matches.space), budget, VOTES, matches=matches, objective=objective))
 
 
-def scheduler_of(
+def planner_of(
     matches: Matches, policy: Policy, arms: WritableArms, budget: int | None = None, verdicts: Verdicts | None = None
-) -> HeapScheduler:
+) -> Planner:
     space = matches.space
-    return HeapScheduler(
+    return Planner(
         arms,
         policy,
         budget=budget,
@@ -79,18 +79,6 @@ def play(
     verdicts: Verdicts | None = None,
 ) -> Iterator[int]:
     """The arms asked, one call after another, until the run is over; those of an earlier part are in ``arms``."""
-    scheduler = scheduler_of(matches, policy, arms, budget, verdicts)
-    while isinstance(ticket := scheduler.ask(), Ticket):
-        yield ticket.arm
-        scheduler.tell(ticket, (rating(ticket.arm),))
-
-
-def fitted_as_resumed(matches: Matches, policy: Policy, asked: list[tuple[int, float]]) -> tuple[Policy, WritableArms]:
-    """The policy and the arms of a run that goes on after these calls, each an arm and its rating."""
-    arms, until = WritableArms(len(matches.space)), last_refit(len(asked), matches.space.first_fit)
-    for number, (arm, rating) in enumerate(asked, 1):
-        arms.add_rating(arm, rating)
-        arms.next_draw[arm] += 1
-        if number == until and policy.refits:
-            policy = policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
-    return policy, arms
+    planner = planner_of(matches, policy, arms, budget, verdicts)
+    planner.block = 1
+    yield from (ticket.arm for ticket in work(planner, lambda ticket: (rating(ticket.arm),)))

@@ -1,0 +1,203 @@
+"""What holds whatever the policy: in a run, after an interruption, in a simulation, with any number of calls under way."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.model.arms import IntArray, WritableArms
+from robin_cli.model.decision import decision_of
+from robin_cli.model.outcome import Outcome, Unanswered
+from robin_cli.model.records import Scale
+from robin_cli.model.refits import last_refit
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.prior import warm_policy
+from tests.planning.comparing import POLICIES, comparisons
+from tests.planning.comparing import policy_for as policy_for_comparisons
+from tests.planning.played import SCALE, by_turns, work
+from tests.policies.test_paired import each_answered_all, systems_for
+from tests.policies.test_paired import policy_for as policy_for_systems
+
+LONG = Scale(1, 10)
+BUDGET = 400
+
+
+class Case(NamedTuple):
+    """A policy, the arms that it is for, and how a planner is made for it."""
+
+    policy: Policy
+    space: ArmSpace
+    together: int = 1
+
+    def planner(self, arms: WritableArms, policy: Policy | None = None, *, budget: int = BUDGET) -> Planner:
+        """A planner that chooses one by one."""
+        first, judge = self.space.first_fit, self.space.judge
+        planner = Planner(
+            arms, policy or self.policy, budget=budget, judge=judge, together=self.together, first_fit=first
+        )
+        planner.block = 1
+        return planner
+
+    def ratings(self) -> list[list[int]]:
+        """A few ratings of each arm, some of which never vary."""
+        rng, found = np.random.default_rng(1), []
+        for arm in range(len(self.space)):
+            scale = self.space.scale_of(arm)
+            levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2, 5]))
+            found.append(rng.choice(levels, rng.integers(3, 12)).tolist())
+        return found
+
+
+def scores(name: str, *, several_scales: bool = False, begun: bool = False) -> Case:
+    scales = (SCALE, LONG)[: 1 + several_scales]
+    space = ArmSpace([str(each) for each in range(20 // len(scales))], ("a", "b")[: len(scales)], ["j"], scales)
+    prior = np.tile([0.5, 2.0], 10) if begun else None
+    setup = Setup(len(space), BUDGET, SCALE, delta=0.3, variances=np.random.default_rng(2).random(len(space)))
+    return Case(policy_by_scale(name, setup, prior, space.by_scale()), space)
+
+
+def deciding(text: str, judges: int) -> Case:
+    space = ArmSpace([str(each) for each in range(12)], ["a"], [str(each) for each in range(judges)], [SCALE])
+    task = Task(decision_of(text, ["a"], [SCALE], margin=None, error_rate=0.1), space, np.arange(12) // 4)
+    setup = Setup(len(space), BUDGET, SCALE, task=task)
+    return Case(policy_by_scale("lucb" if text == "best" else "apt", setup, None, space.by_scale()), space)
+
+
+def comparing(name: str) -> Case:
+    matches = comparisons(5, 6, wants_best=POLICIES.get(name, False))
+    return Case(policy_for_comparisons(matches, name), matches.space, matches.space.together)
+
+
+def paired() -> Case:
+    systems = systems_for(each_answered_all(6, 3), judges=2)
+    return Case(policy_for_systems(systems), systems.space)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    **{name: lambda name=name: scores(name) for name in ("uniform", "robin-hood", "robin", "dirichlet", "two-priors")},  # type: ignore[misc]
+    "two scales": lambda: scores("two-priors", several_scales=True),
+    "warm": lambda: scores("dirichlet", begun=True),
+    "warm robin-hood on two scales": lambda: scores("robin-hood", several_scales=True, begun=True),
+    "apt": lambda: deciding("a>=2", 1),
+    "apt of a panel": lambda: deciding("a>=2", 2),
+    "lucb": lambda: deciding("best", 1),
+    "paired": paired,
+    **{name: lambda name=name: comparing(name) for name in POLICIES},  # type: ignore[misc]
+    "uniform of comparisons": lambda: comparing("uniform"),
+}
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+@every_case
+def test_goes_on_after_an_interruption_as_if_never_stopped(name: str) -> None:
+    case = CASES[name]()
+    ratings, count, first = case.ratings(), len(case.space), case.space.first_fit
+    whole = [ticket.arm for ticket in work(case.planner(WritableArms(count)), by_turns(ratings))]
+    assert len(whole) == BUDGET
+    for at in (1, first - 1, first, first + 1, 333):
+        arms, policy = WritableArms(count), case.policy
+        for number, arm in enumerate(whole[:at], 1):
+            arms.add_rating(arm, float(ratings[arm][arms.next_draw[arm] % len(ratings[arm])]))
+            arms.next_draw[arm] += 1
+            if number == last_refit(at, first):
+                policy = policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+        assert [each.arm for each in work(case.planner(arms, policy), by_turns(ratings))] == whole[at:], at
+
+
+@every_case
+def test_asks_in_a_simulation_as_in_a_run(name: str) -> None:
+    case, runs = CASES[name](), 2
+    first = case.space.first_fit
+    every = simulate(
+        Ratings.of([np.array(each) for each in case.ratings()]),
+        case.policy,
+        range(1, 301),
+        runs,
+        np.random.default_rng(3),
+        first_fit=first,
+        block=1,
+    )
+    n = np.array([each.n for each in every])
+    total = np.nan_to_num(np.array([each.estimates for each in every])) * n
+    for run in range(runs):
+        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
+        told = iter(np.diff(total[:, run], axis=0, prepend=0.0)[np.arange(300), asked].round().tolist())
+        planner = Planner(WritableArms(len(case.space)), case.policy, budget=300, first_fit=first)
+        planner.block = 1
+        assert [ticket.arm for ticket in work(planner, lambda _, told=told: [next(told)])] == asked.tolist()  # type: ignore[misc]
+
+
+@every_case
+@pytest.mark.parametrize(("at_once", "samples"), [(1, 1), (7, 1), (64, 1), (9, 4)])
+def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
+    name: str, at_once: int, samples: int
+) -> None:
+    case, rng = CASES[name](), np.random.default_rng(at_once)
+    arms = WritableArms(len(case.space))
+    planner = case.planner(arms)
+    planner.block = 1 + at_once % 5
+
+    def answer(ticket: Ticket) -> Outcome:
+        if rng.random() < 0.03:
+            return list(Unanswered)[1 + rng.integers(3)]
+        scale = case.space.scale_of(ticket.arm)
+        return [
+            None if rng.random() < 0.02 else float(rng.integers(scale.low, scale.high + 1)) for _ in range(ticket.calls)
+        ]
+
+    draws: set[tuple[int, int]] = set()
+    for call, ticket in enumerate(work(planner, answer, at_once=at_once, luck=rng, samples=samples)):
+        assert 1 <= ticket.calls <= samples
+        assert not arms.retired(ticket.arm)
+        mine = {(ticket.arm, ticket.draw + each) for each in range(ticket.calls)}
+        assert not mine & draws or planner.budget.reserved, "numbered twice, but for calls that were not made"
+        draws |= mine
+        assert (sum(arms.pending), arms.spent) == (planner.budget.reserved, planner.budget.spent)
+        if call % 40 == 0:
+            planner._ahead.clear()
+            planner._choose(1)
+            known = planner._urgency.copy(), planner._waiting.copy()
+            planner._ahead.clear()
+            planner._stale = None
+            planner._choose(1)
+            np.testing.assert_array_equal(known[0], planner._urgency)
+            np.testing.assert_array_equal(known[1], planner._waiting)
+    assert arms.spent == BUDGET
+    assert not any(arms.pending)
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "two-priors", "warm", "two scales"])
+@pytest.mark.parametrize("objective", ["worst-case", "mean-error"])
+def test_starves_no_arm(name: str, objective: str) -> None:
+    case = CASES[name]()
+    constant = [[each[0]] if arm % 3 else each for arm, each in enumerate(case.ratings())]
+    arms = WritableArms(len(case.space))
+    setup = Setup(len(arms), BUDGET, SCALE, objective=objective)
+    prior = np.where(np.arange(len(arms)) % 3, 0.0, 2.0) if name == "warm" else None
+    policy = policy_by_scale(
+        "two-priors" if name in {"warm", "two scales"} else name, setup, prior, case.space.by_scale()
+    )
+    list(work(case.planner(arms, policy, budget=100 * len(arms)), by_turns(constant)))
+    assert arms.counts.min() >= 10
+
+
+def test_makes_of_a_prior_without_weight_what_there_is_without_one() -> None:
+    for name, objective in itertools.product(("robin-hood", "dirichlet", "two-priors"), ("worst-case", "mean-error")):
+        setup = Setup(20, BUDGET, SCALE, delta=0.3, objective=objective)
+        case, prior = scores("uniform"), np.random.default_rng(4).random(20)
+        cold, warm = (warm_policy(name, setup, each, weight=0.0) for each in (None, prior))
+        assert (cold.warm_up, type(cold)) == (warm.warm_up, type(cold))
+        asked = [
+            [each.arm for each in work(case.planner(WritableArms(20), policy), by_turns(case.ratings()))]
+            for policy in (cold, warm)
+        ]
+        assert asked[0] == asked[1], (name, objective)

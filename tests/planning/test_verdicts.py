@@ -1,0 +1,100 @@
+"""What is asked, and when a run ends, where something is to be decided."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.model.arms import WritableArms
+from robin_cli.model.decision import decision_of
+from robin_cli.model.outcome import Outcome, Unanswered
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
+from robin_cli.planning.planner import Planner, Ticket
+from robin_cli.planning.stopping import next_look
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.registry import chosen
+from tests.planning.played import work
+
+SHORT, LONG = Scale(0, 4), Scale(1, 10)
+
+
+def task_over(sizes: list[int], *, judges: int = 1, best: bool, attributes: int = 1, error_rate: float = 0.2) -> Task:
+    """A decision over groups of these sizes, or over as many pairs by themselves."""
+    names, scales = ("a", "b")[:attributes], (SHORT, LONG)[:attributes]
+    pairs = [f"p{number}" for number in range(sum(sizes))]
+    space = ArmSpace(pairs, names, [f"j{number}" for number in range(judges)], scales)
+    text = "best" if best else ",".join(("a>=2", "b<=5")[:attributes])
+    group = np.random.default_rng(1).permutation(np.repeat(np.arange(len(sizes)), sizes)) if best else None
+    return Task(decision_of(text, names, scales, margin=0.4, error_rate=error_rate), space, group)
+
+
+def policy_for(task: Task, budget: int, name: str = "auto") -> Policy:
+    setup = Setup(len(task.space), budget, SHORT, delta=0.9, task=task)
+    choice = chosen(name, setup)
+    return policy_by_scale(name if choice is None else choice.name, setup, None, task.space.by_scale())
+
+
+def planner_for(
+    task: Task, budget: int, name: str = "auto", each: int = 0, seed: int = 1
+) -> tuple[RunVerdicts, Planner]:
+    """Decisions, and a planner for them, whose arms have ``each`` ratings, or one more."""
+    rng = np.random.default_rng(seed)
+    arms, counts = WritableArms(len(task.space)), LevelCounts(task.space)
+    for arm in range(len(arms)):
+        scale, n = task.space.scale_of(arm), each + int(rng.integers(0, 2)) if each else 0
+        ratings = rng.choice(rng.integers(scale.low, scale.high + 1, 3), n).tolist()
+        arms.add(arm, ratings)
+        arms.next_draw[arm] = n
+        counts.add(arm, ratings)
+    judge = task.space.judge if len(task.space.judges) > 1 else None
+    policy = policy_for(task, budget, name)
+    verdicts = RunVerdicts(task, counts)
+    return verdicts, Planner(arms, policy, budget=budget + arms.spent, judge=judge, verdicts=verdicts)
+
+
+@pytest.mark.parametrize("name", ["auto", "uniform", "two-priors", "robin-hood"])
+@pytest.mark.parametrize(
+    ("best", "judges", "attributes", "each"), [(True, 1, 1, 0), (True, 2, 2, 3), (False, 1, 2, 8), (False, 2, 1, 20)]
+)
+def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made(
+    name: str, best: bool, judges: int, attributes: int, each: int
+) -> None:
+    for seed in (4, 5):
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(1, 4, 3).tolist()
+        task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=0.4)
+        verdicts, planner = planner_for(task, 12 * len(task.space), name, each, seed)
+
+        def answer(ticket: Ticket, task: Task = task, rng: np.random.Generator = rng) -> Outcome:
+            if (luck := rng.random()) < 0.1:
+                return list(Unanswered)[rng.integers(4)] if luck < 0.05 else [None] * ticket.calls
+            scale = task.space.scale_of(ticket.arm)
+            return [float(each) for each in rng.choice([scale.low, scale.low, scale.low + 1, scale.high], ticket.calls)]
+
+        for ticket in work(planner, answer, at_once=1 + 4 * (seed % 2), luck=rng, samples=1 + 2 * (seed == 5)):
+            assert not (verdicts.settled[ticket.arm] and planner.arms.n[ticket.arm] >= planner._warm_up)
+            assert not verdicts.all_decided
+        settled = verdicts.settled & (planner.arms.counts >= planner._warm_up)
+        over = planner.budget.exhausted or verdicts.all_decided
+        assert over or (planner.arms.retired_mask | settled).all()
+
+
+def test_spends_nothing_on_a_response_that_has_no_rival() -> None:
+    task = task_over([2, 1, 1], best=True)
+    assert task.group is not None
+    _, planner = planner_for(task, 400)
+    alone = np.flatnonzero(np.bincount(task.group)[task.group] == 1)
+    rng = np.random.default_rng(1)
+    list(work(planner, lambda _: (float(rng.integers(1, 4)),), at_once=9))
+    assert set(planner.arms.counts[alone]) == {2}  # its score
+
+
+def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
+    assert next_look(0, 100) == 200  # two a pair
+    assert next_look(1_000, 100) == 1_010
+    assert next_look(10_000_000, 200_000) == 10_004_000

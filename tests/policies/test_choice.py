@@ -1,0 +1,105 @@
+"""Which scheduler a run gets, and which are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import Setup
+from robin_cli.policies.prior import Warm, warm_policy
+from robin_cli.policies.registry import chosen, make_policy, policy_named
+from tests.planning.comparing import comparisons
+from tests.policies.test_deciding import task_for
+from tests.policies.test_paired import each_answered_all, systems_for
+
+SCORES = Setup(100, 3000, Scale(0, 4))
+THEORY = replace(SCORES, budget=10**6, mode="theory")
+COMPARE = replace(SCORES, objective="compare", systems=systems_for(each_answered_all(5)))
+SIDES = replace(SCORES, task=task_for("a>=3", 2))
+BEST = replace(SCORES, task=task_for("best", 2, group=[0, 0]))
+
+
+def pairwise(systems: int, *, wants_best: bool = False, named: bool = True) -> Setup:
+    return replace(SCORES, matches=comparisons(systems, 3, wants_best=wants_best, named=named))
+
+
+@pytest.mark.parametrize(
+    ("setup", "name", "why"),
+    [
+        # ⌊4 ln(1/0.007)⌋ + 1 = 20 calls an arm, ⌊4 ln(1/0.5)⌋ + 1 = 3
+        (SCORES, "robin-hood", "the budget is 30 calls a score, at least 1.5 times its warm-up of 20"),
+        (replace(SCORES, budget=1_234_567), "robin-hood", "the budget is 12,345 calls a score,"),
+        (replace(SCORES, budget=450, delta=0.5), "robin-hood", ""),
+        (replace(SCORES, budget=2999), "two-priors", ""),
+        (replace(SCORES, budget=449, delta=0.5), "two-priors", ""),
+        (
+            replace(SCORES, budget=500),
+            "two-priors",
+            "the budget is 5 calls a score, and robin-hood, whose warm-up is 20, is taken from 30 up",
+        ),
+        (replace(SCORES, budget=100), "two-priors", "the budget is 1 call a score,"),
+        (replace(SCORES, to_target=True), "two-priors", ""),
+        (replace(SCORES, rounds=4), "two-priors", "calls go out in rounds, where it does better than robin-hood"),
+        (THEORY, "robin-hood", ""),
+        (replace(THEORY, to_target=True), "robin-hood", ""),
+        (COMPARE, "paired", "for --objective compare, it asks prompts not asked yet before it repeats any"),
+        (SIDES, "apt", ""),
+        (BEST, "lucb", ""),
+        (pairwise(3), "tournament", ""),
+        (pairwise(2), "preferences", ""),
+        (pairwise(4, named=False), "preferences", ""),
+        (pairwise(3, wants_best=True), "duels", ""),
+    ],
+)
+def test_chooses_a_scheduler_by_what_is_wanted_and_says_why(setup: Setup, name: str, why: str) -> None:
+    choice = chosen("auto", setup)
+    assert choice is not None
+    assert choice.name == name
+    assert choice.why.startswith(why)
+    assert type(make_policy("auto", setup)) is policy_named(name)
+    assert chosen(name, setup) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "setup", "said"),
+    [
+        (
+            "robbin",
+            SCORES,
+            "known schedulers are apt, auto, dirichlet, duels, lucb, paired, preferences, robin, robin-hood",
+        ),
+        ("robin", SCORES, "--variances RUN"),
+        ("robin-hood", replace(SCORES, delta=1.5), "at most at 1"),
+        ("robin-hood", replace(SCORES, mode="practise"), "practice, theory"),
+        ("uniform", replace(SCORES, objective="mean"), "worst-case, mean-error, compare"),
+        ("auto", replace(SCORES, mode="theory"), "theory mode needs"),
+        ("auto", replace(SIDES, mode="theory"), "--decide: not with --mode theory"),
+        ("apt", SCORES, "--scheduler apt: needs thresholds"),
+        ("apt", BEST, "needs thresholds"),
+        ("lucb", SCORES, "--scheduler lucb: needs groups"),
+        ("lucb", SIDES, "needs groups"),
+        ("two-priors", COMPARE, "leave --scheduler two-priors out"),
+        ("paired", SCORES, "take it with --objective compare"),
+        ("two-priors", pairwise(3), "--pairwise: has schedulers of its own"),
+        ("tournament", pairwise(2), "three systems or more"),
+        ("duels", pairwise(3), "--decide best"),
+        ("tournament", SCORES, "take it with --pairwise"),
+        ("preferences", SCORES, "take it with --pairwise"),
+    ],
+)
+def test_refuses_a_scheduler_that_is_unknown_or_for_something_else(name: str, setup: Setup, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make_policy(name, setup)
+
+
+def test_begins_with_a_prior_where_a_scheduler_has_use_for_one_and_no_theorem_to_keep() -> None:
+    setup = replace(SCORES, arms=3, variances=np.ones(3))
+    for name, begun in (("uniform", False), ("robin", False), ("two-priors", True)):
+        assert isinstance(warm_policy(name, setup, np.ones(3)), Warm) == begun
+    with pytest.raises(InputError, match="use --mode practice"):
+        warm_policy("robin-hood", replace(THEORY, arms=3), np.ones(3))
+    assert [policy_named("auto").theorem(mode) for mode in ("theory", "practice")] == [2, None]
