@@ -131,7 +131,8 @@ class Planner:
         self._n, self._under_way, self._streak = self.arms.counts, self.arms.under_way, self.arms.streaks
         self._warm_up = max(policy.warm_up, round_depth or 0)
         self._is_warmed_up = not self._warm_up
-        even = self.budget.total // max(1, len(arms))
+        even = max(1, self.budget.total // max(1, len(arms)))  # calls of an arm in an even spread
+        self._most_samples = even  # one request is not to have more
         self._at_first = at_first(self._warm_up, even if self.budget.is_limited else None)
         self._share = self._warm_up
         self._room = NO_END  # calls that arms past their warm-up may get
@@ -139,7 +140,9 @@ class Planner:
         # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
         self._windows = None
         if closely and self.budget.is_limited and not self._in_rounds and self._turn is None and not policy.refits:
-            self._windows = Windows.of(len(arms), judge, min(even, self._warm_up), self.block)
+            self._windows = Windows.of(
+                len(arms), judge, min(self.budget.total // max(1, len(arms)), self._warm_up), self.block
+            )
         self._shared_out = 0  # shares that all arms have
         self._urgency = np.full(len(arms), NEVER)
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
@@ -202,8 +205,8 @@ class Planner:
         arms, calls = self._arms, 1
         n, pending, draw = arms.n[arm], arms.pending[arm], arms.next_draw[arm]
         if samples > 1:
-            calls = most_at_once(n, pending, arms.streak[arm], samples, self._warm_up, self._at_first)
-            calls = min(calls, self.budget.available)
+            most = min(samples, self._most_samples, self.budget.available)
+            calls = most_at_once(n, pending, arms.streak[arm], most, self._warm_up, self._at_first)
         self.warming_up = n < self._warm_up
         if not self.warming_up:
             calls = min(calls, self._room)
