@@ -25,7 +25,7 @@ from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.storage.fold import Fold
 from robin_cli.storage.manifest import Manifest
 
-_AN_ANSWER = 100.0
+TOKENS_OF_AN_ANSWER = 100.0
 """Tokens of an answer, as long as there is none; a rating with a line or two of feedback."""
 
 _PRICED = 1000
@@ -65,7 +65,7 @@ def costs_of(
         per = Per.JUDGE
     if space.is_pairwise:
         per = Per.PAIR
-    an_answer = min(_AN_ANSWER, float(own["max_tokens"])) if answer is None else answer
+    an_answer = min(TOKENS_OF_AN_ANSWER, float(own["max_tokens"])) if answer is None else answer
     tokens = (1.0 / CHARACTERS_PER_TOKEN, an_answer)
     return Costs(
         _lengths(space, pairs, prompts),

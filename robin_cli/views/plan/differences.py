@@ -3,137 +3,290 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from itertools import combinations
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
+from robin_cli.analysis.goals import Goal, goal_of
 from robin_cli.analysis.paired import PairedSpread, difference_shown, paired_spreads, prompts_for, variance_range
+from robin_cli.analysis.rating_model import spread_of
 from robin_cli.analysis.run_compare import as_they_are
-from robin_cli.datasets.pairs import Dataset
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
-from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import FEWEST_PROMPTS, Systems
-from robin_cli.prompts.rubrics import PromptSet
-from robin_cli.runner.aims import check_error, check_reach, wanted_systems
-from robin_cli.runner.inputs import prompts_of
+from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.settings.addresses import judge_name
-from robin_cli.settings.table import TABLE, Settings
-from robin_cli.storage.manifest import FILE
-from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.plan.calls import TAKEN, Already, Calls, calls_of
-from robin_cli.views.plan.facts import taken
-from robin_cli.views.plan.view import money, show
-from robin_cli.views.text import duration
+from robin_cli.storage.reader import RunData
+from robin_cli.views.plan.asked import Asked
+from robin_cli.views.plan.calls import Already, taken
+from robin_cli.views.plan.page import UNKNOWN, Columns, Row, Sheet, money, time
 
 ALPHA, POWER = 0.05, 0.8
 _CALLS = (1, 2, 3, 5, 10)
 """Of each judge for each response."""
 
+_SPREADS_SHOWN = 6
 
-def check_difference(config: Settings, difference: float, for_error: float | None, prompts: PromptSet) -> None:
-    """InputError where ``--compare`` asks for a difference that there is not, or for something else, too."""
-    others = {"--for-error": for_error, TABLE["decide"].flag: config.decide}
-    if other := next((name for name, value in others.items() if value is not None), None):
-        raise InputError(
-            f"--compare: plans a comparison of systems, and {other} something else; leave one of the two out"
+
+class Differences:
+    """A plan of a comparison: of the difference that is to show, or of what a budget shows."""
+
+    over: str | None = None
+
+    def __init__(self, asked: Asked, difference: float | None) -> None:
+        assert asked.systems is not None  # noqa: S101  # they are wanted
+        self.systems, self.difference, self.calls = asked.systems, difference, asked.calls()
+        self.is_asked = asked.config.budget is not None
+        self.spreads = _assumed(asked) if asked.run is None else _spreads(asked.run, asked)
+        self.there = int(self.systems.is_shared.sum())
+        self.a_prompt = self.systems.calls_for(self.there) / self.there
+        self.asked = asked
+        self.by_calls = [self._of_calls(each) for each in _CALLS]
+        enough = [row for row in self.by_calls if row["enough_prompts"]]
+        self.cheapest = min(enough, key=lambda row: int(row["calls"]), default=None)
+        once = math.ceil(self.there * self.a_prompt)
+        least = max(asked.least, self.systems.calls_for(min(self.there, FEWEST_PROMPTS)))
+        budget = asked.config.budget or max(least, once if self.cheapest is None else self.cheapest["calls"])
+        self.asked, self.spent = asked.with_budget(budget), budget
+        self.rows = [self._row(each) for each in sorted({max(least, round(budget * k)) for k in (0.5, 1.0, 2.0)})]
+
+    @property
+    def goal(self) -> Goal:
+        """What the run is to find."""
+        return goal_of(systems=self.systems)
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler of the run."""
+        return self.asked.scheduler_at(self.asked.budget)
+
+    def _widest(self, calls: float) -> PairedSpread | None:
+        """The two systems and the attribute that need the most prompts; None where there is no telling."""
+        if any(math.isnan(each.noise_at(calls)) for each in self.spreads):
+            return None
+        return max(self.spreads, key=lambda each: each.between + each.noise_at(calls))
+
+    def _shows(self, prompts: int, calls: float) -> float | None:
+        """The difference that so many prompts and calls of each response show; None where there is no telling."""
+        widest = self._widest(calls)
+        if widest is None:
+            return None
+        return difference_shown(prompts, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER)
+
+    def _of_calls(self, calls: int) -> dict[str, Any]:
+        """What so many calls a response take, until the difference shows."""
+        widest, alone = self._widest(calls), replace(self.calls, already=Already())
+        row: dict[str, Any] = {
+            "calls_a_response": calls,
+            "prompts": None,
+            "calls": None,
+            "all_prompts_show": self._shows(self.there, calls),
+            "enough_prompts": False,
+            **dict.fromkeys(("prompt_tokens", "completion_tokens")),
+            **dict.fromkeys(taken(self.asked.config, alone, 1)),
+        }
+        if widest is None or self.difference is None:
+            return row
+        needed = prompts_for(self.difference, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER)
+        spent = math.ceil(needed * self.a_prompt) * calls
+        tokens = alone.tokens(spent)
+        return {
+            **row,
+            "prompts": int(needed),
+            "calls": spent,
+            "enough_prompts": needed <= self.there,
+            "prompt_tokens": tokens[0],
+            "completion_tokens": tokens[1],
+            **taken(self.asked.config, alone, spent),
+        }
+
+    def _row(self, budget: int) -> dict[str, Any]:
+        """What a budget shows, which asks about as many prompts as it reaches, and then again about all."""
+        prompts = min(self.there, math.floor(budget / self.a_prompt))
+        calls = max(1.0, budget / (self.there * self.a_prompt))
+        return {
+            "budget": budget,
+            **taken(self.asked.config, self.calls, budget),
+            "prompts": prompts,
+            "calls_a_response": calls,
+            "shows": self._shows(prompts, calls),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """The facts of differences alone."""
+        asked, run = self.asked, self.asked.run
+        fewest = min(each.prompts for each in self.spreads)
+        at = next(row for row in self.rows if row["budget"] == asked.budget)
+        return {
+            "compare": self.difference,
+            "differences_are": "shares of the scale" if asked.space.has_several_scales else "points",
+            "alpha": ALPHA,
+            "power": POWER,
+            "systems": list(self.systems.names),
+            "prompts": self.there,
+            "calls_a_prompt": self.a_prompt,
+            "known_from": {
+                "run": None if run is None else str(asked.told_by),
+                "calls": 0 if run is None else run.fold.arms.spent,
+                "prompts": fewest,
+                "is_beginning": self._is_beginning,
+            },
+            "spreads": [_told(each) for each in self.spreads],
+            "times_as_many": None if run is None else list(variance_range(fewest)),
+            "rows": self.by_calls,
+            "cheapest": None if self.cheapest is None else self.cheapest["calls_a_response"],
+            "budget": {"calls": at["budget"], **{name: at[name] for name in ("prompts", "calls_a_response", "shows")}}
+            if self.is_asked
+            else None,
+            "ways": [],
+        }
+
+    @property
+    def _is_beginning(self) -> bool:
+        """Whether the run that is known could be gone on with: it compares systems of the same data."""
+        asked, run = self.asked, self.asked.run
+        if run is None or asked.pilot is not None:
+            return run is not None
+        return (
+            run.manifest.compares
+            and run.manifest.data["sha256"] == asked.dataset.sha256
+            and (not asked.config.model or run.manifest.judges == tuple(map(judge_name, asked.config.model)))
         )
-    check_error("--compare", difference, prompts.scales)
+
+    def words(self, error: float) -> str:
+        """Write a difference in its unit."""
+        return f"{100 * error:.3g} % of the scale" if self.asked.space.has_several_scales else f"{error:.3g}"
+
+    @property
+    def prior(self) -> str:
+        """What is taken for granted of how differences vary over prompts."""
+        run = self.asked.run
+        if run is None:
+            return self.asked.prior
+        return f"as in {number_of(run.fold.arms.spent, 'call')} of {self.asked.told_by}"
+
+    @property
+    def first(self) -> list[str]:
+        """What the difference takes, first of all."""
+        if self.difference is None:
+            return []
+        names, first = self.systems.names, self.by_calls[0]
+        which = " and ".join(names) if len(names) == 2 else f"any two of {len(names)} systems"
+        wanted = (
+            f"a difference of {self.words(self.difference)} between {which} ({', '.join(self.asked.space.attributes)})"
+        )
+        prompts = number_of(first["prompts"], "prompt")
+        return [f"To see {wanted} takes {prompts} at a call a response: {number_of(first['calls'], 'call')}."]
+
+    @property
+    def asked_about(self) -> str:
+        """What is compared on."""
+        of = f"{number_of(self.there, 'prompt')} that two systems or more answered"
+        return f"{of}, each {self.a_prompt:.3g} calls, by {self.scheduler}"
+
+    @property
+    def columns(self) -> Columns:
+        """What the screen has of each budget."""
+        return {
+            "prompts": lambda row: f"{row['prompts']:,}",
+            "calls each": lambda row: f"{row['calls_a_response']:.2g}",
+            "shows": lambda row: UNKNOWN if row["shows"] is None else self.words(row["shows"]),
+        }
+
+    all_columns = columns
+
+    def details(self) -> list[Sheet | str]:
+        """How differences vary, what it takes by each number of calls, and what is meant by it."""
+        spreads = self.spreads if len(self.spreads) <= _SPREADS_SHOWN else []
+        lines: list[Sheet | str] = ["", *(self._spread_text(each) for each in spreads)]
+        if self.difference is not None:
+            known = [row for row in self.by_calls if row["prompts"] is not None]
+            columns: Columns = {
+                "calls each": lambda row: f"{row['calls_a_response']}",
+                "prompts": lambda row: f"{row['prompts']:,}",
+                "calls": lambda row: f"{row['calls']:,}",
+                "money": money,
+                "time": time,
+                "all show": lambda row: self.words(row["all_prompts_show"]),
+                "": self._mark,
+            }
+            lines += [Sheet(known, columns, lambda row: row is self.cheapest), *self._verdict(known)]
+        power, level = (f"{100 * each:g} %" for each in (POWER, 1 - ALPHA))
+        lines += [
+            f"To see, to show: with a chance of {power}, the difference's interval at {level} (t over prompts) leaves 0 out.",
+            f"calls each: of each judge for each response; all show: the difference that all {self.there:,} prompts show.",
+        ]
+        if self.asked.run is not None:
+            fewest = min(each.prompts for each in self.spreads)
+            low, high = variance_range(fewest)
+            lines.append(
+                f"How differences vary is known from {number_of(fewest, 'prompt')}: it may take {low:.2g} to {high:.2g} times "
+                "as many."
+            )
+        if len(self.spreads) > 1:
+            lines.append(
+                "Prompts are those for the systems and the attribute that take the most, each difference by itself."
+            )
+        if self._widest(_CALLS[-1]) is None:
+            lines.append("Nothing was asked twice there, so what repeats would bring is not known.")
+        return lines
+
+    def _verdict(self, known: Sequence[Row]) -> list[str]:
+        """Whether the prompts of the data do."""
+        if self.cheapest is None:
+            last = known[-1]
+            calls, shows = number_of(last["calls_a_response"], "call"), self.words(last["all_prompts_show"])
+            few = f"The data has too few prompts: with {calls} a response, all {self.there:,} show a difference of {shows}."
+            return [f"{few} More prompts help more than more calls."]
+        if self.cheapest["prompts"] < self.there:
+            return [f"The data has more than it takes: --objective {COMPARE} asks about prompts in random order."]
+        return []
+
+    def _spread_text(self, spread: PairedSpread) -> str:
+        """How a difference varies, and by whose doing."""
+        total = spread.between + spread.noise_at(1)
+        is_known = not math.isnan(spread.noise) and total > 0
+        of_judge = f", {100 * spread.noise / total:.0f} % of its variance the judge's noise" if is_known else ""
+        over = f" over {number_of(spread.prompts, 'prompt')}" if spread.prompts else ""
+        return (
+            f"{spread.attribute}, {spread.a} − {spread.b}: standard deviation {self.words(total**0.5)}{over}{of_judge}."
+        )
+
+    def _mark(self, row: Row) -> str:
+        if row is self.cheapest:
+            return "cheapest"
+        return "" if row["enough_prompts"] else "too many"
+
+    @property
+    def way_on(self) -> str:
+        """How to spend what was planned."""
+        run = self.asked.run
+        calls = self.asked.budget if self.is_asked else 0 if self.cheapest is None else self.cheapest["calls"]
+        if run is not None and self._is_beginning and calls > run.fold.arms.spent:
+            return f"To spend it: robin resume {typed(run.path)} --budget {calls}"
+        if calls and not self._is_beginning:
+            return f"To spend it: robin judge DATA … --objective {COMPARE} --budget {calls}"
+        return ""
 
 
-def check_told(config: Settings, *, pilot: bool) -> None:
-    """InputError where nothing tells how far systems differ from prompt to prompt."""
-    if pilot or (config.variances and (Path(config.variances) / FILE).is_file()):
-        return
-    fact = (
-        f"--variances {config.variances}: is no run, and only a run says which system answered"
-        if config.variances
-        else "--compare: how far the systems differ from prompt to prompt is not known yet"
-    )
-    raise InputError(
-        f"{fact}; ask about some prompts first, robin judge DATA … --objective {COMPARE} --budget 200 --run RUN, and plan with "
-        "--variances RUN, or let --pilot 2 ask about all"
-    )
+def _assumed(asked: Asked) -> list[PairedSpread]:
+    """How differences vary where nothing is known of these systems: their responses are no more alike than others."""
+    spreads = []
+    assert asked.systems is not None  # noqa: S101  # they are wanted
+    judges = len(asked.space.judges)
+    for place, (attribute, scale) in enumerate(zip(asked.space.attributes, asked.space.scales, strict=True)):
+        unit = float(scale.high - scale.low) if asked.space.has_several_scales else 1.0
+        of_means, of_ratings = spread_of(asked.known[place * judges].weights, scale)
+        between, noise = 2.0 * of_means / unit**2, 2.0 * of_ratings / judges / unit**2
+        for a, b in list(combinations(asked.systems.names, 2))[:1]:
+            spreads.append(PairedSpread(attribute, a, b, 0, 0.0, between + noise, noise, noise))
+    return spreads
 
 
-def plan_of(
-    config: Settings,
-    dataset: Dataset,
-    notify: Callable[[str], None],
-    *,
-    difference: float,
-    pilot: Path | None = None,
-) -> dict[str, Any]:
-    """What it takes until a ``difference`` of two systems would show, as JSON values; asks nobody.
-
-    Args:
-        config: with the objective to compare.
-        pilot: a run on the same pairs by the same judge; its answers also tell tokens, money and time.
-
-    Raises:
-        InputError: what cannot be compared; a run that does not tell of these attributes.
-    """
-    prompts = prompts_of(config)
-    prompts.check_references(dataset.pairs)
-    judges = [judge_name(model) for model in config.model] or ["judge"]
-    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales)
-    systems = wanted_systems(config, space, dataset.pairs, notify if pilot is None else lambda _: None)
-    assert systems is not None  # noqa: S101  # they are wanted
-    if config.budget is not None:
-        check_reach(config.budget, len(dataset.pairs), prompts.attributes, len(judges), systems)
-    told_by = pilot or Path(config.variances or "")
-    run = read_run(told_by, TAKEN)
-    spreads = _spreads(run, systems)
-    calls = calls_of(config, dataset, prompts, a_request=1.0, pilot=run if pilot else None, earlier=run)
-    there, fewest = int(systems.is_shared.sum()), min(each.prompts for each in spreads)
-    a_prompt = systems.calls_for(there) / there
-    rows = [_row(each, difference, spreads, there, a_prompt, config, calls) for each in _CALLS]
-    enough = [row for row in rows if row["enough_prompts"]]
-    cheapest = min(enough, key=lambda row: row["calls"], default=None)
-    return {
-        "compare": difference,
-        "differences_are": "shares of the scale" if space.has_several_scales else "points",
-        "alpha": ALPHA,
-        "power": POWER,
-        "systems": list(systems.names),
-        "prompts": there,
-        "pairs": len(dataset.pairs),
-        "attributes": list(prompts.attributes),
-        "judges": list(config.model),
-        "calls_a_prompt": a_prompt,
-        "known_from": {
-            "run": str(told_by),
-            "calls": run.fold.arms.spent,
-            "prompts": fewest,
-            "is_beginning": pilot is not None or _is_beginning(run, config, dataset),
-        },
-        "spreads": [_told(each) for each in spreads],
-        "times_as_many": list(variance_range(fewest)),
-        "rows": rows,
-        "cheapest": None if cheapest is None else cheapest["calls_a_response"],
-        "budget": None if config.budget is None else _with_budget(config.budget, spreads, there, a_prompt),
-        "tokens_from": calls.source,
-        "price": calls.price,
-        "max_cost_usd": config.max_cost,
-    }
-
-
-def _is_beginning(run: RunData, config: Settings, dataset: Dataset) -> bool:
-    """Whether the run could be gone on with: it compares systems of the same data."""
-    return (
-        run.manifest.compares
-        and run.manifest.data["sha256"] == dataset.sha256
-        and (not config.model or run.manifest.judges == tuple(map(judge_name, config.model)))
-    )
-
-
-def _spreads(run: RunData, systems: Systems) -> list[PairedSpread]:
+def _spreads(run: RunData, asked: Asked) -> list[PairedSpread]:
     """How the differences of the systems vary in ``run``; of all its systems, where it has not two of these."""
-    place, space = f"--variances {typed(run.path)}", systems.space
+    assert asked.systems is not None  # noqa: S101  # they are wanted
+    place, space = f"--variances {typed(run.path)}", asked.space
     theirs = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
     for attribute, scale in zip(space.attributes, space.scales, strict=True):
         if theirs.get(attribute) != scale:
@@ -151,60 +304,8 @@ def _spreads(run: RunData, systems: Systems) -> list[PairedSpread]:
                 f"{place}: no two systems have ratings of {attribute} for {FEWEST_PROMPTS} prompts that both answered; ask "
                 f"about more: robin resume {typed(run.path)} --budget MORE"
             )
-        spreads += [each for each in every if {each.a, each.b} <= {*systems.names}] or every
+        spreads += [each for each in every if {each.a, each.b} <= {*asked.systems.names}] or every
     return spreads
-
-
-def _widest(spreads: Sequence[PairedSpread], calls: float) -> PairedSpread | None:
-    """The two systems and the attribute that need the most prompts; None where there is no telling."""
-    if any(math.isnan(each.noise_at(calls)) for each in spreads):
-        return None
-    return max(spreads, key=lambda each: each.between + each.noise_at(calls))
-
-
-def _row(
-    calls_each: int,
-    difference: float,
-    spreads: Sequence[PairedSpread],
-    there: int,
-    a_prompt: float,
-    config: Settings,
-    calls: Calls,
-) -> dict[str, Any]:
-    """What so many calls a response take."""
-    widest = _widest(spreads, calls_each)
-    if widest is None:
-        return {
-            "calls_a_response": calls_each,
-            **dict.fromkeys(("prompts", "calls", "all_prompts_show", "prompt_tokens", "completion_tokens")),
-            "enough_prompts": False,
-            **dict.fromkeys(("cost_usd_at_least", "cost_usd_at_most", "within_max_cost", "seconds")),
-        }
-    noise = widest.noise_at(calls_each)
-    needed = prompts_for(difference, widest.between, noise, alpha=ALPHA, power=POWER)
-    spent = math.ceil(needed * a_prompt) * calls_each
-    alone = replace(calls, already=Already())
-    tokens = alone.tokens(spent)
-    return {
-        "calls_a_response": calls_each,
-        "prompts": int(needed),
-        "calls": spent,
-        "all_prompts_show": difference_shown(there, widest.between, noise, alpha=ALPHA, power=POWER),
-        "enough_prompts": needed <= there,
-        "prompt_tokens": tokens[0],
-        "completion_tokens": tokens[1],
-        **taken(config, alone, spent),
-    }
-
-
-def _with_budget(budget: int, spreads: Sequence[PairedSpread], there: int, a_prompt: float) -> dict[str, Any]:
-    """What a budget would show that asks about as many prompts as it reaches, and then again about all."""
-    prompts = min(there, math.floor(budget / a_prompt))
-    calls = max(1.0, budget / (there * a_prompt))
-    widest, shows = _widest(spreads, calls), None
-    if widest is not None:
-        shows = difference_shown(prompts, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER)
-    return {"calls": budget, "prompts": prompts, "calls_a_response": calls, "shows": shows}
 
 
 def _told(spread: PairedSpread) -> dict[str, Any]:
@@ -219,128 +320,3 @@ def _told(spread: PairedSpread) -> dict[str, Any]:
         "noise": spread.noise if is_known else None,
         "variance_at_one_call": spread.between + spread.noise_at(1),
     }
-
-
-_SPREADS_SHOWN = 6
-
-
-def print_plan(plan: dict[str, Any]) -> None:
-    """Print what :func:`plan_of` found."""
-    show(_head(plan), _table(plan), [*_answer(plan), *_explained(plan)])
-
-
-def _head(plan: dict[str, Any]) -> list[str]:
-    first, known, systems = plan["rows"][0], plan["known_from"], plan["systems"]
-    which = " and ".join(systems) if len(systems) == 2 else f"any two of {len(systems)} systems"
-    wanted = f"a difference of {_points(plan, plan['compare'])} between {which} ({', '.join(plan['attributes'])})"
-    there = f"The data has {number_of(plan['prompts'], 'prompt')} that two systems or more answered"
-    spreads = plan["spreads"] if len(plan["spreads"]) <= _SPREADS_SHOWN else []
-    calls, out = number_of(first["calls"], "call"), first["completion_tokens"]
-    tokens = f"about {first['prompt_tokens'] / first['calls']:,.0f} in" + (
-        "" if out is None else f", {out / first['calls']:,.0f} out"
-    )
-    return [
-        f"To see {wanted} takes {number_of(first['prompts'], 'prompt')} at a call a response: {calls}.",
-        "",
-        f"{there}; each takes {plan['calls_a_prompt']:.3g} calls to be asked about once.",
-        f"How differences vary over prompts: as in {number_of(known['calls'], 'call')} of {known['run']}.",
-        *(_spread(plan, each) for each in spreads),
-        f"Tokens: {tokens}; {plan['tokens_from']}. Price: {plan['price'] or 'not known (--price-in, --price-out)'}.",
-    ]
-
-
-def _spread(plan: dict[str, Any], spread: dict[str, Any]) -> str:
-    """How a difference varies, and by whose doing."""
-    total, noise = spread["variance_at_one_call"], spread["noise"]
-    of_judge = "" if noise is None or not total else f", {100 * noise / total:.0f} % of its variance the judge's noise"
-    which = f"{spread['attribute']}, {spread['a']} − {spread['b']}"
-    over = number_of(spread["prompts"], "prompt")
-    return f"  {which}: standard deviation {_points(plan, total**0.5)} over {over}{of_judge}."
-
-
-def _table(plan: dict[str, Any]) -> Table:
-    rows = [row for row in plan["rows"] if row["prompts"] is not None]
-    columns: list[tuple[str, Any]] = [
-        ("calls each", lambda row: f"{row['calls_a_response']}"),
-        ("prompts", lambda row: f"{row['prompts']:,}"),
-        ("calls", lambda row: f"{row['calls']:,}"),
-        ("money", money),
-        ("time", lambda row: duration(row["seconds"])),
-        ("all show", lambda row: _points(plan, row["all_prompts_show"])),
-        ("", lambda row: _mark(plan, row)),
-    ]
-    there = {"money": rows[0]["cost_usd_at_least"] is not None, "time": rows[0]["seconds"] is not None}
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    chosen = [(name, text) for name, text in columns if there.get(name, True)]
-    for name, _ in chosen:
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    for row in rows:
-        is_cheapest = row["calls_a_response"] == plan["cheapest"]
-        table.add_row(*(text(row) for _, text in chosen), style="bold" if is_cheapest else "")
-    return table
-
-
-def _mark(plan: dict[str, Any], row: dict[str, Any]) -> str:
-    if row["calls_a_response"] == plan["cheapest"]:
-        return "cheapest"
-    return "" if row["enough_prompts"] else "too many"
-
-
-def _answer(plan: dict[str, Any]) -> list[str]:
-    """Whether the prompts of the data do, and what a budget shows."""
-    there, budget = plan["prompts"], plan["budget"]
-    cheapest = _cheapest(plan)
-    lines = []
-    if cheapest is None:
-        last = [row for row in plan["rows"] if row["prompts"] is not None][-1]
-        calls, shows = number_of(last["calls_a_response"], "call"), _points(plan, last["all_prompts_show"])
-        lines.append(
-            f"The data has too few prompts: with {calls} a response, all {there:,} show a difference of {shows}."
-        )
-        lines.append("More prompts help more than more calls.")
-    elif cheapest["prompts"] < there:
-        lines.append(
-            f"The data has more than it takes: --objective {COMPARE} asks about prompts in random order, one after the other."
-        )
-    if budget is not None and budget["shows"] is not None:
-        times = f"{budget['calls_a_response']:.2g} times" if budget["calls_a_response"] > 1 else "once"
-        lines.append(
-            f"A budget of {number_of(budget['calls'], 'call')} asks about {number_of(budget['prompts'], 'prompt')} {times}: it "
-            f"shows a difference of {_points(plan, budget['shows'])}."
-        )
-    return lines
-
-
-def _explained(plan: dict[str, Any]) -> list[str]:
-    """What the words mean, and how to go on."""
-    rows, known, cheapest = plan["rows"], plan["known_from"], _cheapest(plan)
-    fewest, (low, high) = plan["known_from"]["prompts"], plan["times_as_many"]
-    power, level = (f"{100 * each:g} %" for each in (plan["power"], 1 - plan["alpha"]))
-    lines = [
-        "",
-        f"To see, to show: with a chance of {power}, the difference's interval at {level} (t over prompts) leaves 0 out.",
-        f"calls each: of each judge for each response; all show: the difference that all {plan['prompts']:,} prompts show.",
-        f"How differences vary is known from {number_of(fewest, 'prompt')}: it may take {low:.2g} to {high:.2g} times as many.",
-    ]
-    if len(plan["spreads"]) > 1:
-        lines.append(
-            "Prompts are those for the systems and the attribute that take the most, each difference by itself."
-        )
-    if rows[-1]["prompts"] is None:
-        lines.append("Nothing was asked twice there, so what repeats would bring is not known.")
-    if rows[0]["cost_usd_at_least"] != rows[0]["cost_usd_at_most"]:
-        lines.append("money: from answers of no length to answers of --max-tokens each.")
-    calls = plan["budget"]["calls"] if plan["budget"] else cheapest["calls"] if cheapest else 0
-    if known["is_beginning"] and calls > known["calls"]:
-        lines.append(f"To spend it: robin resume {typed(known['run'])} --budget {calls}")
-    elif calls and not known["is_beginning"]:
-        lines.append(f"To spend it: robin judge DATA … --objective {COMPARE} --budget {calls}")
-    return lines
-
-
-def _cheapest(plan: dict[str, Any]) -> dict[str, Any] | None:
-    return next((row for row in plan["rows"] if row["calls_a_response"] == plan["cheapest"]), None)
-
-
-def _points(plan: dict[str, Any], value: float) -> str:
-    return f"{value:.3g}" if plan["differences_are"] == "points" else f"{100 * value:.3g} % of the scale"

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from robin_cli.analysis.paired import student_factor
-from robin_cli.model.bradley_terry import chance
-from robin_cli.views.plan.comparisons import (
+from robin_cli.analysis.scatter import (
     Scatter,
     preference_half_width,
     scatter_of,
     usual_scatter,
     win_rate_half_width,
 )
+from robin_cli.model.bradley_terry import chance
 from tests.model.test_matches import matches, tournament
 from tests.views.comparing_runs import compared_run
 
