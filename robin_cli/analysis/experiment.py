@@ -285,7 +285,7 @@ def _one(job: _Job) -> list[Row]:
             runs=design.runs,
             measured=world.measured(snapshot),
             columns=world.goal.columns,
-            what=getattr(world.goal, "what", ""),
+            what=world.goal.what,
             correlations=_correlations(snapshot.estimates, subject.human),
         )
         for budget, snapshot in spend(world, policy_at, design.budgets_of(name), design.runs, rng)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,104 +32,89 @@ Words = Callable[[float], str]
 _EQUAL = 1e-9
 
 
-class Goal(Protocol):
-    """What a run is to find.
+class Goal:
+    """What a run is to find. A new one is a subclass, and a line of ``_KINDS``.
 
     Attributes:
         ends: whether a run ends by itself, before its budget is spent.
         columns: what ``robin simulate`` prints of each scheduler and budget: measures with _mean, _std or _sem.
+        what: may be wrong, in words, where ``columns`` have it.
     """
 
-    ends: ClassVar[bool]
-    columns: ClassVar[tuple[str, ...]]
+    ends: ClassVar[bool] = False
+    columns: ClassVar[tuple[str, ...]] = ()
+    what: str = ""
 
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:  # noqa: ARG002
         """Return what each run gets wrong, by measure, shape (runs,) each; what else is measured may have other shapes.
 
         Args:
             truth: the true means of all arms, shape (runs, K).
         """
-
-    def certified(self, found: Snapshot) -> dict[str, FloatArray]:
-        """Return which share each run certifies, and how much of that is wrong; nothing where nothing is certified."""
-
-    def known_then(self, row: Figures, words: Words) -> str:
-        """Return in words what is known when a budget is spent; "" where that is not forecast."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Scores of every arm; wrong by their distance from the judge's own means."""
-
-    ends: ClassVar[bool] = False
-    columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
-
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:  # noqa: ARG002
-        """Return the largest distance, and the average one, in the unit of the errors."""
-        return {"wce": found.wce, "mean": found.mean_error}
+        return {}
 
     def certified(self, found: Snapshot) -> dict[str, FloatArray]:  # noqa: ARG002
-        """Return nothing: scores are estimates."""
+        """Return which share each run certifies, and how much of that is wrong; nothing where nothing is certified."""
         return {}
 
     def known_then(self, row: Figures, words: Words) -> str:
-        """Return how far off the worst score is, and the average one."""
+        """Return in words what is known when a budget is spent; "" where that is not forecast."""
+        raise NotImplementedError
+
+
+class Estimate(Goal):
+    """Scores of every arm; wrong by their distance from the judge's own means, in the unit of the errors."""
+
+    columns = ("wce_mean", "wce_std", "wce_sem")
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:  # noqa: ARG002
+        return {"wce": found.wce, "mean": found.mean_error}
+
+    def known_then(self, row: Figures, words: Words) -> str:
         if row["worst_error"] is None:
             return ""
         return f"the worst score is off by about {words(row['worst_error'])}, the average one by {words(row['mean_error'])}"
 
 
-@dataclass(frozen=True, slots=True)
-class Decide:
+@dataclass(frozen=True)
+class Decide(Goal):
     """Thresholds that pairs pass or fail, or the best response of each group; wrong by more than the margin."""
 
     task: Task
-    ends: ClassVar[bool] = True
-    columns: ClassVar[tuple[str, ...]] = (
-        *("wrong_mean", "wrong_sem", "certified_mean", "certified_wrong_mean", "calls_mean"),
-    )
+    ends = True
+    columns = ("wrong_mean", "wrong_sem", "certified_mean", "certified_wrong_mean", "calls_mean")
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:  # noqa: ARG002
-        """Return the share of decisions that the mean ratings get wrong, and the calls until all was decided."""
-        return {"wrong": self._verdict(found).wrong, "calls": np.asarray(self._verdict(found).calls, np.float64)}
+        verdict = _verdict(found)
+        return {"wrong": verdict.wrong, "calls": np.asarray(verdict.calls, np.float64)}
 
     def certified(self, found: Snapshot) -> dict[str, FloatArray]:
-        """Return the share of decisions that hold at the error rate, and the share of these that is wrong."""
-        verdict = self._verdict(found)
+        verdict = _verdict(found)
         return {"certified": verdict.certified, "certified_wrong": verdict.certified_wrong}
 
     def known_then(self, row: Figures, words: Words) -> str:  # noqa: ARG002
-        """Return how many decisions are wrong, and how many certified."""
         if row["wrong"] is None:
             return ""
         return (
             f"{share_text(row['wrong'])} of the decisions are wrong, and {share_text(row['certified'])} are certified"
         )
 
-    @staticmethod
-    def _verdict(found: Snapshot) -> Verdict:
-        assert found.verdict is not None  # noqa: S101  # there is something to decide
-        return found.verdict
+
+def _verdict(found: Snapshot) -> Verdict:
+    assert found.verdict is not None  # noqa: S101  # there is something to decide
+    return found.verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """Differences of systems' mean scores. No answer changes who is asked first, so a formula stands for the experiment."""
+@dataclass(frozen=True)
+class Compare(Goal):
+    """Differences of systems' mean scores.
+
+    No answer changes who is asked first, so :func:`robin_cli.analysis.paired.difference_shown` stands for the experiment.
+    """
 
     systems: Systems
-    ends: ClassVar[bool] = False
-    columns: ClassVar[tuple[str, ...]] = ()
-
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:  # noqa: ARG002
-        """Return nothing: see :func:`robin_cli.analysis.paired.difference_shown`."""
-        return {}
-
-    def certified(self, found: Snapshot) -> dict[str, FloatArray]:  # noqa: ARG002
-        """Return nothing, likewise."""
-        return {}
 
     def known_then(self, row: Figures, words: Words) -> str:
-        """Return which difference shows, and on how many prompts."""
         prompts = number_of(row["prompts"], "prompt")
         if row["shows"] is None:
             return f"{prompts} have been asked about"
@@ -137,21 +122,18 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class Rank:
+class Rank(Goal):
     """The order of systems, the best response to each prompt, or which of two responses is better, by verdicts.
 
     What is not known counts as half wrong; of what is equal in truth, nothing is wrong.
     """
 
     matches: Matches
-    ends: ClassVar[bool] = False
-    columns: ClassVar[tuple[str, ...]] = (
-        *("what", "asked_mean", "calls_mean", "wrong_mean", "wrong_sem", "any_mean", "order_effect_mean"),
-    )
+    columns = ("what", "asked_mean", "calls_mean", "wrong_mean", "wrong_sem", "any_mean", "order_effect_mean")
 
     @property
-    def what(self) -> str:
-        """What may be wrong."""
+    def what(self) -> str:  # type: ignore[override]
+        """Systems in the wrong order, prompts with another best response, or comparisons with the other response better."""
         if self.matches.wants_best:
             return "prompts"
         return "couples of systems" if self.matches.ranks_systems else "comparisons"
@@ -176,12 +158,7 @@ class Rank:
             "order_effect": effects,
         }
 
-    def certified(self, found: Snapshot) -> dict[str, FloatArray]:  # noqa: ARG002
-        """Return nothing: no ranking is certified in simulation."""
-        return {}
-
     def known_then(self, row: Figures, words: Words) -> str:  # noqa: ARG002
-        """Return how far off a system's win rate is, and how much of the order is wrong."""
         known = []
         if row["win_rate_half_width"] is not None:
             known.append(f"each system's win rate is known to ± {100 * row['win_rate_half_width']:.0f} %")

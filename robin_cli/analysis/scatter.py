@@ -29,9 +29,10 @@ from robin_cli.storage.reader import RunData
 FEWEST = 10
 """Comparisons with a preference that tell how preferences vary."""
 
-RESPONSES_DIFFER, SYSTEMS_DIFFER = 0.8, 0.5
+RESPONSES_DIFFER, SYSTEMS_DIFFER = 0.8, 1.0
 """Taken for granted: standard deviations, in log odds, of a response about its system, and of systems."""
 
+_PRIOR_SYSTEMS = 4.0
 _MOST_ARMS = 10_000
 _QUANTILES = 100
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
@@ -153,9 +154,10 @@ class VerdictsBelief:
         return World(ratings, space, matches=matches, count=runs), ratings.variances
 
     def _strengths(self, runs: int, rng: np.random.Generator) -> FloatArray:
-        """Return systems' strengths in log odds, shape (runs, systems): N(0, SYSTEMS_DIFFER²), given the pilot's verdicts.
+        """Return systems' strengths in log odds, shape (runs, systems): N(0, τ²), given the pilot's verdicts.
 
-        By a normal approximation to the posterior, where a comparison counts a vote.
+        By a normal approximation to the posterior. A preference scatters φ = (between + within) / ¼ times as much as a vote of
+        even chances. τ² is SYSTEMS_DIFFER², which counts as _PRIOR_SYSTEMS, and what the strengths vary beyond their errors.
         """
         count = len(self.matches.names)
         if self.pilot is None:
@@ -164,6 +166,10 @@ class VerdictsBelief:
         wins = wins_of(self.pilot[there], self.matches.system[there], count) + 0.5 * PRIOR
         np.fill_diagonal(wins, 0.0)
         found = fit(wins).values
-        told = information(wins + wins.T, win_chances(found))
-        covariance = np.linalg.inv(told + np.eye(count) / SYSTEMS_DIFFER**2)
+        dispersion = np.clip((self.scatter.between + self.scatter.within) / 0.25, 0.2, 1.0)
+        told = information(wins + wins.T, win_chances(found)) / dispersion
+        errors = np.diag(np.linalg.pinv(told))
+        seen = max(0.0, float(found.var(ddof=1) - errors.mean()))
+        tau_squared = ((count - 1) * seen + _PRIOR_SYSTEMS * SYSTEMS_DIFFER**2) / (count - 1 + _PRIOR_SYSTEMS)
+        covariance = np.linalg.inv(told + np.eye(count) / tau_squared)
         return rng.multivariate_normal(covariance @ told @ found, covariance, runs)

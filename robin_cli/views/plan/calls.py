@@ -138,43 +138,43 @@ def calls_of(
     doors = sum(len(judge.base_urls) for judge in judges_of(config)) if config.model else 1
     seconds = None if config.rpm is None else 60 / config.rpm / a_request / doors
     run = pilot or earlier
-    already = Already()
     if run is None:
         lengths = _of_each(dataset, prompts, _characters)
         prompt = sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN / a_request
+        already, cost, completion = Already(), None, None
         source = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
-        tokens: tuple[float, float | None] = (prompt, None)
-        cost = None
     else:
         answers = run.judgments.filter(pc.not_equal(run.judgments["status"], "failed"))
-        tokens = (_mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"]))
+        prompt, completion = _mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"])
         if pilot is None:  # which paid a prompt for as many ratings as it asked for, and not as this run will
             requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
             shared = len(answers) / max(1, requests)
-            tokens = (tokens[0] * shared / max(1.0, min(shared, a_request)), tokens[1])
-        cost = _dollars(prices, tokens[0], tokens[1] or 0.0, config.tier)
+            prompt *= shared / max(1.0, min(shared, a_request))
+        cost = _dollars(prices, prompt, completion, config.tier)
+        already = Already() if pilot is None else _spent(pilot, len(answers), prices)
         if pilot is not None:
-            spent = spent_before(pilot.fold, prices)
-            tokens_spent = spent.prompt_tokens, spent.completion_tokens
-            already = Already(len(answers), *tokens_spent, spent.exact_usd or 0.0, _seconds_of(pilot))
-            if not answers["cost_usd"].null_count:
-                cost = _mean(answers["cost_usd"])
-            pace = already.seconds / max(1, len(answers) - 1)
-            seconds = max(filter(None, (seconds, pace)), default=None)
+            cost = cost if answers["cost_usd"].null_count else _mean(answers["cost_usd"])
+            seconds = max(seconds or 0.0, already.seconds / max(1, len(answers) - 1)) or None
         source = f"as in {number_of(len(answers), 'answer')} of {run.path} ({', '.join(run.manifest.judges)})"
-    usually = min(TOKENS_OF_AN_ANSWER, float(config.max_tokens)) if tokens[1] is None else tokens[1]
+    usually = min(TOKENS_OF_AN_ANSWER, float(config.max_tokens)) if completion is None else completion
     ends = (0.0, float(config.max_tokens), usually)
-    least, most, usual = (_dollars(prices, tokens[0], length, config.tier) for length in ends)
+    least, most, usual = (_dollars(prices, prompt, length, config.tier) for length in ends)
     if paid is not None:
-        cost, least, most, usual = (
-            paid.usually if paid.least == paid.most else None,
-            paid.least,
-            paid.most,
-            paid.usually,
-        )
+        least, most, usual = paid.least, paid.most, paid.usually
+        cost = usual if least == most else None
     assumed = _SECONDS / (config.workers or _AT_A_TIME) / a_request
     reserve, price = _reserve(config, dataset, prompts, prices), _in_words(config, prices)
-    return Calls(already, *tokens, cost, least, most, usual, price, reserve, seconds, assumed, source)
+    return Calls(already, prompt, completion, cost, least, most, usual, price, reserve, seconds, assumed, source)
+
+
+def _spent(pilot: RunData, calls: int, prices: Sequence[Price | None]) -> Already:
+    """What the pilot took; its time is from the first answer of each session to its last, summed."""
+    spent = spent_before(pilot.fold, prices)
+    at = np.sort(pilot.judgments["received_at"].cast("int64").to_numpy()) / 1e6
+    starts = [datetime.fromisoformat(str(session["started_at"])).timestamp() for session in pilot.manifest.sessions]
+    parts = np.split(at, np.searchsorted(at, starts[1:]))
+    seconds = sum(float(part[-1] - part[0]) for part in parts if len(part))
+    return Already(calls, spent.prompt_tokens, spent.completion_tokens, spent.exact_usd or 0.0, seconds)
 
 
 def _reserve(config: Settings, dataset: Dataset, prompts: PromptSet, prices: Sequence[Price | None]) -> float | None:
@@ -231,14 +231,6 @@ def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
         return None
     each = (f"{judge_name(model)}: {price or 'no price'}" for model, price in zip(config.model, prices, strict=True))
     return "; ".join(each) + "; the judges are taken to get equal shares" * (config.budget_usd is None)
-
-
-def _seconds_of(run: RunData) -> float:
-    """From the first answer of each session to its last, summed."""
-    at = np.sort(run.judgments["received_at"].cast("int64").to_numpy()) / 1e6
-    starts = [datetime.fromisoformat(str(session["started_at"])).timestamp() for session in run.manifest.sessions]
-    parts = np.split(at, np.searchsorted(at, starts[1:]))
-    return sum(float(part[-1] - part[0]) for part in parts if len(part))
 
 
 def _of_each(dataset: Dataset, prompts: PromptSet, measured: Callable[[list[Message]], float]) -> list[float]:

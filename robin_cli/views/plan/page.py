@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.model.records import number_of
+from robin_cli.views.plan.asked import Asked
+from robin_cli.views.plan.calls import Calls
 from robin_cli.views.text import dollars, duration, plain
 
 Row = Mapping[str, Any]
@@ -40,6 +42,39 @@ class Sheet:
         return table
 
 
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What the plan of a goal comes to.
+
+    Attributes:
+        asked: the run, with the budget that is planned for.
+        calls: what they take; ``spent`` of them are expected to be made with the budget.
+        rows: what each budget comes to, rising.
+        first: lines that stand before all others, with what was asked for.
+        about: what is judged, and by which scheduler.
+        columns: of ``rows``, on the screen; ``all_columns``: those of the details.
+        words: writes an error in its unit.
+        facts: those of this goal alone, as JSON values.
+        details: what else there is to be said.
+        prior: what is taken for granted of how answers vary; "" for what ``asked`` says.
+        way_on: the next command; None for the usual one.
+    """
+
+    asked: Asked = field(kw_only=False)
+    calls: Calls = field(kw_only=False)
+    rows: Sequence[dict[str, Any]] = field(kw_only=False)
+    spent: int = field(kw_only=False)
+    about: str
+    columns: Columns
+    all_columns: Columns
+    facts: dict[str, Any]
+    details: Sequence[Sheet | str]
+    first: Sequence[str] = ()
+    words: Callable[[float], str] = str
+    prior: str = ""
+    way_on: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """What a plan says.
@@ -66,6 +101,22 @@ class Page:
 UNKNOWN = "–"
 
 
+def figure(name: str, times: float = 1.0, digits: int = 2, unit: str = "") -> Callable[[Row], str]:
+    """Return a column of a figure, with the noise of its simulation where that is known; of none, how few it may be."""
+
+    def text(row: Row) -> str:
+        value, sem = row[name], row.get(f"{name}_sem")
+        many = row.get(f"{name.removesuffix('wrong')}decisions_simulated") if name.endswith("wrong") else None
+        if value is None:
+            return UNKNOWN
+        if not value and many:  # none of so many: fewer than 3 in as many, with 95 %
+            return f"< {3 * times / many:.1g}"
+        noise = f" ± {times * sem:.{digits}f}" if sem is not None and round(times * sem, digits) else ""
+        return f"{times * value:.{digits}f}{noise}{unit}"
+
+    return text
+
+
 def money(row: Row) -> str:
     """What a row costs, from the least to the most."""
     low, high = row["cost_usd_at_least"], row["cost_usd_at_most"]
@@ -80,6 +131,11 @@ def money_about(row: Row) -> str:
     if about is None:
         return UNKNOWN
     return money(row) if row["cost_usd_at_least"] == row["cost_usd_at_most"] else f"{_short(about)} ({money(row)})"
+
+
+def money_alone(row: Row) -> str:
+    """What a row costs, in one number."""
+    return UNKNOWN if row["cost_usd_about"] is None else _short(row["cost_usd_about"])
 
 
 def _short(amount: float) -> str:

@@ -2,71 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from robin_cli.analysis.goals import Goal
+from robin_cli.analysis.goals import Compare, Decide, Estimate, Goal, Rank
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, Scale, number_of
 from robin_cli.runner.aims import check_error, check_target, check_together
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.views.plan.asked import Asked, asked_of
-from robin_cli.views.plan.calls import Calls, bought
-from robin_cli.views.plan.differences import Differences
-from robin_cli.views.plan.forecasts import Decisions, Scores
+from robin_cli.views.plan.asked import Asked
+from robin_cli.views.plan.calls import bought
+from robin_cli.views.plan.differences import differences
+from robin_cli.views.plan.forecasts import decisions, scores
+from robin_cli.views.plan.known import asked_of
 from robin_cli.views.plan.page import (
     UNKNOWN,
     Columns,
     Page,
+    Planned,
     Row,
     Sheet,
     listed,
     money,
     money_about,
+    money_alone,
     time,
     time_about,
 )
-from robin_cli.views.plan.rankings import Rankings
+from robin_cli.views.plan.rankings import rankings
 from robin_cli.views.text import dollars
 
-
-class Planned(Protocol):
-    """What a goal's plan says of itself.
-
-    Attributes:
-        asked: the run, with the budget that is planned for.
-        calls: what they take; ``spent`` of them are expected to be made with the budget.
-        rows: what each budget comes to, rising; ``columns`` are those of the screen.
-        first: lines that stand before all others, with what was asked for.
-        asked_about: what is judged, and by which scheduler.
-        prior: what is taken for granted of how answers vary.
-        over: what is said where nothing is left to be spent.
-    """
-
-    asked: Asked
-    calls: Calls
-    spent: int
-    rows: list[dict[str, Any]]
-
-    @property
-    def goal(self) -> Goal: ...
-    @property
-    def scheduler(self) -> str: ...
-    @property
-    def first(self) -> Sequence[str]: ...
-    @property
-    def asked_about(self) -> str: ...
-    @property
-    def columns(self) -> Columns: ...
-    @property
-    def all_columns(self) -> Columns: ...
-    def words(self, error: float) -> str: ...
-    def facts(self) -> dict[str, Any]: ...
-    def details(self) -> list[Sheet | str]: ...
+_PLANS: Mapping[type[Goal], Callable[[Asked, Any], Planned]] = {
+    Estimate: scores,
+    Decide: decisions,
+    Compare: differences,
+    Rank: rankings,
+}
 
 
 @dataclass(frozen=True)
@@ -143,15 +118,8 @@ def plan_of(
     check_plan(config, for_error, difference, prompts_of(config).scales)
     config = replace(config, objective="compare" if difference is not None else config.wanted_objective)
     asked = asked_of(config, dataset, notify, pilot)
-    planned: Planned
-    if asked.matches is not None:
-        planned = Rankings(asked)
-    elif asked.systems is not None:
-        planned = Differences(asked, difference)
-    elif asked.task is not None:
-        planned = Decisions(asked)
-    else:
-        planned = Scores(asked, for_error)
+    asked = replace(asked, for_error=for_error, difference=difference)
+    planned = _PLANS[type(asked.goal)](asked, asked.goal)
     facts = _facts(planned, config)
     return Plan(facts, _page(planned, facts))
 
@@ -165,12 +133,12 @@ def _facts(planned: Planned, config: Settings) -> dict[str, Any]:
         "attributes": list(asked.space.attributes),
         "judges": list(config.model),
         "arms": len(asked.space),
-        "scheduler": planned.scheduler,
+        "scheduler": asked.scheduler_at(budget),
         "scheduler_asked": config.scheduler,
         "scheduler_because": None if choice is None else choice.why,
         "pilot": None if asked.pilot is None else {"run": str(asked.pilot), "spent": calls.already.calls},
         "ratings_known": asked.told_by is not None,
-        "ratings_vary_as": getattr(planned, "prior", asked.prior),
+        "ratings_vary_as": planned.prior or asked.prior,
         "tokens_from": calls.source,
         "price": calls.price,
         "service_tier": config.tier,
@@ -184,8 +152,8 @@ def _facts(planned: Planned, config: Settings) -> dict[str, Any]:
         "max_cost_usd": config.max_cost,
         "max_cost_calls_at_least": ends[0],
         "max_cost_calls_at_most": ends[1],
-        "forecast": [{**row, "known_then": planned.goal.known_then(row, planned.words)} for row in planned.rows],
-        **planned.facts(),
+        "forecast": [{**row, "known_then": planned.asked.goal.known_then(row, planned.words)} for row in planned.rows],
+        **planned.facts,
     }
 
 
@@ -200,7 +168,7 @@ def _page(planned: Planned, facts: dict[str, Any]) -> Page:
     budgets: Columns = {"calls": lambda row: f"{row['budget']:,}"}
     screen = Sheet(
         [row for row in rows if row["budget"] in wanted],
-        {**budgets, "money": money, "time": time_about, **planned.columns},
+        {**budgets, "money": money_alone, "time": time_about, **planned.columns},
         is_planned,
     )
     whole = Sheet(rows, {**budgets, "money": money, "time": time, **planned.all_columns}, is_planned)
@@ -212,20 +180,20 @@ def _page(planned: Planned, facts: dict[str, Any]) -> Page:
         answer=[
             *planned.first,
             _headline(planned, at),
-            f"{planned.asked_about}.",
+            f"{planned.about}.",
             f"How ratings vary: {facts['ratings_vary_as']}.",
             f"{taken}{sent}",
         ],
         sheet=screen,
         ways_on=[f"--details says more. {_way_on(planned)}".strip()],
-        details=["", whole, "", *_of_calls(planned, facts), *planned.details()],
+        details=["", whole, "", *_of_calls(planned, facts), *planned.details],
     )
 
 
 def _headline(planned: Planned, at: Row) -> str:
     """What the budget takes, and what is known then."""
     config, calls = planned.asked.config, number_of(planned.asked.budget, "call")
-    at_most = " at most" * planned.goal.ends
+    at_most = " at most" * planned.asked.goal.ends
     takes = f"take about {time_about(at)}"
     if config.in_rounds:
         takes = f"take {time_about(at)} at most"
@@ -236,7 +204,7 @@ def _headline(planned: Planned, at: Row) -> str:
         said = f"{calls}{at_most} {takes}; their price is not known (--price-in, --price-out)"
     else:
         said = f"{calls}{at_most} cost about {cost} and {takes}"
-    known = planned.goal.known_then(at, planned.words)
+    known = planned.asked.goal.known_then(at, planned.words)
     return f"{said}. Then {known}." if known else f"{said}."
 
 
@@ -255,13 +223,11 @@ def _way_on(planned: Planned) -> str:
     asked = planned.asked
     if asked.config.budget_usd is not None:
         return ""
-    if (over := getattr(planned, "over", None)) is not None:
-        return str(over)
-    if (way_on := getattr(planned, "way_on", None)) is not None:
-        return str(way_on)
+    if planned.way_on is not None:
+        return planned.way_on
     if asked.pilot is None:
         return (
-            "--pilot 50 asks about 50 comparisons first, and plans by them."
+            "--pilot 50 asks 50 comparisons first, and plans by them."
             if asked.matches is not None
             else "--pilot 3 asks three times a pair first, and plans by that."
         )
