@@ -62,6 +62,7 @@ def write_answers(path: Path, prompts: int) -> Path:
         (("--for-error", "0.4"), OF_RATINGS, "For a largest error of 0.4 you need", "the worst score is off by about"),
         (("--budget", "400", *DECISION), OF_RATINGS, "To decide everything (score>=3", "of the decisions are wrong"),
         (("--budget", "200", "--decide", "best"), OF_RATINGS, "To decide everything (best", "are certified"),
+        (("--budget", "200", *DECISION, "--batch"), OF_RATINGS, "To decide everything (score>=3", "are certified"),
         (("--compare", "0.5"), OF_SYSTEMS, "To see a difference of 0.5 between a and b", "a difference of"),
         (("--objective", "compare", "--budget", "80"), OF_SYSTEMS, "80 calls cost about $", "a difference of"),
         (("--budget", "600", "--batch"), OF_RATINGS, "600 calls cost about $", "the worst score is off by about"),

@@ -324,30 +324,31 @@ def foresee(
         budgets: calls in all, rising, each at least the number of arms.
         least: the smallest of those in between; the smallest of ``budgets`` if not given.
         evenly: the policy asks on where all is clear, so that there is the more to look at.
-        rounds: see :func:`forecast`; runs that end by themselves are simulated one call at a time.
+        rounds: see :func:`forecast`. Then nothing in between is simulated, and the end is that of one call at a time.
     """
     if not belief.ends:
         return Outlook(forecast(belief, policy_at, budgets, rng, rounds=rounds))
     arms, first, last, several = belief.arms, least or budgets[0], budgets[-1], belief.is_together
     most = max(last, calls_to_the_end(arms))
 
-    def run(size: float, wanted: Sequence[int]) -> dict[int, Expected]:
-        return simulated(belief, size, policy_at, sorted(set(wanted)), rng)
+    def run(size: float, further: Sequence[int]) -> dict[int, Expected]:
+        wanted = sorted({*budgets, *further}) if rounds is None or evenly else budgets
+        return simulated(belief, size, policy_at, wanted, rng, rounds=None if evenly else rounds)
 
     def grid(end: float) -> list[int]:
         return [round(each) for each in np.geomspace(first, max(first, end), _POINTS).tolist()]
 
     if evenly:
-        found = run(_ARMS_EVENLY[several], [*budgets, *grid(last), *[most] * (not several)])
+        found = run(_ARMS_EVENLY[several], [*grid(last), *[most] * (not several)])
         return Outlook(found, _end(found[max(found)], arms, evenly=True))
     # A few pairs first, which say how far it is to the end, and so how many there is time for.
-    few = run(_ARMS_FIRST, [most]).get(most)
+    few = simulated(belief, _ARMS_FIRST, policy_at, [most], rng).get(most)
     if few is None:  # the policy refuses this, and so any smaller budget
         return Outlook({}, Found(*[Needed(most, "more than")] * 3))
     to_end = few.mean("calls") if few.is_over else math.inf
-    is_near = to_end <= last
+    is_near = to_end <= last and rounds is None
     size = _STEPS_TO_THE_END[several] * arms / min(to_end, last)
-    found = run(size, [*budgets, *grid(min(last, 1.2 * to_end)), *[most] * is_near])
+    found = run(size, [*grid(min(last, 1.2 * to_end)), *[most] * is_near])
     return Outlook(found, _end(found[most] if is_near else few, arms))
 
 

@@ -33,7 +33,7 @@ RESPONSES_DIFFER, SYSTEMS_DIFFER = 0.8, 1.0
 """Taken for granted: standard deviations, in log odds, of a response about its system, and of systems."""
 
 _PRIOR_SYSTEMS = 4.0
-_MOST_ARMS = 10_000
+_MOST_ARMS, _MOST_SYSTEMS = 6_000, 150
 _QUANTILES = 100
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 
@@ -135,7 +135,7 @@ class VerdictsBelief:
     @property
     def is_small(self) -> bool:
         """Whether there are so few comparisons that all are simulated: of some of them the order of systems says too little."""
-        return self.arms <= _MOST_ARMS
+        return self.arms <= _MOST_ARMS and len(self.matches.names) <= _MOST_SYSTEMS
 
     def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:  # noqa: ARG002
         """Draw how good systems and their responses are, for each run; all comparisons are simulated."""

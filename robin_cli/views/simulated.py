@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -54,20 +55,9 @@ def experiment(settings: SimulationSettings, progress: Callable[[int, int], None
         budgets = tuple(sorted({*budgets, *_between(max(pairs, min(3 * pairs, last)), last)}))
         reference = () if settings.decide else _between(last, _REFERENCE * last)
     is_scoring = settings.decide is None and not settings.pairwise
-    design = Design(
-        schedulers=settings.schedulers or (_SCORING if is_scoring else ()),
-        budgets=budgets,
-        runs=settings.runs,
-        seed=settings.seed,
-        delta=settings.delta,
-        mode=settings.mode,
-        objective=settings.objective,
-        reference=reference,
-        decide=settings.decide,
-        margin=settings.margin,
-        error_rate=settings.error_rate,
-        group=settings.group,
-    )
+    own = {each.name: getattr(settings, each.name) for each in fields(Design) if hasattr(settings, each.name)}
+    own |= {"schedulers": settings.schedulers or (_SCORING if is_scoring else ())}
+    design = Design(**own, budgets=budgets, reference=reference)
     return subjects, conduct(subjects, design, progress)
 
 

@@ -18,10 +18,9 @@ from robin_cli.analysis.jobs import interrupts_held
 from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import Setup
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood
-from robin_cli.policies.own.uniform import Uniform
 from tests.analysis.paper import paper_pools
 
 SCALE = Scale(0, 4)
@@ -49,26 +48,6 @@ def test_reproduces_the_papers_table_on_the_digitised_pools(name: str, expected:
     for row in rows:
         told = expected[row.scheduler]
         assert abs(row.figure("wce_mean") - told) < 3 * np.hypot(row.figure("wce_sem"), 0.03 * told)
-
-
-def test_simulates_the_scheduler_that_runs_use() -> None:
-    from tests.scheduling.test_scheduler import play
-
-    ratings = [[0, 4], [2, 2], [1, 2], [3, 3]]
-    constant = Ratings.of([np.array([each[0]]) for each in ratings])
-    policy: Policy = Robin(np.array([4.0, 0.0, 1.0, 2.0]))
-    (snapshot,) = simulate(constant, policy, [57], 3, np.random.default_rng(0))
-    asked = np.bincount(play(policy, [[each[0]] for each in ratings], 57), minlength=4)
-    assert (snapshot.n == asked).all()
-
-
-def test_spends_each_budget_to_the_call_and_asks_evenly_when_uniform() -> None:
-    ratings = Ratings.of(paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:50])
-    for policy in (Uniform(), RobinHood.of(Setup(50, 3000, SCALE)), Robin(ratings.variances)):
-        snapshots = simulate(ratings, policy, [130, 1000, 1777], 4, np.random.default_rng(2))
-        assert [(each.n.sum(axis=1) == each.budget).all() for each in snapshots] == [True] * 3
-        if isinstance(policy, Uniform):
-            assert np.ptp(snapshots[-1].n) == 1
 
 
 def test_gives_the_same_table_for_the_same_seed_only() -> None:
