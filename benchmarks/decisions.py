@@ -40,15 +40,17 @@ def main(pools: list[Path]) -> None:
         found = []
         for subject in subjects:
             decide = "best" if what == "best" else f"score>={3 if subject.scale.high <= 4 else 6}"
-            rows = [row.decided for row in decided(subject, decide, policy) if row.decided is not None]
+            rows = decided(subject, decide, policy)
             evenly, mine = rows[: len(CALLS)], rows[len(CALLS) :]
             found.append(
                 [
                     (
-                        *(each.wrong_mean for each in (one, other)),
-                        *(each.certified_mean for each in (one, other)),
-                        *(each.certified_wrong_mean for each in (one, other)),
-                        other.calls_mean / len(subject.ratings),
+                        *(
+                            each.figure(f"{measure}_mean")
+                            for measure in ("wrong", "certified", "certified_wrong")
+                            for each in (one, other)
+                        ),
+                        other.figure("calls_mean") / len(subject.ratings),
                     )
                     for one, other in zip(evenly, mine, strict=True)
                 ]

@@ -98,11 +98,11 @@ def test_plans_what_it_will_do(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 200)
     asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget")
 
-    shown = robin(*asked, "2000", cwd=tmp_path).stdout
+    shown = robin(*asked, "2000", "--details", cwd=tmp_path).stdout
     few, many = (json.loads(robin(*asked, budget, "--json", cwd=tmp_path).stdout) for budget in ("2000", "6000"))
 
-    assert "10.0 each on average, by two-priors." in shown
-    assert "--scheduler auto: the budget is 10 calls a score, and robin-hood" in " ".join(shown.split())
+    assert "10.0 calls per score, by two-priors." in shown
+    assert "--scheduler auto: two-priors; the budget is 10 calls a score, and robin-hood" in " ".join(shown.split())
     assert (few["scheduler"], few["scheduler_asked"]) == ("two-priors", "auto")
     assert (many["scheduler"], many["scheduler_asked"]) == ("robin-hood", "auto")
     here = next(row for row in few["forecast"] if row["budget"] == 2000)

@@ -3,32 +3,107 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from tests.conftest import REPLAY_MODEL, free_port, judging, robin, write_pairs
+from tests.conftest import DEMO, REPLAY_MODEL, free_port, judging, replaying, robin, write_pairs
+
+RESPONSES = DEMO / "responses.jsonl"
+DECISION = ("--decide", "score>=3", "--margin", "0.2")
+PRICES = ("--price-in", "1", "--price-out", "1")
+OPENAI = ("--base-url", "https://api.openai.com/v1", "--model", "gpt-5-mini")
+
+COMMON = """attributes budget_usd completion_tokens completion_tokens_at_most forecast judges max_cost_usd pilot price
+    prompt_tokens scheduler scheduler_asked scheduler_because service_tier tokens_from ways"""
+OF_RATINGS = """arms below_warm_up budget by_text calls_an_arm calls_for decide errors_are for_error max_cost_calls_at_least
+    max_cost_calls_at_most pairs ratings_known ratings_vary_as simulated_runs target_error target_guaranteed variances_from"""
+OF_VERDICTS = (
+    "budget calls_a_comparison calls_once comparisons decide pairwise preferences_vary prompts ranks_systems systems"
+)
+OF_SYSTEMS = """alpha budget calls_a_prompt cheapest compare differences_are known_from pairs power prompts rows spreads systems
+    times_as_many"""
 
 
 def plan(data: Path, budget: int, *more: str | Path) -> list[str | Path]:
     return ["plan", data, "--budget", str(budget), "-a", "helpfulness", *more]
 
 
-def test_plans_a_budget_and_sends_nothing(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 50)
-    url = f"http://127.0.0.1:{free_port()}/v1"  # nobody listens
-    command = plan(data, 4000, "--base-url", url, "--model", "m", "--price-in", "1", "--price-out", "2", "--rpm", "600")
+def facts_of(folder: Path, *command: str | Path) -> dict[str, Any]:
+    done = robin(*command, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
-    shown = robin(*command, cwd=tmp_path)
-    facts = json.loads(robin(*command, "--json", cwd=tmp_path).stdout)
+
+def said_by(folder: Path, *command: str | Path) -> str:
+    done = robin(*command, "--details", cwd=folder, COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stdout.split())
+
+
+def write_answers(path: Path, prompts: int) -> Path:
+    """Responses of two systems to each prompt."""
+    rows = [
+        {"id": f"p{k}", "prompt": f"Name {k // 2} colours.", "response": f"Blue, and {k} more.", "system": "ab"[k % 2]}
+        for k in range(2 * prompts)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "keys", "begins", "knows"),
+    [
+        (("--budget", "400"), OF_RATINGS, "400 calls cost about $", "the worst score is off by about"),
+        (("--for-error", "0.4"), OF_RATINGS, "For a largest error of 0.4 you need", "the worst score is off by about"),
+        (("--budget", "400", *DECISION), OF_RATINGS, "To decide everything (score>=3", "of the decisions are wrong"),
+        (("--budget", "200", "--decide", "best"), OF_RATINGS, "To decide everything (best", "are certified"),
+        (("--budget", "200", *DECISION, "--batch"), OF_RATINGS, "To decide everything (score>=3", "are certified"),
+        (("--compare", "0.5"), OF_SYSTEMS, "To see a difference of 0.5 between a and b", "a difference of"),
+        (("--objective", "compare", "--budget", "80"), OF_SYSTEMS, "80 calls cost about $", "a difference of"),
+        (("--budget", "600", "--batch"), OF_RATINGS, "600 calls cost about $", "the worst score is off by about"),
+        (("--budget-usd", "0.2"), OF_RATINGS, "$0.2 (--budget-usd) pay for about", "the worst score is off by about"),
+    ],
+)
+def test_says_first_what_was_asked_for_and_keeps_to_fifteen_lines(
+    tmp_path: Path, given: tuple[str, ...], keys: str, begins: str, knows: str
+) -> None:
+    data = write_answers(tmp_path / "pairs.jsonl", 20)
+    url = f"http://127.0.0.1:{free_port()}/v1"  # nobody listens
+    command: list[str | Path] = ["plan", data, "-a", "helpfulness", *given, "--base-url", url, "--model", "m", *PRICES]
+
+    shown = robin(*command, cwd=tmp_path, COLUMNS="80")
+    facts = facts_of(tmp_path, *command)
 
     assert shown.returncode == 0, shown.stderr
-    assert "Nothing was sent" in shown.stdout
-    assert "For a largest error of 0.3 you need" in shown.stdout
-    assert "--pilot" in shown.stdout
-    assert "--max-cost" not in shown.stdout
+    lines = shown.stdout.splitlines()
+    said = " ".join(shown.stdout.split())
+    assert said.startswith(begins)
+    assert len(lines) <= 15
+    for part in (knows, "Nothing was sent.", "assumed: as with the two judges of the paper", "--details"):
+        assert part in said
+    assert {*COMMON.split(), *keys.split()} <= {*facts}
+    budget = facts["budget"] if isinstance(facts["budget"], int) else facts["forecast"][1]["budget"]
+    (row,) = (row for row in facts["forecast"] if row["budget"] == budget)
+    assert row["known_then"] in said
+    assert row["cost_usd_at_least"] <= row["cost_usd_about"] <= row["cost_usd_at_most"]
+    assert sum(re.match(r" *[\d,]+ ", line) is not None for line in lines[-6:]) == 3  # of the table
+    assert list(tmp_path.iterdir()) == [data]
+
+
+def test_plans_a_budget_with_its_tokens_money_and_time(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 50)
+    command = plan(data, 4000, "--model", "m", "--price-in", "1", "--price-out", "2", "--rpm", "600")
+
+    facts, said = facts_of(tmp_path, *command), said_by(tmp_path, *command)
+
+    assert "For a largest error of 0.3 you need" in said
+    assert "--pilot" in said
+    assert "--max-cost" not in said
     assert (facts["arms"], facts["calls_an_arm"], facts["pilot"]) == (50, 80, None)
     assert [row["budget"] for row in facts["forecast"]] == [2000, 4000, 8000, 16000]
     errors = [row["worst_error"] for row in facts["forecast"]]
@@ -37,24 +112,15 @@ def test_plans_a_budget_and_sends_nothing(tmp_path: Path) -> None:
     assert {row["bound"] for row in facts["forecast"]} == {None}  # practice mode has none
     assert 300 < facts["prompt_tokens"] / 4000 < 900
     at = facts["forecast"][1]
-    assert at["seconds"] == 400
+    assert at["seconds"] == at["seconds_about"] == 400
     assert at["cost_usd_at_least"] == pytest.approx(facts["prompt_tokens"] / 1e6)
     assert at["cost_usd_at_most"] - at["cost_usd_at_least"] == pytest.approx(2 * 1024 * 4000 / 1e6)
-    assert list(tmp_path.iterdir()) == [data]
-
-
-def test_says_the_papers_bound_where_its_theorem_holds(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 20)
-
-    shown = robin(*plan(data, 8000, "--mode", "theory"), cwd=tmp_path)
-
-    assert shown.returncode == 0, shown.stderr
-    assert "Theorem 2, with B − K·t0 for B" in " ".join(shown.stdout.split())
+    assert "Theorem 2, with B − K·t0 for B" in said_by(tmp_path, *plan(data, 20_000, "--mode", "theory"))
 
 
 def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 40)
-    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--price-in", "1", "--price-out", "1", "--run", "r")
+    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, *PRICES, "--run", "r")
 
     done = robin(*plan(data, 1600, *judge, "--pilot", "4", "--json"), cwd=tmp_path)
     again = robin(*plan(data, 1600, *judge, "--pilot", "4"), cwd=tmp_path)
@@ -65,11 +131,11 @@ def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> 
     assert "spread evenly" not in done.stderr  # that a pilot is small is no surprise
     facts = json.loads(done.stdout)
     assert facts["pilot"] == {"run": "r", "spent": 160}
-    assert facts["scheduler"] == "robin-hood"  # by the budget that is planned for, and not by the pilot's
-    assert json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]["scheduler"] == "robin-hood"
+    # by the budget that is planned for, and not by the pilot's
+    assert facts["scheduler"] == json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]["scheduler"]
     answers = pd.read_parquet(tmp_path / "r" / "judgments").iloc[:160]
     row = facts["forecast"][1]
-    assert row["cost_usd_at_least"] == row["cost_usd_at_most"]
+    assert row["cost_usd_at_least"] == row["cost_usd_at_most"] == row["cost_usd_about"]
     assert row["cost_usd_at_most"] == pytest.approx(10 * answers["cost_usd"].sum())
     assert row["seconds"] > 0
     assert again.returncode == 0, again.stderr
@@ -83,35 +149,32 @@ def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> 
 
 def test_finds_the_budget_for_an_error_without_a_guess(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
-    command = ("plan", data, "-a", "helpfulness", "--scheduler", "uniform", "--price-in", "1", "--price-out", "1")
+    command = ("plan", data, "-a", "helpfulness", "--scheduler", "uniform", *PRICES, "--for-error", "0.15")
 
-    facts = json.loads(robin(*command, "--for-error", "0.15", "--json", cwd=tmp_path).stdout)
-    shown = robin(*command, "--for-error", "0.15", cwd=tmp_path, COLUMNS="200").stdout
+    facts, said = facts_of(tmp_path, *command), said_by(tmp_path, *command)
 
     target = facts["for_error"]
     assert target["calls"] == facts["budget"] > 1500
     assert target["calls_low"] < target["calls"] < target["calls_high"]
     (row,) = (row for row in facts["forecast"] if row["budget"] == facts["budget"])
     assert row["worst_error"] == pytest.approx(0.15, rel=0.15)
-    assert row["cost_usd_at_least"] > 0
-    assert shown.startswith(
+    assert said.startswith(
         f"For a largest error of 0.15 you need about {target['calls']:,} calls "
-        f"(95 %: {target['calls_low']:,} to {target['calls_high']:,}).\n"
+        f"(95 %: {target['calls_low']:,} to {target['calls_high']:,}). "
     )
 
 
 def test_never_plans_less_than_a_pilot_spent_and_says_where_the_money_ends(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
-    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--price-in", "1", "--price-out", "1", "--run", "r")
+    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, *PRICES, "--run", "r")
 
-    piloted = robin(*plan(data, 900, *judge, "--pilot", "20", "--max-cost", "0.4", "--json"), cwd=tmp_path)
+    facts = facts_of(tmp_path, *plan(data, 900, *judge, "--pilot", "20", "--max-cost", "0.4"))
     refused = robin(*plan(data, 300, *judge, "--pilot", "2"), cwd=tmp_path)
     target = robin("plan", data, "-a", "helpfulness", *judge, "--pilot", "2", "--for-error", "2", cwd=tmp_path)
     whole = robin("resume", "r", "--budget", "900", "--max-cost", "0.4", cwd=tmp_path)
 
-    facts = json.loads(piloted.stdout)
     answers = pd.read_parquet(tmp_path / "r" / "judgments")
-    pilot, spent = answers.iloc[:400], answers["cost_usd"].sum()
+    pilot = answers.iloc[:400]
     assert facts["pilot"]["spent"] == 400
     assert facts["forecast"][0]["budget"] >= 400
     assert facts["forecast"][0]["cost_usd_at_least"] >= pilot["cost_usd"].sum()
@@ -121,7 +184,7 @@ def test_never_plans_less_than_a_pilot_spent_and_says_where_the_money_ends(tmp_p
     assert "at most 400 calls" in target.stdout
 
     assert whole.returncode == 4, whole.stderr
-    assert spent <= 0.4
+    assert answers["cost_usd"].sum() <= 0.4
     bought = facts["max_cost_calls_at_least"]
     assert bought == facts["max_cost_calls_at_most"]
     assert bought == pytest.approx(len(answers), rel=0.02)
@@ -133,25 +196,25 @@ def test_never_plans_less_than_a_pilot_spent_and_says_where_the_money_ends(tmp_p
 
 
 def test_says_where_a_budget_does_not_reach(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+    said = said_by(tmp_path, *plan(write_pairs(tmp_path / "pairs.jsonl", 30), 120, "--scheduler", "robin-hood"))
+    assert "below ROBIN-HOOD's warm-up" in said
+    assert "For a largest error of 0.1 you need more than 480 calls (spread evenly: more than 480)." in said
 
-    shown = robin(*plan(data, 120, "--scheduler", "robin-hood"), cwd=tmp_path).stdout
 
-    assert "below ROBIN-HOOD's warm-up" in shown
-    assert "For a largest error of 0.1 you need more than 480 calls (spread evenly: more than 480)." in shown
+def write_pool(path: Path, ratings: dict[int, list[int]], pairs: int) -> None:
+    """Ratings of each pair: those of the first number that divides its own."""
+    rows = [
+        (f"p{k}", each) for k in range(pairs) for each in next(values for of, values in ratings.items() if k % of == 0)
+    ]
+    pd.DataFrame(rows, columns=["pair_id", "rating"]).to_csv(path, index=False)
 
 
 def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
-    alike = [(f"p{k}", 3) for k in range(30) for _ in range(20)]
-    varied = [(f"p{k}", rating) for k in range(30) for rating in [0, 4] * 10]
-    for name, rows in {"alike": alike, "varied": varied}.items():
-        pd.DataFrame(rows, columns=["pair_id", "rating"]).to_csv(tmp_path / f"{name}.csv", index=False)
+    write_pool(tmp_path / "alike.csv", {1: [3] * 20}, 30)
+    write_pool(tmp_path / "varied.csv", {1: [0, 4] * 10}, 30)
 
-    calm, wild = (
-        json.loads(robin(*plan(data, 900, "--variances", f"{name}.csv", "--json"), cwd=tmp_path).stdout)
-        for name in ("alike", "varied")
-    )
+    calm, wild = (facts_of(tmp_path, *plan(data, 900, "--variances", f"{name}.csv")) for name in ("alike", "varied"))
 
     assert calm["forecast"][1]["worst_error"] < 0.15
     assert wild["forecast"][1]["worst_error"] > 0.4
@@ -161,18 +224,12 @@ def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
 def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     evenly = ("--scheduler", "uniform")
-    robin(
-        *judging(replay_url, data, 30, *evenly, "--samples-per-request", "3", "--run", "r"), cwd=tmp_path
-    )  # ten requests
+    asked = judging(replay_url, data, 30, *evenly, "--samples-per-request", "3", "--run", "r")
+    robin(*asked, cwd=tmp_path)  # ten requests
     sent = pd.read_parquet(tmp_path / "r" / "judgments")["prompt_tokens"].sum()
 
     one, two = (
-        json.loads(
-            robin(
-                *plan(data, 90, *evenly, "--variances", "r", "--samples-per-request", n, "--json"), cwd=tmp_path
-            ).stdout
-        )
-        for n in ("1", "2")
+        facts_of(tmp_path, *plan(data, 90, *evenly, "--variances", "r", "--samples-per-request", n)) for n in "12"
     )
 
     assert one["prompt_tokens"] == pytest.approx(sent / 10 * 90, rel=0.01)
@@ -202,37 +259,23 @@ def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(tmp_path: P
 )
 def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, ...], step: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
-
     refused = robin(*plan(data, 900, *more), cwd=tmp_path)
-
     assert refused.returncode == 2
     assert step in refused.stderr
     assert list(tmp_path.iterdir()) == [data]
 
 
-DECISION = ("--decide", "score>=3", "--margin", "0.2")
-
-
-def write_groups(path: Path, count: int) -> Path:
-    rows = [
-        {"id": f"p{k}", "prompt": f"Name {k // 4} colours.", "response": f"Blue, and {k} more."} for k in range(count)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 60)
-    command = plan(data, 600, *DECISION, "--price-in", "1", "--price-out", "1")
+    command = plan(data, 600, *DECISION, *PRICES)
 
-    shown = robin(*command, cwd=tmp_path, COLUMNS="200")
-    facts = json.loads(robin(*command, "--json", cwd=tmp_path).stdout)
+    facts, said = facts_of(tmp_path, *command), said_by(tmp_path, *command)
+    unsaid = facts_of(tmp_path, "plan", data, "-a", "helpfulness", *DECISION)
 
-    assert shown.returncode == 0, shown.stderr
     decide, rows = facts["decide"], facts["forecast"]
     assert (facts["scheduler"], facts["scheduler_asked"]) == ("apt", "auto")
     assert (decide["of"], decide["decisions"], decide["margins"]) == ("pairs", 60, {"helpfulness": 0.2})
-    assert shown.stdout.startswith(
+    assert said.startswith(
         f"To decide everything (score>=3, for 60 pairs) takes about {decide['calls_to_end']:,} calls "
         f"(95 %: {decide['calls_to_end_low']:,} to {decide['calls_to_end_high']:,}; spread evenly: "
     )
@@ -248,55 +291,45 @@ def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> 
     assert rows[-1]["cost_usd_at_least"] == pytest.approx(a_call * rows[-1]["calls"], rel=0.01)
     assert [each["wrong"] for each in facts["calls_for"]] == [0.01, 0.001]
     assert facts["calls_for"][0]["calls"] < facts["calls_for"][0]["even_calls"]
-    assert "600 calls at most" in shown.stdout
-    assert "rough forecast" in shown.stdout
+    assert "600 calls at most" in said
+    assert "rough forecast" in said
     for not_of_decisions in ("largest error", "paper's bound", "worst"):
-        assert not_of_decisions not in shown.stdout
-
-
-def test_plans_decisions_without_a_budget_up_to_their_end(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 30)
-
-    facts = json.loads(robin("plan", data, "-a", "helpfulness", *DECISION, "--json", cwd=tmp_path).stdout)
-
-    assert facts["budget"] == pytest.approx(facts["decide"]["calls_to_end"], rel=0.15)
+        assert not_of_decisions not in said
+    assert unsaid["budget"] == pytest.approx(
+        unsaid["decide"]["calls_to_end"], rel=0.15
+    )  # without a budget, up to the end
 
 
 def test_plans_the_best_of_groups_as_an_earlier_run_rated_them(tmp_path: Path) -> None:
-    data = write_groups(tmp_path / "pairs.jsonl", 16)
-    clear = [(f"p{k}", rating) for k in range(16) for rating in ([4] * 9 + [3] if k % 4 == 0 else [0, 1] * 5)]
-    alike = [(f"p{k}", rating) for k in range(16) for rating in [1, 2, 3] * 4]
-    for name, rows in {"clear": clear, "alike": alike}.items():
-        pd.DataFrame(rows, columns=["pair_id", "rating"]).to_csv(tmp_path / f"{name}.csv", index=False)
-
-    def planned(name: str) -> tuple[dict[str, Any], str]:
-        done = robin(*plan(data, 160, "--decide", "best", "--variances", f"{name}.csv", "--json"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout), done.stderr
-
-    (easy, said), (hard, _) = planned("clear"), planned("alike")
-
-    assert easy["scheduler"] == "lucb"
-    assert (easy["decide"]["of"], easy["decide"]["decisions"]) == ("groups", 4)
-    assert easy["forecast"][1]["wrong"] == 0
-    assert easy["decide"]["calls_to_end"] < 480 < hard["decide"]["calls_to_end"]
-    assert easy["variances_from"] is None
-    assert "lucb begins with none" in said
+    rows = [{"id": f"p{k}", "prompt": f"Name {k // 4} colours.", "response": f"{k} more."} for k in range(16)]
+    data = tmp_path / "pairs.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_pool(tmp_path / "clear.csv", {4: [4] * 9 + [3], 1: [0, 1] * 5}, 16)
+    write_pool(tmp_path / "alike.csv", {1: [1, 2, 3] * 4}, 16)
+    easy, hard = (
+        robin(*plan(data, 160, "--decide", "best", "--variances", f"{name}.csv", "--json"), cwd=tmp_path)
+        for name in ("clear", "alike")
+    )
+    facts = json.loads(easy.stdout)
+    assert facts["scheduler"] == "lucb"
+    assert (facts["decide"]["of"], facts["decide"]["decisions"]) == ("groups", 4)
+    assert facts["forecast"][1]["wrong"] == 0
+    assert facts["decide"]["calls_to_end"] < 480 < json.loads(hard.stdout)["decide"]["calls_to_end"]
+    assert facts["variances_from"] is None
+    assert "lucb begins with none" in easy.stderr
 
 
 def test_a_pilot_of_decisions_is_the_beginning_of_the_run_and_tells_how_long_it_takes(
     tmp_path: Path, replay_url: str
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 100)
-    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--price-in", "1", "--price-out", "1", "--run", "r")
+    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, *PRICES, "--run", "r")
 
-    piloted = robin(*plan(data, 20_000, *judge, *DECISION, "--pilot", "6", "--json"), cwd=tmp_path)
+    facts = facts_of(tmp_path, *plan(data, 20_000, *judge, *DECISION, "--pilot", "6"))
     other = robin(*plan(data, 20_000, *judge, "--pilot", "3"), cwd=tmp_path)
     whole = robin("resume", "r", "--budget", "20000", cwd=tmp_path)
     after = robin(*plan(data, 20_000, *judge, *DECISION, "--pilot", "6"), cwd=tmp_path)
 
-    assert piloted.returncode == 0, piloted.stderr
-    facts = json.loads(piloted.stdout)
     assert facts["pilot"] == {"run": "r", "spent": 600}
     assert facts["decide"]["by_pilot"] is False
     assert "decide" in other.stderr  # the run at r is to decide something, and this plan is of another
@@ -318,20 +351,15 @@ def test_takes_every_flag_of_judge(tmp_path: Path) -> None:
     assert flags("judge") <= flags("plan")
 
 
-OPENAI = ("--base-url", "https://api.openai.com/v1", "--model", "gpt-5-mini")
-
-
 def test_compares_the_ways_to_make_the_same_calls(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 50)
     command = plan(data, 1000, *OPENAI, "--rpm", "500")
 
-    shown = robin(*command, cwd=tmp_path)
-    facts = json.loads(robin(*command, "--json", cwd=tmp_path).stdout)
-    batched = json.loads(robin(*command, "--batch", "--rounds", "6", "--json", cwd=tmp_path).stdout)
+    said, facts = said_by(tmp_path, *command), facts_of(tmp_path, *command)
+    batched = facts_of(tmp_path, *command, "--batch", "--rounds", "6")
 
-    assert shown.returncode == 0, shown.stderr
-    assert "--batch, 4 rounds" in shown.stdout
-    assert "≤ 96 h" in shown.stdout
+    assert "--batch, 4 rounds" in said
+    assert "≤ 96 h" in said
     alone, flex, batch = facts["ways"]
     assert [each["way"] for each in facts["ways"]] == ["one call at a time", "flex", "batch"]
     assert [each["is_planned"] for each in facts["ways"]] == [True, False, False]
@@ -346,24 +374,91 @@ def test_compares_the_ways_to_make_the_same_calls(tmp_path: Path) -> None:
     assert batched["forecast"][1]["cost_usd_at_most"] == batch["cost_usd_at_most"]
 
 
-def test_says_that_a_large_budget_in_rounds_is_by_another_scheduler(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 20)
-
-    shown = robin(*plan(data, 1000, *OPENAI), cwd=tmp_path)
-    batched = robin(*plan(data, 1000, *OPENAI, "--batch"), cwd=tmp_path)
-    evenly = robin(*plan(data, 1000, *OPENAI, "--batch", "--scheduler", "uniform"), cwd=tmp_path)
-
-    assert "by the answers of the rounds before, by two-priors" in " ".join(shown.stdout.split())
-    assert "--scheduler auto: calls go out in rounds, where it does better than robin-hood." in batched.stdout
-    assert "--batch, 1 round" in evenly.stdout
-
-
-def test_compares_no_ways_where_there_is_one(tmp_path: Path) -> None:
+def test_says_how_the_ways_differ_and_names_none_where_there_is_one(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     local = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    assert "by the answers of the rounds before, by two-priors" in said_by(tmp_path, *plan(data, 1000, *OPENAI))
+    batched = said_by(tmp_path, *plan(data, 1000, *OPENAI, "--batch"))
+    assert "--scheduler auto: two-priors; calls go out in rounds, where it does better than robin-hood." in batched
+    assert "--batch, 1 round" in said_by(tmp_path, *plan(data, 1000, *OPENAI, "--batch", "--scheduler", "uniform"))
+    given = said_by(tmp_path, *plan(data, 100, *local, "--price-in", "1", "--price-out", "1"))
+    assert "Where the endpoint has them: they are taken to cost half." in given
+    assert facts_of(tmp_path, *plan(data, 100, *local))["ways"] == []
 
-    unpriced = json.loads(robin(*plan(data, 100, *local, "--json"), cwd=tmp_path).stdout)
-    given = robin(*plan(data, 100, *local, "--price-in", "1", "--price-out", "1"), cwd=tmp_path)
 
-    assert unpriced["ways"] == []
-    assert "Where the endpoint has them: they are taken to cost half." in given.stdout
+PAIRWISE = ("plan", RESPONSES, "--pairwise")
+
+
+def test_says_how_many_comparisons_a_budget_asks_and_sends_nothing(tmp_path: Path) -> None:
+    command = (*PAIRWISE, "--budget", "600", "--model", "gpt-4.1-mini")
+    shown = robin(*command, cwd=tmp_path, COLUMNS="80")
+    assert shown.returncode == 0, shown.stderr
+    assert len(shown.stdout.splitlines()) <= 15
+    said = said_by(tmp_path, *command)
+    for part in (
+        *("600 calls cost about $", "600 comparisons of 6 systems", "To ask all once takes 1,200 calls: 2 orders."),
+        *("--scheduler auto: tournament", "Nothing was sent.", "not all comparisons need be asked"),
+        "each system's win rate is known to ± ",
+    ):
+        assert part in said
+    assert "error" not in said
+
+    facts = facts_of(tmp_path, *command)
+    rows = facts["forecast"]
+    assert {*COMMON.split(), *OF_VERDICTS.split()} <= {*facts}
+    assert [row["budget"] for row in rows] == [150, 300, 600, 1200, 2400]
+    assert [row["comparisons_asked"] for row in rows] == [75, 150, 300, 600, 600]
+    assert [row["calls_of_each"] for row in rows] == [1, 1, 1, 1, 2]
+    wins = [row["win_rate_half_width"] for row in rows]
+    assert wins == sorted(wins, reverse=True)
+    assert [row["wrong"] is None for row in rows] == [True, False, False, False, True]
+    assert rows[3]["wrong"] < rows[1]["wrong"] < 0.3
+    assert [row["cost_usd_at_least"] for row in rows] == sorted(row["cost_usd_at_least"] for row in rows)
+    ways = {row["way"]: row for row in facts["ways"]}
+    assert ways["batch"]["cost_usd_at_least"] == pytest.approx(0.5 * ways["one call at a time"]["cost_usd_at_least"])
+    assert ways["batch"]["seconds"] == 4 * 24 * 3600
+
+
+def test_plans_to_ask_all_once_where_no_budget_is_given(tmp_path: Path) -> None:
+    two = tmp_path / "two.jsonl"
+    rows = [json.loads(line) for line in RESPONSES.read_text(encoding="utf-8").splitlines()]
+    two.write_text("".join(json.dumps(row) + "\n" for row in rows if row["system"] in {"amber", "birch"}), "utf-8")
+    facts = facts_of(tmp_path, "plan", two, "--pairwise", "--model", "a", "--model", "b")
+    assert (facts["comparisons"], facts["calls_a_comparison"], facts["budget"]) == (40, 4, 160)
+    assert facts["scheduler"] == "preferences"
+    assert facts["preferences_vary"]["told_by"] == 0
+    best = facts_of(tmp_path, *PAIRWISE, "--decide", "best", "--model", "m", "--budget", "400")
+    assert best["scheduler"] == "duels"
+    assert "of the best responses are wrong" in best["forecast"][2]["known_then"]
+
+
+def test_plans_comparisons_by_a_pilot_that_is_the_beginning_of_the_run(tmp_path: Path) -> None:
+    with replaying(DEMO / "votes.parquet") as url:
+        judge = ("--base-url", url, "--model", "replay:votes", "--run", "r")
+        said = said_by(tmp_path, *PAIRWISE, "--budget", "600", "--pilot", "50", *judge)
+        told = re.search(r"as in (\d+) comparisons of the pilot", said)
+        assert told is not None
+        assert 40 <= int(told[1]) <= 50  # some may be asked twice
+        assert "The pilot's 100 calls count" in said
+        assert "To spend it: robin resume r --budget 600" in said
+        again = robin("resume", "r", "--budget", "600", "--base-url", url, cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
+        assert "600 of 600 calls spent, 500 verdicts in this session" in again.stderr
+        few = robin(*PAIRWISE, "--pilot", "5", *judge, cwd=tmp_path)
+    assert few.returncode == 2
+    assert "20 are needed; give more" in few.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--for-error", "0.2"), "leave one of the two out"),
+        (("--compare", "0.1"), "leave one of the two out"),
+        (("--budget", "4"), "raise it to 10 or more"),
+        (("--target-error", "0.1"), "leave one of the two out"),
+    ],
+)
+def test_refuses_what_comparisons_do_not_have(tmp_path: Path, more: tuple[str, ...], says: str) -> None:
+    done = robin(*PAIRWISE, "--model", "m", *more, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split())

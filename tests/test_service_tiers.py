@@ -115,7 +115,7 @@ def test_refuses_before_anything_is_sent(tmp_path: Path, given: tuple[str, ...],
 
 def test_plans_with_the_price_of_the_tier_and_says_the_other(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
-    plan = ("plan", data, "-b", "40", "-a", "helpfulness", "--model", "gpt-5-mini")
+    plan = ("plan", data, "--details", "-b", "40", "-a", "helpfulness", "--model", "gpt-5-mini")
     flex = robin(*plan, "--service-tier", "flex", cwd=tmp_path).stdout
     normal = robin(*plan, cwd=tmp_path).stdout
     assert "$0.125 a million tokens in, $1 out (genai-prices, flex); $0.25 in, $2 out at the normal tier" in flex

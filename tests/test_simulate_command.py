@@ -18,7 +18,11 @@ import robin_cli
 from tests.conftest import ROOT, robin
 
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
+VOTES, RATINGS = (ROOT / "configs" / "demo" / f"{name}.parquet" for name in ("votes", "ratings"))
 COLUMNS = "attribute,scheduler,budget,wce_mean,wce_std,wce_sem,runs"
+VOTE_COLUMNS = (
+    "attribute,scheduler,budget,what,asked_mean,calls_mean,wrong_mean,wrong_sem,any_mean,order_effect_mean,runs"
+)
 SMALL = ("--limit", "60", "--runs", "6", "--budget", "1500,3000", "--attribute", "gpt-4.1-nano/helpfulness")
 
 
@@ -209,18 +213,55 @@ def workers_of(session: int) -> list[str]:
     return [line for line in listed if "spawn_main" in line and not line.startswith("Z")]
 
 
+def simulated(cwd: Path, *flags: object) -> tuple[pd.DataFrame, str]:
+    done = robin("simulate", VOTES, "--pairwise", *map(str, flags), cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return pd.read_csv(io.StringIO(done.stdout)), done.stderr
+
+
+def test_compares_rankings_with_those_of_an_even_spread(tmp_path: Path) -> None:
+    table, said = simulated(tmp_path, "--budget", "200,400", "--runs", "40")
+    assert ",".join(table.columns) == VOTE_COLUMNS
+    assert list(zip(table["scheduler"], table["budget"], strict=True)) == [
+        (name, budget) for name in ("uniform", "tournament") for budget in (200, 400)
+    ]
+    assert set(table["what"]) == {"couples of systems"}
+    assert table["asked_mean"].round(2).tolist()[:2] == [0.17, 0.33]
+    assert (table["wrong_mean"] < 0.1).all()
+    assert "votes · tournament at 200: " in said
+
+
+def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> None:
+    best, _ = simulated(tmp_path, "--decide", "best", "--budget", "900", "--runs", "3", "--limit", "90")
+    assert best["scheduler"].tolist() == ["uniform", "duels"]
+    assert set(best["what"]) == {"prompts"}
+    single, _ = simulated(
+        tmp_path, "--budget", "40", "--runs", "3", "--limit", "1", "--schedulers", "uniform,preferences"
+    )
+    assert set(single["what"]) == {"comparisons"}
+    assert (single["calls_mean"] == 40).all()
+
+
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("flags", "said"),
     [
-        (("--schedulers", "robbin"), "known schedulers are"),
-        (("--budget", "20"), "reaches 20 of the 60 pairs"),
-        (("--budget", "x"), "must be a whole number"),
-        (("--scale", "0-2"), "outside the scale 0-2"),
-        (("--plot", "p.gif"), ".png, .svg, .html"),
-        (("--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
-        (("--delta", "2"), "at most at 1"),
+        ((POOL, *SMALL, "--schedulers", "robbin"), "known schedulers are"),
+        ((POOL, *SMALL, "--budget", "20"), "reaches 20 of the 60 pairs"),
+        ((POOL, *SMALL, "--budget", "x"), "must be a whole number"),
+        ((POOL, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
+        ((POOL, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
+        ((POOL, *SMALL, "--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
+        ((POOL, *SMALL, "--delta", "2"), "at most at 1"),
+        ((VOTES, "--budget", "100"), "add --pairwise"),
+        ((RATINGS, "--pairwise", "--budget", "100"), "holds no verdicts"),
+        ((VOTES, "--pairwise", "--budget", "1"), "asks no comparison in both orders"),
+        ((VOTES, "--pairwise", "--budget", "100", "--schedulers", "robin"), "has schedulers of its own"),
+        ((VOTES, "--pairwise", "--budget", "100", "--scale", "0-2"), "not with --scale"),
+        ((VOTES, "--pairwise", "--budget", "100", "--decide", "score>=3"), "--decide best"),
+        ((VOTES, "--pairwise", "--decide", "best", "--budget", "100", "--margin", "1"), "below 0.5"),
+        ((VOTES, "--pairwise", "--budget", "100", "--attribute", "me"), "no judge in"),
     ],
 )
-def test_says_what_cannot_be_simulated(tmp_path: Path, change: tuple[str, str], said: str) -> None:
-    done = robin("simulate", POOL, *SMALL, *change, cwd=tmp_path)
+def test_says_what_cannot_be_simulated(tmp_path: Path, flags: tuple[str | Path, ...], said: str) -> None:
+    done = robin("simulate", *flags, cwd=tmp_path)
     assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr

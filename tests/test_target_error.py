@@ -290,7 +290,7 @@ def test_plans_for_the_error_that_a_run_would_stop_at(tmp_path: Path) -> None:
 
     by_target = robin(*asked, "--target-error", "0.6", "--guaranteed", "--json", cwd=tmp_path)
     same = robin(*asked, "--for-error", "0.6", "--scheduler", "two-priors", "--json", cwd=tmp_path)
-    said = robin(*asked, "--target-error", "0.6", "--guaranteed", cwd=tmp_path)
+    said = robin(*asked, "--target-error", "0.6", "--guaranteed", "--details", cwd=tmp_path)
     wrong = robin(*asked, "--target-error", "6", cwd=tmp_path)
 
     planned, for_error = json.loads(by_target.stdout), json.loads(same.stdout)

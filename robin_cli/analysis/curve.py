@@ -68,7 +68,9 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
             n[mine] = rows.sum(axis=1)[of]
             at_most = np.fmax(at_most, _reach(scale, rows, len(kept)) / unit[mine[0]])
         for scale, mine, rows in final:
-            evenly_most = np.fmax(evenly_most, _reach(scale, _evenly(rows, evenly), len(kept)) / unit[mine[0]])
+            evenly_most = np.fmax(
+                evenly_most, _reach(scale, _spread_evenly(rows, np.full(len(rows), evenly)), len(kept)) / unit[mine[0]]
+            )
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.sqrt(variance / n[kept])
         measured.append((at_most, evenly_most, _largest(error), _largest(np.sqrt(variance / evenly))))
@@ -96,12 +98,6 @@ def _kept(
 def _reach(scale: Scale, rows: FloatArray, arms: int) -> float:
     """How far the score of any arm may be off, of ``arms`` at once, whose counts are ``rows`` as far as they differ."""
     return largest_reach(rows, scale.low, scale.high, alpha=ALPHA * len(rows) / arms)
-
-
-def _evenly(counts: FloatArray, calls: float) -> FloatArray:
-    """Counts of as many ratings of each arm, in the proportions of ``counts``; nan for arms without any."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(calls * counts / counts.sum(axis=1, keepdims=True))
 
 
 def _largest(values: FloatArray) -> float:

@@ -1,84 +1,265 @@
-"""How far off the scores of a run will be, before it is made: the run simulated on pairs like those it will meet."""
+"""What a run will come to before it is made: the experiment on judges drawn from what is known of its arms.
+
+What is known is a prior, the ratings of an earlier run, or the run's own pilot. Each simulated run has a judge of its own,
+drawn from that. Of many pairs some are simulated, whole groups of them together, with their share of the budget.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
+from robin_cli.analysis.experiment import World, spend
 from robin_cli.analysis.rating_model import draw_distributions
-from robin_cli.analysis.simulation import Ratings, simulate
+from robin_cli.analysis.simulation import Ratings
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy
 
 RUNS = 30
 """Simulated runs, each on a draw of its own of how the pairs vary."""
 
-_ARMS_AT_MOST = 1_000
-_ARMS_AT_LEAST = 50
-_STEPS_AT_MOST = 200_000
 QUANTILES = 200
 """Ratings that a distribution is laid out as."""
 
-_STEPS_OF_A_SEARCH = 50_000
-_CALLS_AN_ARM_AT_MOST = 2_000
+_ARMS_AT_MOST, _ARMS_AT_LEAST = 1_000, 50
+_STEPS_AT_MOST, _STEPS_OF_A_SEARCH = 200_000, 50_000
+_CALLS_OF_A_SEARCH = 2_000
+"""An arm, up to which a budget for an error is looked for."""
+
+_ARMS_FIRST = 20
+_STEPS_TO_THE_END, _ARMS_EVENLY = (40_000, 6_000), (300, 60)
+"""Where each arm is judged by itself, and where several are together, each of which takes the more time."""
+
+_CALLS_TO_THE_END = 1_000
+"""An arm, up to which the end of a run is looked for."""
+
+_POINTS = 12
 _LEAST = 1e-6
 _NOISE = 1.96
 """Standard errors to either side that make 95 %."""
 
-Measure = Literal["worst", "mean"]
-"""The error over all pairs that is meant: the largest, or the average."""
+PolicyAt = Callable[[int, FloatArray, World], Policy | None]
+"""The policy for a budget of the whole run, given the variances that it may know of the simulated arms (those that it begins
+with, else the true ones) and what is simulated; None for a budget that it refuses."""
 
-PolicyAt = Callable[[int, FloatArray, Sequence[tuple[Scale, IntArray]]], Policy | None]
-"""The policy for a budget, given the variances that it may know of the simulated arms (those that :class:`Known` has, else
-the true ones), and each scale with the arms rated on it; None for a budget that it refuses."""
+
+class Belief(Protocol):
+    """What is known of a judge before a run; ``arms``: how many the run has, ``ends``: whether it ends by itself."""
+
+    @property
+    def arms(self) -> int: ...
+    @property
+    def ends(self) -> bool: ...
+    @property
+    def is_together(self) -> bool:
+        """Whether several arms are judged together, which takes more time."""
+        ...
+
+    def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
+        """Return a judge for each run, of about so many arms, and the variances that a policy may know of them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the arms of one attribute before a run.
+    """What is known of the arms of one attribute and judge before a run.
 
     Attributes:
-        counts: how often each arm got each rating, shape (arms, levels); zeros where nothing is known.
+        counts: how often each arm got each rating, shape (pairs, levels); zeros where nothing is known.
         weights: of the mixture they come from, see :func:`robin_cli.analysis.rating_model.fit_mixture`.
-        scale: the ratings there are.
-        variances: those that the scheduler begins with, shape (arms,); None where it begins with none. All attributes or none.
+        variances: those that the scheduler begins with, shape (pairs,); None where it begins with none. All or none of them.
     """
 
     counts: IntArray
     weights: FloatArray
-    scale: Scale
     variances: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a scheduler reaches with ``budget`` calls; errors in points, means over simulated runs.
+class RatingsBelief:
+    """What is known of a judge that rates: of each attribute and judge, as a pair's arms have them one after another.
 
-    Where the arms are rated on several scales, errors are shares of the width of each arm's own.
-
-    Attributes:
-        worst: the largest distance of a score from the judge's mean.
-        mean: that distance, averaged over the arms.
-        worst_sem, mean_sem: their standard errors over the runs.
-        runs: how many were simulated.
+    ``task``: what is to be decided; None where scores are to be estimated.
     """
 
-    budget: int
-    worst: float
-    worst_sem: float
-    mean: float
-    mean_sem: float
-    runs: int
+    known: Sequence[Known]
+    space: ArmSpace
+    task: Task | None = None
+
+    @property
+    def arms(self) -> int:
+        """Of the whole run."""
+        return len(self.space)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the run ends when everything is decided."""
+        return self.task is not None
+
+    @property
+    def is_together(self) -> bool:
+        """Whether a decision hangs on several arms of a kind."""
+        return self.task is not None and (self.task.group is not None or len(self.space.judges) > 1)
+
+    def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
+        """Draw pairs without replacement for each run, and how their ratings vary, from the posterior of each."""
+        sample = _Sample(self.space, self.task, arms)
+        drawn = []
+        for _ in range(runs):
+            pairs = sample.pairs(rng)
+            drawn.append((pairs, self._ratings(pairs, rng)))
+        values = np.concatenate([each for _, each in drawn])
+        units = np.tile(sample.space.units, runs)
+        ratings = Ratings(values, np.full(len(values), QUANTILES), units)
+        begun = [each.variances for each in self.known if each.variances is not None]
+        told = ratings.variances
+        if begun:
+            told = np.stack(begun, axis=1)[np.concatenate([pairs for pairs, _ in drawn])].ravel()
+        return World(ratings, sample.space, task=sample.task, count=runs), told
+
+    def _ratings(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Return ratings of all arms of ``pairs`` as quantiles, shape (arms, QUANTILES), pair by pair."""
+        of_each = [
+            quantiles(
+                # What hangs on how near to a threshold means are must not hang on where the grid's are.
+                draw_distributions(each.counts[pairs], each.weights, rng, between=self.task is not None),
+                self.space.scale_of(place),
+            )
+            for place, each in enumerate(self.known)
+        ]
+        return np.stack(of_each, axis=1).reshape(-1, QUANTILES)
+
+
+class _Sample:
+    """Some of the pairs of a run, or of its groups, and the same task over as many.
+
+    Attributes:
+        space: their arms.
+        task: its groups have the sizes that all have, in their proportions.
+    """
+
+    def __init__(self, space: ArmSpace, task: Task | None, arms: int) -> None:
+        pairs = len(space.pair_ids)
+        group = None if task is None else task.group
+        wanted = min(pairs, max(1, min(arms, _ARMS_AT_MOST) // space.arms_per_pair))
+        # Pairs that are simulated together, a row each, by the size of their group.
+        self._together = [np.arange(pairs)[:, None]] if group is None else _groups_by_size(group)
+        units = [len(each) for each in self._together]
+        self._taken = shares(units, max(1, round(sum(units) * wanted / pairs)))
+        if task is not None and not self._taken[-1] * task.decisions:
+            self._taken[-1] = 1  # else there might be nothing to decide
+        sizes = np.repeat([each.shape[1] for each in self._together], self._taken)
+        ids = [str(number) for number in range(sizes.sum())]
+        self.space = ArmSpace(ids, space.attributes, space.judges, space.scales)
+        groups = None if group is None else np.repeat(np.arange(len(sizes)), sizes)
+        self.task = None if task is None else Task(task.decision, self.space, groups)
+
+    def pairs(self, rng: np.random.Generator) -> IntArray:
+        """Pairs drawn without replacement."""
+        drawn = [
+            units[np.sort(rng.permutation(len(units))[:taken])]
+            for units, taken in zip(self._together, self._taken, strict=True)
+        ]
+        return np.concatenate([each.ravel() for each in drawn])
+
+
+def _groups_by_size(group: IntArray) -> list[IntArray]:
+    """The pairs of each group, a row a group, of the groups of each size, rising."""
+    by_group = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    sizes = np.array([len(each) for each in by_group])
+    return [np.stack([by_group[each] for each in np.flatnonzero(sizes == size)]) for size in np.unique(sizes)]
+
+
+def shares(sizes: Sequence[int], total: int) -> list[int]:
+    """``total`` divided among ``sizes`` in their proportions, as evenly as whole numbers go."""
+    ends = np.floor(np.cumsum(sizes) * total / sum(sizes) + 0.5).astype(np.int64)
+    return [int(each) for each in np.diff(ends, prepend=0)]
+
+
+def quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
+    """Of each distribution over the scale, shape (size, QUANTILES)."""
+    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    values = np.full((len(distributions), QUANTILES), float(scale.low))
+    for below in distributions.cumsum(axis=1).T[:-1]:
+        values += places > below[:, None]
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a budget comes to.
+
+    Attributes:
+        each: by measure what each simulated run came to, as a run of all arms would, shape (RUNS,).
+        decisions: that were made in all of the runs together.
+        is_over: whether every run ended before the budget was spent.
+        arms: of each simulated run.
+    """
+
+    each: Mapping[str, FloatArray]
+    decisions: int
+    is_over: bool
+    arms: int
+
+    def mean(self, measure: str) -> float:
+        """The mean of ``measure`` over the runs."""
+        return float(self.each[measure].mean())
+
+    def sem(self, measure: str) -> float:
+        """Its standard error: the simulation's own noise."""
+        return float(self.each[measure].std(ddof=1)) / math.sqrt(len(self.each[measure]))
+
+
+def simulated(
+    belief: Belief,
+    arms: float,
+    policy_at: PolicyAt,
+    budgets: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    rounds: int | None = None,
+    most: float = math.inf,
+) -> dict[int, Expected]:
+    """Spend each of ``budgets`` on judges drawn from ``belief``, of about so many ``arms``; by budget, rising.
+
+    Calls grow with the arms, and the largest error as the largest of so many normal variables does. Left out are budgets that
+    the policy refuses, and those of more than ``most`` calls.
+    """
+    world, told = belief.worlds(int(arms), RUNS, rng)
+    size, task = len(world.space), world.task
+    grown = belief.arms / size
+    low, high = world.space.ends
+    widest = float(((high - low) / world.space.units).max())
+    further = largest_normal(belief.arms) / largest_normal(size)
+    decisions = RUNS * (0 if task is None else task.decisions)
+    found = {}
+    for budget, snapshot in spend(
+        *(world, lambda budget: policy_at(budget, told, world), budgets, RUNS, rng),
+        rounds=rounds,
+        share=size / belief.arms,
+        most=most,
+    ):
+        each, is_over = world.measured(snapshot), False
+        if "wce" in each:
+            worst = further * each.pop("wce")
+            each["worst"] = worst * min(1.0, widest / (worst.mean() or widest))
+        if belief.ends:
+            is_over = bool((each["calls"] < snapshot.budget).all())
+            each["calls"] = each["calls"] * grown
+        found[budget] = Expected(each, decisions, is_over, size)
+    return dict(sorted(found.items()))
 
 
 def forecast(
-    known: Sequence[Known],
+    belief: Belief,
     policy_at: PolicyAt,
     budgets: Sequence[int],
     rng: np.random.Generator,
@@ -86,53 +267,15 @@ def forecast(
     steps: int = _STEPS_AT_MOST,
     rounds: int | None = None,
 ) -> Mapping[int, Expected]:
-    """Simulate runs of every budget on arms like ``known``.
-
-    Of more than 1,000 arms, or with very many calls, some arms are simulated, drawn anew for each run, with their share of the
-    budget; the largest error is then scaled to all arms as the largest of so many normal variables grows.
+    """Simulate runs of every budget, which end when it is spent.
 
     Args:
-        known: by attribute.
         budgets: calls in all, rising, each at least the number of arms.
         steps: about so many calls a run are simulated, if that leaves enough arms.
         rounds: in which the calls go out; None: one call at a time.
-
-    Returns:
-        By budget, rising; left out are budgets that the policy refuses, and those that would take too long to simulate.
     """
-    arms = sum(len(each.counts) for each in known)
-    simulated = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, steps * arms // max(budgets)))
-    grown = _largest_normal(arms) / _largest_normal(simulated)
-    sizes = shares([len(each.counts) for each in known], simulated)
-    worlds = [_world(known, sizes, rng) for _ in range(RUNS)]
-    groups = _by_scale(known, sizes)
-    units = np.ones(simulated)
-    if len(groups) > 1:
-        for scale, mine in groups:
-            units[mine] = scale.high - scale.low
-    widest = max((scale.high - scale.low) / units[mine[0]] for scale, mine in groups)
-    values = np.concatenate([values for _, values in worlds])
-    ratings = Ratings(values, np.full(len(values), QUANTILES), np.tile(units, RUNS))
-    begun = [each.variances for each in known if each.variances is not None]
-    told = np.concatenate(begun)[np.concatenate([chosen for chosen, _ in worlds])] if begun else ratings.variances
-    expected = {}
-    for policy, group in by_policy(lambda budget: policy_at(budget, told, groups), budgets):
-        parts = {budget: round(budget * simulated / arms) for budget in group}
-        if not policy.evenly:  # which takes whole rounds at once
-            parts = {budget: part for budget, part in parts.items() if part <= _STEPS_AT_MOST or budget == budgets[0]}
-        simulated_runs = simulate(ratings, policy, list(parts.values()), RUNS, rng, worlds=RUNS, rounds=rounds)
-        reached = {each.budget: each for each in simulated_runs}
-        for budget, part in parts.items():
-            snapshot = reached[part]
-            expected[budget] = Expected(
-                budget=budget,
-                worst=min(widest, grown * float(snapshot.wce.mean())),
-                worst_sem=grown * float(snapshot.wce.std(ddof=1)) / math.sqrt(RUNS),
-                mean=float(snapshot.mean_error.mean()),
-                mean_sem=float(snapshot.mean_error.std(ddof=1)) / math.sqrt(RUNS),
-                runs=RUNS,
-            )
-    return dict(sorted(expected.items()))
+    arms = min(belief.arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, steps * belief.arms // max(budgets)))
+    return simulated(belief, arms, policy_at, budgets, rng, rounds=rounds, most=_STEPS_AT_MOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +286,96 @@ class Needed:
     relation: Literal["about", "at most", "more than"]
 
 
-def calls_for(error: float, expected: Mapping[int, object], measure: str = "worst", *, shift: float = 0.0) -> Needed:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Calls for something, of which the noise of the simulation leaves open from ``low`` to ``high``, with 95 %."""
+
+    needed: Needed
+    low: Needed
+    high: Needed
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a scheduler comes to.
+
+    Attributes:
+        expected: by budget, rising: those asked for, and for a run that ends by itself more in between.
+        end: calls until it ends, with those that 95 % of the runs lie between; None where it does not end by itself.
+    """
+
+    expected: Mapping[int, Expected]
+    end: Found | None = None
+
+
+def foresee(
+    belief: Belief,
+    policy_at: PolicyAt,
+    budgets: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    least: int | None = None,
+    evenly: bool = False,
+    rounds: int | None = None,
+) -> Outlook:
+    """Simulate runs of every budget, and to their end where they have one.
+
+    Args:
+        budgets: calls in all, rising, each at least the number of arms.
+        least: the smallest of those in between; the smallest of ``budgets`` if not given.
+        evenly: the policy asks on where all is clear, so that there is the more to look at.
+        rounds: see :func:`forecast`. Then nothing in between is simulated, and the end is that of one call at a time.
+    """
+    if not belief.ends:
+        return Outlook(forecast(belief, policy_at, budgets, rng, rounds=rounds))
+    arms, first, last, several = belief.arms, least or budgets[0], budgets[-1], belief.is_together
+    most = max(last, calls_to_the_end(arms))
+
+    def run(size: float, further: Sequence[int]) -> dict[int, Expected]:
+        wanted = sorted({*budgets, *further}) if rounds is None or evenly else budgets
+        return simulated(belief, size, policy_at, wanted, rng, rounds=None if evenly else rounds)
+
+    def grid(end: float) -> list[int]:
+        return [round(each) for each in np.geomspace(first, max(first, end), _POINTS).tolist()]
+
+    if evenly:
+        found = run(_ARMS_EVENLY[several], [*grid(last), *[most] * (not several)])
+        return Outlook(found, _end(found[max(found)], arms, evenly=True))
+    # A few pairs first, which say how far it is to the end, and so how many there is time for.
+    few = simulated(belief, _ARMS_FIRST, policy_at, [most], rng).get(most)
+    if few is None:  # the policy refuses this, and so any smaller budget
+        return Outlook({}, Found(*[Needed(most, "more than")] * 3))
+    to_end = few.mean("calls") if few.is_over else math.inf
+    is_near = to_end <= last and rounds is None
+    size = _STEPS_TO_THE_END[several] * arms / min(to_end, last)
+    found = run(size, [*grid(min(last, 1.2 * to_end)), *[most] * is_near])
+    return Outlook(found, _end(found[most] if is_near else few, arms))
+
+
+def calls_to_the_end(arms: int) -> int:
+    """The calls up to which the end of a run is looked for."""
+    return _CALLS_TO_THE_END * arms
+
+
+def _end(found: Expected, arms: int, *, evenly: bool = False) -> Found:
+    """The calls of a run of all ``arms``, whose sums vary less than those of some.
+
+    An even spread goes on until the last is decided, which takes the longer, the more there are.
+    """
+    calls, grown = found.mean("calls"), arms / found.arms
+    if not found.is_over or (evenly and grown > 1):
+        return Found(*[Needed(_rounded(calls), "more than")] * 3)
+    noise = _NOISE * float(found.each["calls"].std(ddof=1)) * math.sqrt(1 / grown + 1 / RUNS)
+    low, high = (Needed(_rounded(max(grown, calls + each)), "about") for each in (-noise, noise))
+    return Found(Needed(_rounded(calls), "about"), low, high)
+
+
+def _rounded(calls: float) -> int:
+    """To three significant digits."""
+    return int(float(f"{calls:.3g}"))
+
+
+def calls_for(error: float, expected: Mapping[int, Expected], measure: str = "worst", *, shift: float = 0.0) -> Needed:
     """After how many calls the error is about ``error``.
 
     Read off between the budgets, straight in logarithms, to two significant digits; never beyond them: a scheduler that leaves
@@ -151,11 +383,10 @@ def calls_for(error: float, expected: Mapping[int, object], measure: str = "wors
 
     Args:
         expected: by calls, rising.
-        measure: what of it is meant; its standard error is there, too.
         shift: read it off so many standard errors of the simulation above its means.
     """
     budgets = np.array(list(expected), dtype=np.float64)
-    errors = [getattr(each, measure) + shift * getattr(each, f"{measure}_sem") for each in expected.values()]
+    errors = [each.mean(measure) + shift * each.sem(measure) for each in expected.values()]
     # More calls never make it worse: what rises is the noise of the simulation.
     falling = np.minimum.accumulate(errors)
     if error >= falling[0]:
@@ -166,50 +397,40 @@ def calls_for(error: float, expected: Mapping[int, object], measure: str = "wors
     return Needed(int(float(f"{calls:.2g}")), "about")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The budget for an error, of which the noise of the simulation leaves open from ``low`` to ``high``, with 95 %."""
-
-    needed: Needed
-    low: Needed
-    high: Needed
-
-
-def most_calls(arms: int) -> int:
+def calls_of_a_search(arms: int) -> int:
     """The largest budget that :func:`budget_for` tries."""
-    return _CALLS_AN_ARM_AT_MOST * max(arms, _ARMS_AT_LEAST)
+    return _CALLS_OF_A_SEARCH * max(arms, _ARMS_AT_LEAST)
 
 
 def budget_for(
     error: float,
-    known: Sequence[Known],
+    belief: Belief,
     policy_at: PolicyAt,
     rng: np.random.Generator,
     *,
     least: int,
-    measure: Measure = "worst",
-    cheap: bool = False,
+    measure: str = "worst",
+    evenly: bool = False,
     rounds: int | None = None,
 ) -> Found:
-    """The budget with which the error comes to ``error``, searched from ``least`` up to :func:`most_calls`.
+    """The budget with which the error comes to ``error``, searched from ``least`` up to :func:`calls_of_a_search`.
 
     Four times further at a time, so that as many arms are simulated as a budget allows.
 
     Args:
-        cheap: the policy takes whole rounds at once, so more arms can be simulated.
+        evenly: the policy takes whole rounds at once, so more arms can be simulated.
         rounds: see :func:`forecast`.
     """
-    arms = sum(len(each.counts) for each in known)
-    most = max(least, most_calls(arms))
-    first, last = least, min(max(16 * arms, 2 * least), most)
+    most = max(least, calls_of_a_search(belief.arms))
+    first, last = least, min(max(16 * belief.arms, 2 * least), most)
     expected: dict[int, Expected] = {}
-    steps = _STEPS_AT_MOST if cheap else _STEPS_OF_A_SEARCH
+    steps = _STEPS_AT_MOST if evenly else _STEPS_OF_A_SEARCH
 
     def found(start: int, end: int, points: int) -> Found:
         budgets = np.unique(np.geomspace(start, end, points).round().astype(np.int64)).tolist()
         for budget in [budget for budget in expected if start <= budget <= end]:
             del expected[budget]
-        expected.update(forecast(known, policy_at, budgets, rng, steps=steps, rounds=rounds))
+        expected.update(forecast(belief, policy_at, budgets, rng, steps=steps, rounds=rounds))
         if not expected:  # a scheduler that needs more to begin with
             return Found(*[Needed(end, "more than")] * 3)
         rising = dict(sorted(expected.items()))
@@ -223,50 +444,6 @@ def budget_for(
     return found(max(least, about.low.calls), about.high.calls, 9)
 
 
-def by_policy(policy_at: Callable[[int], Policy | None], budgets: Sequence[int]) -> Iterator[tuple[Policy, list[int]]]:
-    """Budgets whose policies are the same are simulated as one run; in theory mode the constants depend on the budget."""
-    groups: dict[tuple[str, int], tuple[Policy, list[int]]] = {}
-    for budget in budgets:
-        if (policy := policy_at(budget)) is not None:
-            groups.setdefault((policy.said, policy.warm_up), (policy, []))[1].append(budget)
-    yield from groups.values()
-
-
-def shares(sizes: Sequence[int], total: int) -> list[int]:
-    """``total`` divided among ``sizes`` in their proportions, as evenly as whole numbers go."""
-    ends = np.floor(np.cumsum(sizes) * total / sum(sizes) + 0.5).astype(np.int64)
-    return [int(each) for each in np.diff(ends, prepend=0)]
-
-
-def _by_scale(known: Sequence[Known], sizes: Sequence[int]) -> list[tuple[Scale, IntArray]]:
-    """Each scale and the simulated arms rated on it, rising."""
-    scales = [each.scale for each in known]
-    return [
-        (scale, np.flatnonzero(np.repeat([each == scale for each in scales], sizes))) for scale in dict.fromkeys(scales)
-    ]
-
-
-def _world(known: Sequence[Known], sizes: Sequence[int], rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """So many of the arms of each attribute, and their ratings as quantiles, shape (Σ sizes, QUANTILES)."""
-    chosen, values = [], []
-    offset = 0
-    for each, size in zip(known, sizes, strict=True):
-        mine = np.sort(rng.permutation(len(each.counts))[:size])
-        chosen.append(mine + offset)
-        values.append(quantiles(draw_distributions(each.counts[mine], each.weights, rng), each.scale))
-        offset += len(each.counts)
-    return np.concatenate(chosen), np.concatenate(values)
-
-
-def quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
-    """Of each distribution over the scale, shape (size, QUANTILES)."""
-    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    values = np.full((len(distributions), QUANTILES), float(scale.low))
-    for below in distributions.cumsum(axis=1).T[:-1]:
-        values += places > below[:, None]
-    return values
-
-
-def _largest_normal(count: int) -> float:
+def largest_normal(count: int) -> float:
     """About the largest absolute value of ``count`` standard normal variables, at least 2: Φ⁻¹(1 − 1/(2·count))."""
     return float(ndtri(1.0 - 0.5 / max(2, count)))

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale
 
 # Means and spreads as shares of the scale's width. A mean beyond the ends, or a spread as wide as the scale, makes ratings
 # that stick to one end or jump between both.
@@ -70,6 +71,14 @@ def draw_distributions(
         luck = rng.random((len(posterior), 1)) * posterior[:, -1:]
         drawn[part] = (posterior < luck).sum(axis=1)
     return _near(counts, drawn, rng) if between else np.asarray(_grid(counts.shape[1])[drawn])
+
+
+def spread_of(weights: FloatArray, scale: Scale) -> tuple[float, float]:
+    """The variance of the pairs' means, and that of a rating about its pair's, in squared points."""
+    levels = np.arange(scale.low, scale.high + 1, dtype=np.float64)
+    grid = _grid(scale.levels)
+    means = grid @ levels
+    return float(weights @ (means - weights @ means) ** 2), float(weights @ (grid @ levels**2 - means**2))
 
 
 def _near(counts: IntArray, points: IntArray, rng: np.random.Generator) -> FloatArray:

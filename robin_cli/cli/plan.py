@@ -39,10 +39,13 @@ _Compare = Annotated[
     float | None,
     typer.Option(
         help="Say how many prompts, and calls of each response, a difference of D points between two systems needs until it "
-        "shows. Needs no --budget, but a --pilot or --variances RUN.",
+        "shows. Needs no --budget.",
         metavar="D",
         rich_help_panel=_PLAN,
     ),
+]
+_Details = Annotated[
+    bool, typer.Option("--details", help="All that the plan knows, and what its words mean.", rich_help_panel=_PLAN)
 ]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)]
 
@@ -59,6 +62,7 @@ def plan(
     pilot: _Pilot = None,
     for_error: _ForError = None,
     compare: _Compare = None,
+    details: _Details = False,
     json: _Json = False,
 ) -> None:
     """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be, or how many decisions wrong.
@@ -72,39 +76,24 @@ def plan(
     from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.plan import comparisons, differences
-    from robin_cli.views.plan.facts import check_asked, plan_of
-    from robin_cli.views.plan.view import print_plan
+    from robin_cli.views.plan.plan import check_plan, plan_of
+    from robin_cli.views.plan.rankings import pilot_calls
 
     settings = load_settings(ctx.obj, config)
     messages = messages_for(settings)
-    if settings.pairwise:
-        comparisons.check_asked(settings, for_error, compare)
     prompts = prompts_of(settings)
+    check_plan(settings, for_error, compare, prompts.scales)  # before a pilot is paid for
     dataset = pairs_of(settings, prompts, messages.note)
-    if settings.pairwise:
-        calls = None if pilot is None else comparisons.pilot_calls(pilot, dataset, settings)
-        asked = None if calls is None else _pilot(settings, dataset, calls, messages)
-        planned = comparisons.plan_of(settings, dataset, pilot=asked)
-        print_json(planned, indent=True) if json else comparisons.print_plan(planned)
-        return
-    if compare is None:
-        check_asked(settings, for_error, prompts.scales)  # before a pilot is paid for
-    else:
-        differences.check_difference(settings, compare, for_error, prompts)
-        differences.check_told(settings, pilot=pilot is not None)
+    if compare is not None:
         settings = replace(settings, objective="compare")
     run = None
     if pilot is not None:
         arms = len(prompts.attributes) * max(1, len(settings.model)) * len(dataset.pairs)
-        run = _pilot(settings, dataset, pilot * arms, messages)
-    if compare is not None:
-        planned = differences.plan_of(settings, dataset, messages.note, difference=compare, pilot=run)
-        print_json(planned, indent=True) if json else differences.print_plan(planned)
-        return
+        calls = pilot_calls(pilot, dataset, settings) if settings.pairwise else pilot * arms
+        run = _pilot(settings, dataset, calls, messages)
     with messages.busy("simulating the run"):
-        facts = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error)
-    print_json(facts, indent=True) if json else print_plan(facts)
+        found = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error, difference=compare)
+    print_json(found.facts, indent=True) if json else found.page.show(details=details)
 
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:

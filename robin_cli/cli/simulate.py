@@ -38,17 +38,10 @@ def simulate(
 
     settings = load_simulation(ctx.obj, config)
     messages = Messages(Console(stderr=True, highlight=False), quiet=quiet)
-    if settings.pairwise:
-        with simulation_shown(messages) as progress:
-            found = simulated.pairwise_experiment(settings, progress)
-        simulated.print_pairwise_csv(found, sys.stdout)
-        simulated.say_pairwise(found, messages.note)
-        return
     with simulation_shown(messages) as progress:
         subjects, rows = simulated.experiment(settings, progress)
     simulated.print_csv(rows, settings, sys.stdout)
-    simulated.say_constant(subjects, messages.note)
-    simulated.say_savings(rows, settings, messages.note)
-    simulated.say_decisions(rows, settings, messages.note)
+    for note in simulated.notes(subjects, rows, settings):
+        messages.note(note)
     if settings.plot:
-        simulated.draw_curves(rows, subjects, Path(settings.plot))
+        simulated.draw(rows, subjects, Path(settings.plot))

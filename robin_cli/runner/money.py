@@ -25,7 +25,7 @@ from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.fold import Fold
 from robin_cli.storage.manifest import Manifest
 
-_AN_ANSWER = 100.0
+TOKENS_OF_AN_ANSWER = 100.0
 """Tokens of an answer, as long as there is none; a rating with a line or two of feedback."""
 
 _PRICED = 1000
@@ -66,7 +66,7 @@ def costs_of(
 
 def usual_answer(longest: int) -> float:
     """Return the tokens of an answer, as long as there is none; ``longest``: those that one may have."""
-    return min(_AN_ANSWER, float(longest))
+    return min(TOKENS_OF_AN_ANSWER, float(longest))
 
 
 def _lengths(space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> FloatArray:

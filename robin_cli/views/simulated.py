@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from robin_cli.analysis.agreement import CORRELATIONS
-from robin_cli.analysis.experiment import DecisionRow, Design, Row, Saving, Subject, conduct, deciding_policy, saved
-from robin_cli.analysis.pairwise_experiment import VoteDesign, VoteRow, VoteSubject, conduct_votes
+from robin_cli.analysis.experiment import Design, Row, Subject, conduct
+from robin_cli.analysis.savings import Saving, saved
 from robin_cli.analysis.simulation import Ratings
 from robin_cli.datasets.pools import Pool
 from robin_cli.datasets.votes import VotePool, holds_votes, load_votes
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 
 
 _SCORING = (BASELINE, "robin-hood", "robin")
-_ERROR_COLUMNS = ("attribute", "scheduler", "budget", "wce_mean", "wce_std", "wce_sem", "runs")
-_DECISION_COLUMNS = (
-    *("attribute", "scheduler", "budget", "wrong_mean", "wrong_sem", "certified_mean", "certified_wrong_mean"),
-    *("calls_mean", "runs"),
-)
 _CURVE_POINTS = 14
 _REFERENCE = 4
 """How far uniform's curve goes beyond the largest budget, to read off the calls it needs for the others' errors."""
@@ -50,37 +45,19 @@ def experiment(settings: SimulationSettings, progress: Callable[[int, int], None
     Raises:
         InputError: the pool cannot be used, or the design does not fit it.
     """
-    if settings.plot:
+    if settings.plot and not settings.pairwise:
         check_picture(Path(settings.plot))
-    is_best = settings.decide is not None and settings.decide.strip() == BEST
-    if settings.group is not None and not is_best:
-        raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
-    if holds_votes(settings.pool or ""):
-        raise InputError(f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise")
-    pools = load_pools(settings.pool or "", settings.group, grouped=is_best)
-    subjects = [_subject(pool, settings) for pool in _chosen(pools, settings)]
+    subjects = _of_verdicts(settings) if settings.pairwise else _of_ratings(settings)
     budgets = settings.budget
     reference: tuple[int, ...] = ()
     if settings.plot:
         pairs, last = max(len(subject.ratings) for subject in subjects), max(budgets)
         budgets = tuple(sorted({*budgets, *_between(max(pairs, min(3 * pairs, last)), last)}))
         reference = () if settings.decide else _between(last, _REFERENCE * last)
-    design = Design(
-        schedulers=settings.schedulers or _SCORING,
-        budgets=budgets,
-        runs=settings.runs,
-        seed=settings.seed,
-        delta=settings.delta,
-        mode=settings.mode,
-        objective=settings.objective,
-        reference=reference,
-        decide=settings.decide,
-        margin=settings.margin,
-        error_rate=settings.error_rate,
-        group=settings.group,
-    )
-    if settings.decide and not settings.schedulers:
-        design = replace(design, schedulers=(BASELINE, deciding_policy(subjects[0], design)))
+    is_scoring = settings.decide is None and not settings.pairwise
+    own = {each.name: getattr(settings, each.name) for each in fields(Design) if hasattr(settings, each.name)}
+    own |= {"schedulers": settings.schedulers or (_SCORING if is_scoring else ())}
+    design = Design(**own, budgets=budgets, reference=reference)
     return subjects, conduct(subjects, design, progress)
 
 
@@ -88,95 +65,36 @@ def _between(first: int, last: int) -> tuple[int, ...]:
     return tuple(np.unique(np.geomspace(first, last, _CURVE_POINTS).round().astype(int)).tolist())
 
 
-def print_csv(rows: Sequence[Row], settings: SimulationSettings, out: TextIO) -> None:
-    """Write the columns of the contract for the budgets that were asked for."""
-    asked = [row for row in rows if row.budget in settings.budget]
-    found = [{**asdict(row), **({} if row.decided is None else asdict(row.decided))} for row in asked]
-    _write(_DECISION_COLUMNS if settings.decide else _ERROR_COLUMNS, found, out)
+def _of_ratings(settings: SimulationSettings) -> list[Subject]:
+    is_best = settings.decide is not None and settings.decide.strip() == BEST
+    if settings.group is not None and not is_best:
+        raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
+    if holds_votes(settings.pool or ""):
+        raise InputError(f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise")
+    pools = load_pools(settings.pool or "", settings.group, grouped=is_best)
+    return [_subject(pool, settings) for pool in _wanted(pools, settings)]
 
 
-def _write(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], out: TextIO) -> None:
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        values = (row[name] for name in columns)
-        writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
-
-
-def say_constant(subjects: Sequence[Subject], notify: Callable[[str], None]) -> None:
-    """Say of which pools some pairs have one rating only: simulated, a judge never varies there, and no error is made."""
-    for subject in subjects:
-        if once := sum(len(each) == 1 for each in subject.ratings):
-            notify(f"{subject.attribute}: {once:,} of {len(subject.ratings):,} pairs have one rating, and never vary")
-
-
-def say_savings(rows: Sequence[Row], settings: SimulationSettings, notify: Callable[[str], None]) -> None:
-    """Say how many of uniform's calls each other scheduler saves at equal error, where the curves were drawn to tell."""
-    if BASELINE not in (settings.schedulers or _SCORING) or not settings.plot or settings.decide:
-        return
-    notify("simulated: calls saved at equal worst-case error, against uniform")
-    for row in rows:
-        if row.scheduler != BASELINE and row.budget in settings.budget:
-            said = _said(saved(rows, row.attribute, row.scheduler, row.budget), row.runs)
-            notify(f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {said}")
-
-
-def say_decisions(rows: Sequence[Row], settings: SimulationSettings, notify: Callable[[str], None]) -> None:
-    """Say of each other scheduler how many decisions are wrong beside uniform's, at the budgets that were asked for."""
-    if settings.decide is None:
-        return
-    evenly = {(row.attribute, row.budget): row.decided for row in rows if row.scheduler == BASELINE}
-    notify("simulated: decisions that are wrong by the mean ratings, and what is certified, against uniform")
-    for row in rows:
-        mine, other = row.decided, evenly.get((row.attribute, row.budget))
-        if row.scheduler == BASELINE or row.budget not in settings.budget or mine is None or other is None:
-            continue
-        is_over = mine.certified_mean == 1.0
-        ended = f", all decided after {mine.calls_mean:,.0f} calls" if is_over and mine.calls_mean < row.budget else ""
-        notify(
-            f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {_percent(mine)} wrong against {_percent(other)}, "
-            f"{mine.certified_mean:.0%} certified against {other.certified_mean:.0%}{ended}"
-        )
-
-
-def _percent(row: DecisionRow | VoteRow) -> str:
-    error = "" if np.isnan(row.wrong_sem) else f" ± {100 * row.wrong_sem:.2g}"
-    return f"{100 * row.wrong_mean:.2g}{error} %"
-
-
-def _said(saving: Saving, runs: int) -> str:
-    if np.isnan(saving.share):
-        return "– (uniform's curve ends before)"
-    if not saving.is_told:
-        return f"– ({runs} run{'s' * (runs > 1)} cannot tell it from 0)"
-    return f"{saving.share:.0%} (95 %: {saving.low:.0%} to {saving.high:.0%})"
-
-
-def draw_curves(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
-    """Draw the picture, see :mod:`robin_cli.views.simulated`, without what only the savings were read off."""
-    last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
-    draw([row for row in rows if row.budget <= last], subjects, path)
-
-
-def _chosen(pools: Mapping[str, Pool], settings: SimulationSettings) -> list[Pool]:
-    names = settings.attribute
-    for name in names:
-        if name not in pools:
-            raise InputError(f'--attribute "{name}": not in {settings.pool}; it has {", ".join(pools)}')
-    chosen = [pool for name, pool in pools.items() if not names or name in names]
+def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> list[Pool]:
+    named = _named(pools, settings, "not")
     if settings.decide is None or settings.decide.strip() == BEST:
-        return chosen
+        return named
     wanted = set(named_in(settings.decide)) - {SCORE}
     if len(wanted) > 1:
         raise InputError(
             f'--decide "{settings.decide}": one attribute at a time is simulated; name it score, and the sets with --attribute'
         )
-    if not wanted:
-        return chosen
-    named = [pool for pool in chosen if pool.name.rpartition("/")[2] in wanted]
-    if not named:
+    found = [pool for pool in named if not wanted or pool.name.rpartition("/")[2] in wanted]
+    if not found:
         raise InputError(f'--decide "{settings.decide}": {settings.pool} has no {wanted.pop()}, but {", ".join(pools)}')
-    return named
+    return found
+
+
+def _named(pools: Mapping[str, Any], settings: SimulationSettings, what: str) -> list[Any]:
+    for name in settings.attribute:
+        if name not in pools:
+            raise InputError(f'--attribute "{name}": {what} in {settings.pool}; it has {", ".join(pools)}')
+    return [pool for name, pool in pools.items() if not settings.attribute or name in settings.attribute]
 
 
 def _subject(pool: Pool, settings: SimulationSettings) -> Subject:
@@ -192,12 +110,7 @@ def _subject(pool: Pool, settings: SimulationSettings) -> Subject:
 _NOT_WITH = {"group": "is for ratings", "scale": "is for ratings", "plot": "draws errors of ratings"}
 
 
-def pairwise_experiment(settings: SimulationSettings, progress: Callable[[int, int], None]) -> list[VoteRow]:
-    """Load the verdicts and conduct the experiment.
-
-    Raises:
-        InputError: there are none, or the design does not fit them.
-    """
+def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
     for name, why in _NOT_WITH.items():
         if getattr(settings, name) is not None:
             raise InputError(f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out")
@@ -208,51 +121,72 @@ def pairwise_experiment(settings: SimulationSettings, progress: Callable[[int, i
         )
     if settings.margin is not None and settings.margin >= 0.5:
         raise InputError(f"--margin {settings.margin:g}: with --pairwise it is a probability below 0.5, as 0.025")
-    pools = load_votes(settings.pool or "")
-    for name in settings.attribute:
-        if name not in pools:
-            raise InputError(f'--attribute "{name}": no judge in {settings.pool}; it has {", ".join(pools)}')
-    subjects = [
-        _vote_subject(pool, settings.limit)
-        for name, pool in pools.items()
-        if not settings.attribute or name in settings.attribute
-    ]
-    design = VoteDesign(
-        budgets=settings.budget,
-        schedulers=settings.schedulers,
-        runs=settings.runs,
-        seed=settings.seed,
-        objective=settings.objective,
-        wants_best=settings.decide is not None,
-        margin=settings.margin,
-    )
-    return conduct_votes(subjects, design, progress)
+    pools: list[VotePool] = _named(load_votes(settings.pool or ""), settings, "no judge")
+    subjects = []
+    for pool in pools:
+        orders = zip(*(each[: settings.limit] for each in pool.points), strict=True)
+        points = tuple(each for both in orders for each in both)
+        subjects.append(Subject(pool.name, points, Scale(0, 2), comparisons=pool.pairs[: settings.limit]))
+    return subjects
 
 
-def _vote_subject(pool: VotePool, limit: int | None) -> VoteSubject:
-    orders = zip(*(each[:limit] for each in pool.points), strict=True)
-    return VoteSubject(pool.name, pool.pairs[:limit], tuple(each for both in orders for each in both))
-
-
-def print_pairwise_csv(rows: Sequence[VoteRow], out: TextIO) -> None:
-    """Write the columns of the contract."""
-    _write([each.name for each in fields(VoteRow)], map(asdict, rows), out)
-
-
-def say_pairwise(rows: Sequence[VoteRow], notify: Callable[[str], None]) -> None:
-    """Say of each other scheduler how much is wrong beside uniform's."""
-    evenly = {(row.attribute, row.budget): row for row in rows if row.scheduler == BASELINE}
-    if not evenly:
-        return
-    notify(f"simulated: {rows[0].what} that are wrong, against {BASELINE}")
+def print_csv(rows: Sequence[Row], settings: SimulationSettings, out: TextIO) -> None:
+    """Write the columns of the contract for the budgets that were asked for."""
+    columns = rows[0].columns
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("attribute", "scheduler", "budget", *columns, "runs"))
     for row in rows:
-        other = evenly.get((row.attribute, row.budget))
-        if row.scheduler == BASELINE or other is None:
-            continue
-        notify(
-            f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {_percent(row)} wrong against {_percent(other)}, any in "
-            f"{row.any_mean:.0%} of the runs against {other.any_mean:.0%}"
-        )
+        if row.budget in settings.budget:
+            values = (row.what if name == "what" else f"{row.figure(name):.6g}" for name in columns)
+            writer.writerow((row.attribute, row.scheduler, row.budget, *values, row.runs))
+
+
+def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: SimulationSettings) -> Iterator[str]:
+    """What to know of the pools, and what each other scheduler does better than uniform at the budgets that were asked for."""
+    for subject in subjects:
+        once = sum(len(each) == 1 for each in subject.ratings)
+        if once and not subject.comparisons:
+            yield f"{subject.attribute}: {once:,} of {len(subject.ratings):,} pairs have one rating, and never vary"
+    evenly = {(row.attribute, row.budget): row for row in rows if row.scheduler == BASELINE}
+    others = [row for row in rows if row.scheduler != BASELINE and row.budget in settings.budget]
+    is_scoring = settings.decide is None and not settings.pairwise
+    if not evenly or (is_scoring and not settings.plot):
+        return
+    if is_scoring:
+        yield "simulated: calls saved at equal worst-case error, against uniform"
+    elif settings.pairwise:
+        yield f"simulated: {rows[0].what} that are wrong, against {BASELINE}"
+    else:
+        yield "simulated: decisions that are wrong by the mean ratings, and what is certified, against uniform"
+    for row in others:
+        if is_scoring:
+            gain = _said(saved(rows, row.attribute, row.scheduler, row.budget), row.runs)
+        else:
+            gain = _against(row, evenly[row.attribute, row.budget])
+        yield f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {gain}"
+
+
+def _against(row: Row, evenly: Row) -> str:
+    """What is wrong by one scheduler and by an even spread."""
+    wrong = f"{_percent(row)} wrong against {_percent(evenly)}"
+    if "any" in row.measured:
+        return f"{wrong}, any in {row.figure('any_mean'):.0%} of the runs against {evenly.figure('any_mean'):.0%}"
+    certified, calls = row.figure("certified_mean"), row.figure("calls_mean")
+    ended = f", all decided after {calls:,.0f} calls" if certified == 1.0 and calls < row.budget else ""
+    return f"{wrong}, {certified:.0%} certified against {evenly.figure('certified_mean'):.0%}{ended}"
+
+
+def _percent(row: Row) -> str:
+    sem = row.figure("wrong_sem")
+    return f"{100 * row.figure('wrong_mean'):.2g}{'' if np.isnan(sem) else f' ± {100 * sem:.2g}'} %"
+
+
+def _said(saving: Saving, runs: int) -> str:
+    if np.isnan(saving.share):
+        return "– (uniform's curve ends before)"
+    if not saving.is_told:
+        return f"– ({runs} run{'s' * (runs > 1)} cannot tell it from 0)"
+    return f"{saving.share:.0%} (95 %: {saving.low:.0%} to {saving.high:.0%})"
 
 
 SUFFIXES = (".png", ".svg", ".html")
@@ -261,14 +195,17 @@ _MARKS = ("o", "s", "^", "D", "v")
 
 
 def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
-    """Draw a row of pictures for each subject: WCE against budget, the spread of variances and means, and the agreement.
+    """Draw a row of pictures for each subject: errors, or decisions, against budget, how its pairs are spread, the agreement.
+
+    Budgets that only the savings were read off are left out.
 
     Raises:
         InputError: the file's name ends in none of SUFFIXES, or it cannot be written.
         StorageError: the disk would not take it.
     """
     check_picture(path)
-    figure = _figure(rows, subjects)
+    last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
+    figure = _figure([row for row in rows if row.budget <= last], subjects)
     try:
         with output_file(path) as file:
             file.write(_drawn(figure, path.suffix.lower()))
@@ -301,69 +238,45 @@ def _drawn(figure: Figure, suffix: str) -> bytes:
 def _figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figure:
     from matplotlib.figure import Figure
 
-    if rows[0].decided is not None:
-        return _decisions_figure(rows, subjects)
-    agreeing = any(subject.human is not None for subject in subjects)
-    columns = 4 if agreeing else 3
-    figure = Figure(figsize=(4.4 * columns, 3.3 * len(subjects)), layout="constrained")
-    axes = figure.subplots(len(subjects), columns, squeeze=False)
+    decides, runs = "wrong" in rows[0].measured, rows[0].runs
+    agreeing = not decides and any(subject.human is not None for subject in subjects)
+    figure = Figure(figsize=(4.4 * (3 + agreeing), 3.3 * len(subjects)), layout="constrained")
+    axes = figure.subplots(len(subjects), 3 + agreeing, squeeze=False)
     for subject, line in zip(subjects, axes, strict=True):
         ratings = Ratings.of(subject.ratings)
         mine = [row for row in rows if row.attribute == subject.attribute]
-        _errors(line[0], mine)
+        if decides:
+            what, over = "decisions {}, %", f"\n(mean of {runs} simulated runs)"
+            _curves(line[0], mine, "wrong", what.format("wrong by the mean ratings") + over, times=100, bottom=0)
+            _curves(line[1], mine, "certified", what.format("certified") + over, times=100, bottom=0, top=103)
+        else:
+            _curves(line[0], mine, "wce", f"worst-case error\n(mean of {runs} simulated runs ± s.e.)")
+            _histogram(line[1], ratings.variances, "variance of a pair's ratings")
         line[0].set_title(title_of(subject.attribute), loc="left", fontweight="bold")
-        _histogram(line[1], ratings.variances, "variance of a pair's ratings")
         _histogram(line[2], ratings.means, "mean rating of a pair")
         if agreeing:
             _agreement(line[3], mine)
     return figure
 
 
-def _decisions_figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figure:
-    """A line of pictures a subject: what is wrong and what is certified against budget, and where the pairs lie."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.4 * 3, 3.3 * len(subjects)), layout="constrained")
-    axes = figure.subplots(len(subjects), 3, squeeze=False)
-    runs = rows[0].runs
-    for subject, line in zip(subjects, axes, strict=True):
-        mine = [row for row in rows if row.attribute == subject.attribute]
-        for number, name in enumerate(dict.fromkeys(row.scheduler for row in mine)):
-            of_one = [row for row in mine if row.scheduler == name]
-            told = [row.decided for row in of_one if row.decided is not None]
-            look: dict[str, Any] = {
-                "label": name,
-                "color": _COLOURS[number % len(_COLOURS)],
-                "marker": _MARKS[number % len(_MARKS)],
-                "markersize": 3,
-                "linewidth": 1.2,
-            }
-            budgets = [row.budget for row in of_one]
-            wrong, error = ([100 * getattr(each, part) for each in told] for part in ("wrong_mean", "wrong_sem"))
-            line[0].errorbar(budgets, wrong, error, capsize=2, **look)
-            line[1].plot(budgets, [100 * each.certified_mean for each in told], **look)
-        for place, label in enumerate(("wrong by the mean ratings", "certified")):
-            line[place].set(
-                xscale="log",
-                xlabel="judge calls (log scale)",
-                ylabel=f"decisions {label}, %\n(mean of {runs} simulated runs)",
-            )
-            line[place].set_ylim(0, None if place == 0 else 103)
-            log_axis(line[place].xaxis)
-            line[place].grid(visible=True, which="both", alpha=0.25)
-            line[place].legend(frameon=False, fontsize=8)
-        line[0].set_title(title_of(subject.attribute), loc="left", fontweight="bold")
-        _histogram(line[2], Ratings.of(subject.ratings).means, "mean rating of a pair")
-    return figure
-
-
-def _errors(axes: Axes, rows: Sequence[Row]) -> None:
+def _curves(
+    axes: Axes,
+    rows: Sequence[Row],
+    measure: str,
+    label: str,
+    *,
+    times: float = 1,
+    bottom: float | None = None,
+    top: float | None = None,
+) -> None:
+    """Draw a curve of each scheduler against budget; logarithmic, but from ``bottom`` on where there is one."""
     for number, name in enumerate(dict.fromkeys(row.scheduler for row in rows)):
         mine = [row for row in rows if row.scheduler == name]
+        mean, error = ([times * row.figure(f"{measure}_{part}") for row in mine] for part in ("mean", "sem"))
         axes.errorbar(
             [row.budget for row in mine],
-            [row.wce_mean for row in mine],
-            [row.wce_sem for row in mine],
+            mean,
+            error,
             label=name,
             color=_COLOURS[number % len(_COLOURS)],
             marker=_MARKS[number % len(_MARKS)],
@@ -371,11 +284,13 @@ def _errors(axes: Axes, rows: Sequence[Row]) -> None:
             linewidth=1.2,
             capsize=2,
         )
-    axes.set(xscale="log", yscale="log")
-    for axis in (axes.xaxis, axes.yaxis):
-        log_axis(axis)
-    runs = rows[0].runs
-    axes.set(xlabel="judge calls", ylabel=f"worst-case error\n(mean of {runs} simulated runs ± s.e.)")
+    axes.set(xscale="log", xlabel="judge calls", ylabel=label)
+    log_axis(axes.xaxis)
+    if bottom is None:
+        axes.set(yscale="log")
+        log_axis(axes.yaxis)
+    else:
+        axes.set_ylim(bottom, top)
     axes.grid(visible=True, which="both", alpha=0.25)
     axes.legend(frameon=False, fontsize=8)
 
@@ -390,7 +305,7 @@ def _agreement(axes: Axes, rows: Sequence[Row]) -> None:
     mine = [row for row in rows if row.scheduler == name]
     budgets = [row.budget for row in mine]
     for coefficient, colour, mark in zip(CORRELATIONS, _COLOURS, _MARKS, strict=False):
-        values = [row.correlations[coefficient] for row in mine]
+        values = [(row.correlations or {})[coefficient] for row in mine]
         axes.plot(budgets, values, label=coefficient, color=colour, marker=mark)
     axes.set(xlabel="judge calls", ylabel=f"correlation with human ratings\n({name})")
     axes.legend(frameon=False, fontsize=8)

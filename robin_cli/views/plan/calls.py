@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -11,21 +11,25 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from robin_cli.analysis.forecast import Expected
-from robin_cli.analysis.simulation import round_ends_of
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import BATCH, number_of
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.connection import prices_at
+from robin_cli.runner.money import Paid, usual_answer
 from robin_cli.runner.session import spent_before
 from robin_cli.settings.addresses import judge_name, judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import RunData
-from robin_cli.views.plan.prospect import Prospect
 
 _SAMPLE = 200
+
+_SECONDS, _AT_A_TIME = 2.0, 16
+"""Taken for the time of an answer, and with --concurrency auto for the calls under way, where nothing tells."""
+
+_WINDOW_S = 24 * 3600.0
+"""In which a batch is answered, or comes back in part: the only ``completion_window`` that OpenAI has."""
 
 TAKEN = ("status", "prompt_tokens", "completion_tokens", "cost_usd", "received_at")
 """The columns of a run's judgments that say what its calls took."""
@@ -40,9 +44,11 @@ class Calls:
         prompt, completion: tokens; ``completion`` is None where no answer is known.
         cost: dollars, where answers say it; else None, and ``least``, ``most`` may tell its limits.
         least, most: dollars for the prompt alone, and with the longest answer; None without a price.
+        usual: dollars of a call, those of an answer of the usual length where nothing better is known; None without a price.
         price: in words; None without one.
         reserve: dollars that must be left for a call to be made under ``--max-cost``; None without a price.
         seconds: of the run as a whole; None where no pace is known.
+        seconds_assumed: the same, taken for granted where no pace is known.
         source: where the tokens are from, in words.
     """
 
@@ -52,9 +58,11 @@ class Calls:
     cost: float | None
     least: float | None
     most: float | None
+    usual: float | None
     price: str | None
     reserve: float | None
     seconds: float | None
+    seconds_assumed: float
     source: str
 
     def tokens(self, budget: int) -> tuple[int, int | None]:
@@ -69,10 +77,15 @@ class Calls:
         low, high = (None if each is None else self.already.cost_usd + ahead * each for each in self._each)
         return low, high
 
-    def time(self, budget: int) -> float | None:
-        """Seconds of ``budget`` calls; None where no pace is known."""
-        ahead = budget - self.already.calls
-        return None if self.seconds is None else self.already.seconds + ahead * self.seconds
+    def about(self, budget: int) -> float | None:
+        """Dollars of ``budget`` calls in one number; None without a price."""
+        each = self.usual if self.cost is None else self.cost
+        return None if each is None else self.already.cost_usd + (budget - self.already.calls) * each
+
+    def time(self, budget: int, *, assumed: bool = False) -> float | None:
+        """Seconds of ``budget`` calls; None where no pace is known, and none is to be ``assumed``."""
+        each = self.seconds_assumed if self.seconds is None and assumed else self.seconds
+        return None if each is None else self.already.seconds + (budget - self.already.calls) * each
 
     def bought(self, limit: float) -> tuple[int | None, int | None]:
         """The least and the most calls that ``limit`` dollars pay for, as ``--max-cost`` counts; None for no end."""
@@ -107,6 +120,7 @@ def calls_of(
     a_request: float,
     pilot: RunData | None,
     earlier: RunData | None,
+    paid: Paid | None = None,
 ) -> Calls:
     """What a call takes.
 
@@ -114,6 +128,7 @@ def calls_of(
         a_request: ratings that a request will ask for on average.
         pilot: a run of the same judge at the same endpoint: it tells tokens, money and pace.
         earlier: a run of perhaps another judge: it tells tokens alone. Used where there is no pilot.
+        paid: what a budget of money pays for, if there is one; its prices go by the length of each prompt.
 
     Raises:
         InputError: one of the two prices is missing, or money is limited without a price.
@@ -123,33 +138,43 @@ def calls_of(
     doors = sum(len(judge.base_urls) for judge in judges_of(config)) if config.model else 1
     seconds = None if config.rpm is None else 60 / config.rpm / a_request / doors
     run = pilot or earlier
-    already = Already()
     if run is None:
         lengths = _of_each(dataset, prompts, _characters)
         prompt = sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN / a_request
+        already, cost, completion = Already(), None, None
         source = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
-        tokens: tuple[float, float | None] = (prompt, None)
-        cost = None
     else:
         answers = run.judgments.filter(pc.not_equal(run.judgments["status"], "failed"))
-        tokens = (_mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"]))
+        prompt, completion = _mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"])
         if pilot is None:  # which paid a prompt for as many ratings as it asked for, and not as this run will
             requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
             shared = len(answers) / max(1, requests)
-            tokens = (tokens[0] * shared / max(1.0, min(shared, a_request)), tokens[1])
-        cost = _dollars(prices, tokens[0], tokens[1] or 0.0, config.tier)
+            prompt *= shared / max(1.0, min(shared, a_request))
+        cost = _dollars(prices, prompt, completion, config.tier)
+        already = Already() if pilot is None else _spent(pilot, len(answers), prices)
         if pilot is not None:
-            spent = spent_before(pilot.fold, prices)
-            tokens_spent = spent.prompt_tokens, spent.completion_tokens
-            already = Already(len(answers), *tokens_spent, spent.exact_usd or 0.0, _seconds_of(pilot))
-            if not answers["cost_usd"].null_count:
-                cost = _mean(answers["cost_usd"])
-            pace = already.seconds / max(1, len(answers) - 1)
-            seconds = max(filter(None, (seconds, pace)), default=None)
+            cost = cost if answers["cost_usd"].null_count else _mean(answers["cost_usd"])
+            seconds = max(seconds or 0.0, already.seconds / max(1, len(answers) - 1)) or None
         source = f"as in {number_of(len(answers), 'answer')} of {run.path} ({', '.join(run.manifest.judges)})"
-    least, most = (_dollars(prices, tokens[0], longest, config.tier) for longest in (0.0, float(config.max_tokens)))
-    reserve = _reserve(config, dataset, prompts, prices)
-    return Calls(already, tokens[0], tokens[1], cost, least, most, _in_words(config, prices), reserve, seconds, source)
+    usually = usual_answer(config.max_tokens) if completion is None else completion
+    ends = (0.0, float(config.max_tokens), usually)
+    least, most, usual = (_dollars(prices, prompt, length, config.tier) for length in ends)
+    if paid is not None:
+        least, most, usual = paid.least, paid.most, paid.usually
+        cost = usual if least == most else None
+    assumed = _SECONDS / (config.workers or _AT_A_TIME) / a_request
+    reserve, price = _reserve(config, dataset, prompts, prices), _in_words(config, prices)
+    return Calls(already, prompt, completion, cost, least, most, usual, price, reserve, seconds, assumed, source)
+
+
+def _spent(pilot: RunData, calls: int, prices: Sequence[Price | None]) -> Already:
+    """What the pilot took; its time is from the first answer of each session to its last, summed."""
+    spent = spent_before(pilot.fold, prices)
+    at = np.sort(pilot.judgments["received_at"].cast("int64").to_numpy()) / 1e6
+    starts = [datetime.fromisoformat(str(session["started_at"])).timestamp() for session in pilot.manifest.sessions]
+    parts = np.split(at, np.searchsorted(at, starts[1:]))
+    seconds = sum(float(part[-1] - part[0]) for part in parts if len(part))
+    return Already(calls, spent.prompt_tokens, spent.completion_tokens, spent.exact_usd or 0.0, seconds)
 
 
 def _reserve(config: Settings, dataset: Dataset, prompts: PromptSet, prices: Sequence[Price | None]) -> float | None:
@@ -183,13 +208,12 @@ def at_tier(calls: Calls, config: Settings, tier: str | None) -> Calls | None:
     prices = _prices(config)
     if not all(price is not None and price.knows(tier) for price in prices):
         return None
-    least, most = (_dollars(prices, calls.prompt, longest, tier) for longest in (0.0, float(config.max_tokens)))
-    cost, now, there = (
-        calls.cost,
-        *(_dollars(prices, calls.prompt, calls.completion or 0.0, at) for at in (config.tier, tier)),
+    out = calls.completion or 0.0
+    now, there, least, most = (
+        _dollars(prices, calls.prompt, length, at)
+        for length, at in ((out, config.tier), (out, tier), (0.0, tier), (float(config.max_tokens), tier))
     )
-    if cost is not None and now and there is not None:
-        cost *= there / now
+    cost = calls.cost if calls.cost is None or not now or there is None else calls.cost * there / now
     return replace(calls, cost=cost, least=least, most=most)
 
 
@@ -209,14 +233,6 @@ def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
     return "; ".join(each) + "; the judges are taken to get equal shares" * (config.budget_usd is None)
 
 
-def _seconds_of(run: RunData) -> float:
-    """From the first answer of each session to its last, summed."""
-    at = np.sort(run.judgments["received_at"].cast("int64").to_numpy()) / 1e6
-    starts = [datetime.fromisoformat(str(session["started_at"])).timestamp() for session in run.manifest.sessions]
-    parts = np.split(at, np.searchsorted(at, starts[1:]))
-    return sum(float(part[-1] - part[0]) for part in parts if len(part))
-
-
 def _of_each(dataset: Dataset, prompts: PromptSet, measured: Callable[[list[Message]], float]) -> list[float]:
     """What ``measured`` gives of the messages about an even sample of the pairs, for all attributes."""
     places = range(0, len(dataset.pairs), max(1, len(dataset.pairs) // _SAMPLE))
@@ -232,9 +248,6 @@ def _mean(column: Any) -> float:
     return float(pc.mean(column).as_py() or 0.0)
 
 
-_WINDOW_S = 24 * 3600.0
-"""In which a batch is answered, or comes back in part: the only ``completion_window`` that OpenAI has."""
-
 _FLEX = "flex"
 _PLAIN: dict[str, Any] = {"service_tier": None, "tier_fallback": False, "batch": False, "batch_files": None}
 _WAYS: dict[str | None, dict[str, Any]] = {
@@ -245,55 +258,64 @@ _WAYS: dict[str | None, dict[str, Any]] = {
 """By the service tier at which they are paid, what is set for them."""
 
 
-def ways_of(prospect: Prospect, calls: Calls, budget: int, expected: Mapping[int, Expected]) -> list[dict[str, Any]]:
+def taken(config: Settings, calls: Calls, spent: int) -> dict[str, Any]:
+    """Money and time for so many calls."""
+    low, high = calls.dollars(spent)
+    return {
+        "cost_usd_at_least": low,
+        "cost_usd_at_most": high,
+        "cost_usd_about": calls.about(spent),
+        "within_max_cost": _within(spent, bought(config, calls), config),
+        "seconds": None if config.in_rounds else calls.time(spent),
+        "seconds_about": config.rounds * _WINDOW_S if config.in_rounds else calls.time(spent, assumed=True),
+    }
+
+
+def bought(config: Settings, calls: Calls) -> tuple[int | None, int | None]:
+    """The least and the most calls that ``--max-cost`` pays for."""
+    return (None, None) if config.max_cost is None else calls.bought(config.max_cost)
+
+
+def _within(budget: int, ends: tuple[int | None, int | None], config: Settings) -> bool | None:
+    """Whether ``--max-cost`` pays for ``budget`` calls; None where there is none, or where it depends on the answers."""
+    least, most = ends
+    if config.max_cost is None or least is None or budget <= least:
+        return None if config.max_cost is None else True
+    return None if most is None or budget <= most else False
+
+
+def ways_of(
+    config: Settings, calls: Calls, budget: int, reached: Callable[[Settings], dict[str, Any]]
+) -> list[dict[str, Any]]:
     """What ``budget`` calls take and reach by each way of which a price is known; nothing where that leaves no choice.
 
     Nor where the budget is of money, of which each way makes another number of calls, or goes out in files.
 
     Args:
-        expected: errors of the way that is planned, by budget.
+        reached: what they reach with these settings; ``rounds`` among it, where they are fewer than the settings say.
     """
-    config = prospect.config
     if not config.model or config.budget_usd is not None or config.batch_files is not None:
         return []
-    found: dict[str | None, tuple[Calls, Expected | None, Prospect]] = {}
-    errors: dict[int | None, Expected | None] = {prospect.rounds: expected.get(budget)}
-    for tier, changed in _WAYS.items():
-        if (paid := at_tier(calls, config, tier)) is not None:
-            way = prospect if tier == config.tier else replace(prospect, config=replace(config, **changed))
-            if way.rounds not in errors:
-                errors[way.rounds] = way.expected(config.scheduler, [budget]).get(budget)
-            found[tier] = paid, errors[way.rounds], way
+    found = {tier: paid for tier in _WAYS if (paid := at_tier(calls, config, tier)) is not None}
     if len(found) < 2:
         return []
-    return [_way(tier, *each, budget, is_planned=tier == config.tier) for tier, each in found.items()]
-
-
-def _way(
-    tier: str | None, calls: Calls, expected: Expected | None, way: Prospect, budget: int, *, is_planned: bool
-) -> dict[str, Any]:
-    low, high = calls.dollars(budget)
-    rounds = None if way.rounds is None else _rounds(way, way.rounds, budget)
-    # A pilot's pace is that of the way it was made, and at flex nobody knows: it depends on how much room there is.
-    seconds = calls.time(budget) if is_planned or not (tier == _FLEX or calls.already.calls) else None
-    if rounds is not None:
-        seconds = rounds * _WINDOW_S
-    return {
-        "way": tier or "one call at a time",
-        "is_planned": is_planned,
-        "scheduler": way.scheduler_at(budget),
-        "rounds": rounds,
-        "cost_usd_at_least": low,
-        "cost_usd_at_most": high,
-        "seconds": seconds,
-        "seconds_are": "about" if rounds is None else "at most",
-        "worst_error": expected and expected.worst,
-        "worst_error_sem": expected and expected.worst_sem,
-        "mean_error": expected and expected.mean,
-    }
-
-
-def _rounds(way: Prospect, rounds: int, budget: int) -> int:
-    """How many there are: what a policy wants before it looks at any answer makes one."""
-    policy = way.policy(way.config.scheduler, budget, np.ones(way.arms))
-    return rounds if policy is None else len(round_ends_of(policy, budget, way.arms, rounds))
+    rows = []
+    for tier, paid in found.items():
+        is_planned = tier == config.tier
+        way = config if is_planned else replace(config, **_WAYS[tier])
+        row = {"rounds": way.rounds if way.in_rounds else None, **reached(way)}
+        low, high = paid.dollars(budget)
+        # A pilot's pace is that of the way it was made, and at flex nobody knows: it depends on how much room there is.
+        seconds = paid.time(budget) if is_planned or not (tier == _FLEX or calls.already.calls) else None
+        rows.append(
+            {
+                "way": tier or "one call at a time",
+                "is_planned": is_planned,
+                "cost_usd_at_least": low,
+                "cost_usd_at_most": high,
+                "seconds": seconds if row["rounds"] is None else row["rounds"] * _WINDOW_S,
+                "seconds_are": "about" if row["rounds"] is None else "at most",
+                **row,
+            }
+        )
+    return rows

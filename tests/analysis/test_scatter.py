@@ -8,15 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robin_cli.analysis.forecast import foresee
 from robin_cli.analysis.paired import student_factor
-from robin_cli.model.bradley_terry import chance
-from robin_cli.views.plan.comparisons import (
+from robin_cli.analysis.scatter import (
     Scatter,
+    VerdictsBelief,
     preference_half_width,
     scatter_of,
     usual_scatter,
     win_rate_half_width,
 )
+from robin_cli.model.bradley_terry import chance
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import make_policy
 from tests.model.test_matches import matches, tournament
 from tests.views.comparing_runs import compared_run
 
@@ -56,6 +60,30 @@ def test_tells_chance_from_what_varies_over_prompts_by_a_run(tmp_path: Path) -> 
     assert swayed is not None
     assert swayed.within == pytest.approx((1 - 0.5**2) / 8, rel=0.15)
     assert swayed.between == pytest.approx(0.0, abs=0.02)
+
+
+def test_draws_judges_as_preferences_vary_and_as_a_pilot_found_the_systems(tmp_path: Path) -> None:
+    found, rng = matches(tournament(3, 40)), np.random.default_rng(0)
+    wanted = Scatter(0.04, 0.1)
+    alike = VerdictsBelief(found, wanted, np.full(len(found), 0.5))
+    p = alike.worlds(0, 200, rng)[0].ratings.means.reshape(200, len(found), 2)[:, :, 0] / 2.0
+    couple = found.opponents[1]
+    within = np.mean([p[:, couple == each].var(axis=1) for each in range(3)])
+    assert within == pytest.approx(wanted.between, rel=0.1)
+    first_wins = np.where(found.system[:, 0] == 0, 0.9, np.where(found.system[:, 1] == 0, 0.1, 0.5))
+    told = VerdictsBelief(found, wanted, first_wins).worlds(0, 200, rng)[0]
+    p = told.ratings.means.reshape(200, len(found), 2)[:, :, 0] / 2.0
+    preferred = np.where(found.system == 0, np.stack([p, 1 - p], axis=2), 0.0).sum(axis=2)[
+        :, (found.system == 0).any(axis=1)
+    ]
+    assert preferred.mean() == pytest.approx(0.85, abs=0.05)  # shrunk a little
+    # and the more calls, the less of the order is wrong
+    policy = lambda budget, variances, world: make_policy(  # noqa: E731
+        "uniform", Setup(len(world.space), budget, world.space.scales[0], matches=world.matches)
+    )
+    wrong = [each.mean("wrong") for each in foresee(alike, policy, [30, 240, 2400], rng).expected.values()]
+    assert wrong == sorted(wrong, reverse=True)
+    assert wrong[2] < 0.2
 
 
 def test_takes_too_few_comparisons_for_nothing(tmp_path: Path) -> None:

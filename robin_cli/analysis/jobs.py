@@ -1,0 +1,103 @@
+"""Jobs on all cores, in processes of their own, which Ctrl-C ends at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from typing import TypeVar
+
+_FEW_CALLS = 200_000
+"""So few are simulated here sooner than another process has its imports."""
+
+_Job = TypeVar("_Job")
+_Found = TypeVar("_Found")
+
+
+def jobs_done(
+    jobs: Sequence[_Job], one: Callable[[_Job], list[_Found]], progress: Callable[[int, int], None], *, calls: int
+) -> list[_Found]:
+    """The rows of all jobs, in their order, on all cores.
+
+    Args:
+        one: does a job; of a module, since other processes import it.
+        progress: is told how many of how many parts are done.
+        calls: simulated by all of them together.
+    """
+    parts: dict[int, list[_Found]] = {}
+    workers = 1 if calls < _FEW_CALLS else min(os.cpu_count() or 1, len(jobs))
+    for number, rows in _parts(jobs, one, workers):
+        parts[number] = rows
+        progress(len(parts), len(jobs))
+    return [row for number in range(len(jobs)) for row in parts[number]]
+
+
+def _parts(
+    jobs: Sequence[_Job], one: Callable[[_Job], list[_Found]], workers: int
+) -> Iterator[tuple[int, list[_Found]]]:
+    """The rows of each job with its number, as they come.
+
+    Without a thread or a lock of this process: whoever presses Ctrl-C waits for nothing.
+    """
+    if workers == 1:
+        yield from enumerate(map(one, jobs))
+        return
+    context = multiprocessing.get_context("spawn")  # a forked child of a process with threads may hang
+    waiting, processes, at_work = iter(enumerate(jobs)), [], {}
+    try:
+        with interrupts_held():  # a terminal sends Ctrl-C to all its processes, and only this one is to answer it
+            idle = []
+            for _ in range(workers):
+                link, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, one), daemon=True)
+                process.start()
+                processes.append(process)
+                theirs.close()
+                idle.append(link)
+        while True:
+            for link, (number, job) in zip(idle, waiting, strict=False):
+                link.send(job)
+                at_work[link] = number
+            if not at_work:
+                return
+            idle = [link for link in wait(list(at_work)) if isinstance(link, Connection)]
+            for link in idle:
+                yield at_work.pop(link), link.recv()
+    except EOFError:
+        raise ChildProcessError("a simulation was ended from outside; is there too little memory?") from None
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def _work(link: Connection, one: Callable[[_Job], list[_Found]]) -> None:
+    """Answer each job with its rows, until nobody asks."""
+    with suppress(EOFError):
+        while True:
+            link.send(one(link.recv()))
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back as long as the context lasts; processes that are started meanwhile never hear of it."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield  # Ctrl-C is raised in the main thread only
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # the first process would start it, which lets Ctrl-C through again
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))  # numpy's threads let it through
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which the processes inherit
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        signal.raise_signal(signal.SIGINT)

@@ -1,0 +1,193 @@
+"""A run that is planned: what it is to find, what is known before it, and the policies that it would have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from robin_cli.analysis.experiment import World
+from robin_cli.analysis.forecast import Known, PolicyAt, RatingsBelief
+from robin_cli.analysis.goals import Goal, goal_of
+from robin_cli.datasets.pairs import Dataset
+from robin_cli.goals.base import Goal as RunGoal
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.matches import Matches
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems
+from robin_cli.model.task import Task
+from robin_cli.policies.base import Choice, Policy, Setup
+from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.registry import chosen, make_policy
+from robin_cli.questions.rubrics import PromptSet
+from robin_cli.runner.money import Paid
+from robin_cli.runner.opening import ratings_together
+from robin_cli.settings.table import Settings
+from robin_cli.storage.reader import RunData
+from robin_cli.views.plan.calls import Calls, calls_of
+
+SEED = 0
+"""The same plan says the same."""
+
+_PAPER_RATED = ("helpfulness", "correctness", "complexity", "verbosity")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A run that is planned.
+
+    Attributes:
+        config: with the budget that is planned for, as soon as there is one.
+        told_by: the run, or pool, whose ratings say how these vary; None where a prior is taken.
+        pilot: the run that is its beginning.
+        run: the one of ``told_by``, if it is one.
+        paid: what a budget of money pays for.
+        wanted: the goal of the run.
+        for_error: find the budget that brings the error to this, if anything.
+        difference: of two systems, find what it takes until it shows, if anything.
+        known: of the ratings of each attribute and judge; nothing for verdicts.
+    """
+
+    config: Settings
+    dataset: Dataset
+    prompts: PromptSet
+    space: ArmSpace
+    told_by: str | Path | None
+    pilot: Path | None
+    run: RunData | None
+    paid: Paid | None
+    wanted: RunGoal
+    known: Sequence[Known] = ()
+    for_error: float | None = None
+    difference: float | None = None
+
+    @property
+    def task(self) -> Task | None:
+        """What is to be decided by ratings."""
+        return self.wanted.task
+
+    @property
+    def systems(self) -> Systems | None:
+        """What is to be compared by ratings."""
+        return self.wanted.systems
+
+    @property
+    def matches(self) -> Matches | None:
+        """What the comparisons of a pairwise run are of."""
+        return self.wanted.matches
+
+    @cached_property
+    def goal(self) -> Goal:
+        """What is forecast."""
+        return goal_of(matches=self.matches, task=self.task, systems=self.systems)
+
+    @property
+    def least(self) -> int:
+        """The fewest calls that are planned: one an arm where all are rated, and what the pilot spent."""
+        spent = 0 if self.run is None or self.pilot is None else self.run.fold.arms.spent
+        return max(len(self.space) if self.systems is None and self.matches is None else 0, spent)
+
+    @property
+    def budget(self) -> int:
+        """The calls that are planned for."""
+        return self.config.budget or self.least
+
+    @property
+    def belief(self) -> RatingsBelief:
+        """What is known of the judge."""
+        return RatingsBelief(self.known, self.space, self.task)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the scheduler begins with variances of an earlier run."""
+        return bool(self.known) and self.known[0].variances is not None
+
+    @property
+    def rounds(self) -> int | None:
+        """In which the calls go out; None where they are made one at a time."""
+        return self.config.rounds if self.config.in_rounds else None
+
+    def setup(self, budget: int) -> Setup:
+        """What a policy is told of a run with ``budget``."""
+        config = self.config
+        return self.wanted.setup(
+            {"delta": config.delta, "mode": config.mode, "objective": config.wanted_objective, "margin": config.margin},
+            budget,
+            by_money=config.budget_usd is not None,
+            to_target=config.target_error is not None,
+            rounds=self.rounds,
+        )
+
+    def choice(self, budget: int) -> Choice | None:
+        """The scheduler that a run with ``budget`` would get, where the one asked for only chooses; InputError if it cannot."""
+        return chosen(self.config.scheduler, self.setup(budget))
+
+    def check_scheduler(self) -> None:
+        """InputError for a scheduler that needs more than is known."""
+        make_policy(self.config.scheduler, Setup(len(self.space), self.budget, self.space.scales[0]))
+
+    def scheduler_at(self, budget: int) -> str:
+        """The name of the scheduler that a run with ``budget`` would have."""
+        try:
+            choice = self.choice(budget)
+        except InputError:  # which does not take so small a part of the budget
+            choice = None
+        return self.config.scheduler if choice is None else choice.name
+
+    def policy_at(self, name: str) -> PolicyAt:
+        """The policy called ``name`` for each budget; None where theory mode refuses a part of the budget planned for."""
+
+        def policy(budget: int, variances: FloatArray | None, world: World | None = None) -> Policy | None:
+            setup = self.setup(budget)
+            space = self.space if world is None else world.space
+            task = self.task if world is None else world.task
+            part = replace(setup, arms=len(space), variances=variances, task=task)
+            try:
+                choice = chosen(name, setup)  # by all of the arms, which have all of the budget
+                named = name if choice is None else choice.name
+                return policy_by_scale(named, part, variances if self.is_warm else None, space.by_scale())
+            except InputError:
+                if self.config.budget is not None and budget >= self.config.budget:
+                    raise
+                return None
+
+        return policy
+
+    def policy(self, budget: int, variances: FloatArray | None) -> Policy | None:
+        """The policy of the run itself, which may know ``variances``."""
+        return self.policy_at(self.config.scheduler)(budget, variances, None)  # type: ignore[arg-type]
+
+    def calls(self) -> Calls:
+        """What a call takes. InputError as :func:`~robin_cli.views.plan.calls.calls_of`."""
+        together = 1.0
+        if self.systems is None and self.matches is None:
+            # A scheduler that looks at each rating asks for few at a time.
+            policy, samples = self.policy(self.budget, np.ones(len(self.space))), self.config.samples_per_request
+            an_arm = self.budget / len(self.space)
+            together = float(samples) if policy is None else ratings_together(policy, an_arm, samples)
+        return calls_of(
+            *(self.config, self.dataset, self.prompts),
+            a_request=together,
+            pilot=self.run if self.pilot else None,
+            earlier=self.run,
+            paid=self.paid,
+        )
+
+    def with_budget(self, budget: int) -> Asked:
+        """The same with ``budget``."""
+        return replace(self, config=replace(self.config, budget=budget))
+
+    @property
+    def prior(self) -> str:
+        """What is taken for granted of how the ratings vary, in words."""
+        alike = ", the responses of a prompt no more alike than others"
+        if self.told_by is not None:
+            return f"as in the {'pilot' if self.pilot else 'ratings of'} {self.told_by}{alike * (self.systems is not None)}"
+        rated = [attribute for attribute in self.space.attributes if attribute in _PAPER_RATED]
+        where = ", ".join(rated if len(rated) == len(self.space.attributes) else _PAPER_RATED)
+        of_prompts = self.systems is not None or (self.task is not None and self.task.group is not None)
+        return f"assumed: as with the two judges of the paper, at {where}{alike * of_prompts}"

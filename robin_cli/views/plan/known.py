@@ -1,0 +1,132 @@
+"""From settings to the run that is planned: what it is to find, and what earlier ratings, or a prior, say of its judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from robin_cli.analysis.forecast import Known
+from robin_cli.analysis.rating_model import fit_mixture
+from robin_cli.datasets.pairs import Dataset
+from robin_cli.files.local import shipped
+from robin_cli.goals.making import wanted_goal
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.space import ArmSpace
+from robin_cli.policies.registry import policy_named
+from robin_cli.runner.inputs import prompts_of
+from robin_cli.runner.money import paid_for
+from robin_cli.runner.variances import earlier_variances, known_counts
+from robin_cli.settings.addresses import judge_name
+from robin_cli.settings.table import Settings
+from robin_cli.storage.manifest import FILE, read_manifest
+from robin_cli.storage.reader import read_run
+from robin_cli.views.plan.asked import SEED, Asked
+from robin_cli.views.plan.calls import TAKEN
+
+_FIT_ROWS = 20_000
+
+
+def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], pilot: Path | None) -> Asked:
+    """What is planned, as far as that hangs on no budget.
+
+    Args:
+        notify: is told what to know of ``--variances`` and of the data, where no pilot's run has said it already.
+
+    Raises:
+        InputError: bad settings, as ``robin judge`` would say; a budget that the pilot has spent already.
+    """
+    prompts = prompts_of(config)
+    prompts.check_references(dataset.pairs)
+    judges = [judge_name(model) for model in config.model] or ["judge"]
+    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
+    told_by = pilot or config.variances
+    run = read_run(Path(told_by), TAKEN) if told_by and (Path(told_by) / FILE).is_file() else None
+    heard = notify if pilot is None else lambda _: None
+    goal = wanted_goal(config, space, dataset.pairs, heard)
+    paid = None
+    if config.budget_usd is not None:
+        length = None if run is None else float(pc.mean(run.judgments["completion_tokens"]).as_py() or 0.0)
+        paid = paid_for(config, goal, dataset.pairs, prompts, length)
+        config = replace(config, budget=paid.calls)
+    spent = 0 if run is None or pilot is None else run.fold.arms.spent
+    if config.budget is not None:
+        goal.check_reach(config.budget)
+    if config.budget is not None and config.budget < spent:
+        raise InputError(
+            f"--budget {config.budget}: the pilot {pilot} has spent {spent:,} calls already; plan for more"
+        )
+    asked = Asked(*(config, dataset, prompts, space, told_by, pilot, run, paid, goal))
+    if policy_named(config.scheduler).needs_variances and not config.variances:
+        asked.check_scheduler()
+    if config.pairwise:
+        return asked
+    asked = _begun(
+        replace(asked, known=[] if goal.systems is not None and run is not None else _known(told_by, space)), notify
+    )
+    return replace(asked, config=replace(config, scheduler=_kept(config, pilot) or config.scheduler))
+
+
+def _known(told_by: str | Path | None, space: ArmSpace) -> list[Known]:
+    """What is known of each attribute and judge."""
+    if told_by is not None:
+        rng = np.random.default_rng(SEED)
+        return [
+            Known(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS])) for counts in known_counts(told_by, space)
+        ]
+    scales = [space.scale_of(place) for place in space.arms_of_pair(0)]
+    mixtures = [_assumed_mixture(attribute) for attribute in space.attributes for _ in space.judges]
+    nothing = (np.zeros((len(space.pair_ids), scale.levels), dtype=np.int64) for scale in scales)
+    return [Known(*each) for each in zip(nothing, mixtures, strict=True)]
+
+
+def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
+    """The same with the variances that the scheduler would begin with.
+
+    In theory mode there are none, and robin judge refuses them; but a plan may still be made by the ratings there.
+    """
+    config, space = asked.config, asked.space
+    if not config.variances or asked.systems is not None:
+        return asked
+    scheduler = config.scheduler if asked.task is None else asked.scheduler_at(asked.budget)
+    policy = policy_named(scheduler)
+    if policy.evenly:
+        return asked
+    if policy.whole:
+        notify(f"--variances: only planned by; --scheduler {scheduler} begins with none")
+        return asked
+    if policy.takes_prior and policy.theorem(config.mode) is not None:
+        notify("--variances: only planned by; leave it out of robin judge, where theory mode refuses it")
+        return asked
+    variances = earlier_variances(config.variances, space, scheduler, notify)
+    assert variances is not None  # noqa: S101  # it asks not evenly, so it has a use for them
+    of_each = zip(asked.known, space.by_pair(variances).T, strict=True)
+    return replace(asked, known=[replace(each, variances=mine) for each, mine in of_each])
+
+
+def _assumed_mixture(attribute: str) -> FloatArray:
+    """How the pairs of the paper varied at this attribute; at all of its attributes, where it is none of them."""
+    # robin's own file: no row of it needs to be looked at by itself, as those of load_pools are
+    table = pq.ParquetFile(shipped("configs") / "pools" / "paper_digitised.parquet").read()
+    alike = table.filter(pc.ends_with(table["attribute"], pattern=f"/{attribute}"))
+    table = alike if len(alike) else table
+    pair, pool = (table[name].combine_chunks().dictionary_encode() for name in ("pair_id", "attribute"))
+    place = pool.indices.to_numpy().astype(np.int64) * len(pair.dictionary) + pair.indices.to_numpy()
+    counts = np.bincount(
+        5 * place + table["rating"].to_numpy(), minlength=5 * len(pool.dictionary) * len(pair.dictionary)
+    )
+    return fit_mixture(counts.reshape(-1, 5))
+
+
+def _kept(config: Settings, pilot: Path | None) -> str | None:
+    """The scheduler that a run made before keeps, where the choice is left to robin; None where nothing is settled yet."""
+    run = pilot or (Path(config.run) if config.run else None)
+    if run is None or not (run / FILE).is_file():
+        return None
+    scheduler = str(read_manifest(run).settings["scheduler"])
+    return scheduler if scheduler in policy_named(config.scheduler).among else None
