@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
@@ -64,6 +64,8 @@ def test_is_wrong_about_a_mean_at_the_edge_of_the_margin_at_most_as_often_as_it_
 
 
 @given(st.lists(st.floats(-3, 12), max_size=30), st.sampled_from([0.01, 0.05, 0.5]))
+@example([3.2], 0.05)
+@example([3.7, 1.0], 0.05)
 def test_certifies_the_largest_number_of_decisions_whose_evidence_suffices_for_so_many(
     logs: list[float], error_rate: float
 ) -> None:
