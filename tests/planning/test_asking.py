@@ -87,7 +87,10 @@ def test_tells_beforehand_how_many_ratings_a_request_will_ask_for() -> None:
         whole = max(1, round(calls))
         planner = Planner(WritableArms(1), Robin(np.ones(1), warm_up=warm_up), budget=whole)
         requests = len(list(work(planner, lambda each: (3.0,) * each.calls, samples=samples)))
-        assert ratings_a_request(calls, warm_up, samples) == pytest.approx(whole / requests), (warm_up, samples, calls)
+        told = whole / ratings_a_request(calls, warm_up, samples)
+        # of several arms, the last request goes to those that are worth a full one
+        assert requests - 1 < told <= requests + 1e-9, (warm_up, samples, calls)
+        assert warm_up < whole or told == pytest.approx(requests), (warm_up, samples, calls)
     assert ratings_a_request(1e9, 2**40, 5) == pytest.approx(5.0)  # call by call, that took minutes
 
 
