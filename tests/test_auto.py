@@ -128,7 +128,7 @@ def test_gains_over_an_even_spread_at_every_budget(tmp_path: Path) -> None:
     assert all(gain[calls] <= most for calls, most in {5: 0.92, 10: 0.85, 20: 0.80, 50: 0.75}.items()), gain
 
 
-def test_says_where_several_ratings_a_request_are_hardly_had(tmp_path: Path, replay_url: str) -> None:
+def test_asks_for_several_ratings_a_request_and_plans_with_as_few_prompts(tmp_path: Path, replay_url: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
     asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget", "50", "--json")
 
@@ -137,7 +137,5 @@ def test_says_where_several_ratings_a_request_are_hardly_had(tmp_path: Path, rep
         json.loads(robin(*asked, "--samples-per-request", n, cwd=tmp_path).stdout)["prompt_tokens"] for n in ("1", "5")
     )
 
-    assert "will ask for about 1.0, and each pays the prompt; --scheduler uniform would ask for 5.0" in (
-        " ".join(done.stderr.split())
-    )
-    assert five == one
+    assert "each pays the prompt" not in " ".join(done.stderr.split())
+    assert 0.2 * one <= five < 0.5 * one

@@ -91,7 +91,8 @@ def ratings_a_request(calls: float, warm_up: int, samples: int) -> float:
     while not made or made < warm_up < whole:
         made += min(whole - made, most_at_once(made, 0, 0, samples, warm_up, share))
         requests += 1
-    return whole / (requests - (made - whole) // samples)
+    left = (whole - made) / min(samples, whole)  # in full requests, of the arms that are worth them
+    return whole / (requests + (left if warm_up < whole else -(-left // 1)))
 
 
 def give_another_chance(arms: WritableArms, judge: Coordinates) -> None:

@@ -214,9 +214,9 @@ class Planner:
                 self._ahead.clear()
                 return None
             self._room -= calls
+        self._changed(arm)
         arms.next_draw[arm] = draw + calls
         arms.pending[arm] = pending + calls
-        self._changed(arm)
         self.budget.reserve(calls)
         return Ticket(arm, draw, calls)
 
@@ -271,7 +271,7 @@ class Planner:
         """Return the first ``calls`` calls of ``ticket``; the others are not made after all."""
         arm, draw, whole = ticket
         if whole > calls:
-            ahead = self._ahead.copy()
+            ahead, self._ahead = self._ahead, deque()  # the arm is asked: nobody takes its place
             self.tell(Ticket(arm, draw + calls, whole - calls), Unanswered.WITHDRAWN)
             self._ahead = ahead
         return ticket._replace(calls=min(calls, whole))

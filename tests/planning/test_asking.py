@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import Arms, FloatArray, WritableArms
-from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.refits import last_refit, next_refit
 from robin_cli.planning.asking import (
     give_another_chance,
@@ -89,7 +87,10 @@ def test_tells_beforehand_how_many_ratings_a_request_will_ask_for() -> None:
         whole = max(1, round(calls))
         planner = Planner(WritableArms(1), Robin(np.ones(1), warm_up=warm_up), budget=whole)
         requests = len(list(work(planner, lambda each: (3.0,) * each.calls, samples=samples)))
-        assert ratings_a_request(calls, warm_up, samples) == pytest.approx(whole / requests), (warm_up, samples, calls)
+        told = whole / ratings_a_request(calls, warm_up, samples)
+        # of several arms, the last request goes to those that are worth a full one
+        assert requests - 1 < told <= requests + 1e-9, (warm_up, samples, calls)
+        assert warm_up < whole or told == pytest.approx(requests), (warm_up, samples, calls)
     assert ratings_a_request(1e9, 2**40, 5) == pytest.approx(5.0)  # call by call, that took minutes
 
 
@@ -218,6 +219,4 @@ def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() 
     for outcome in ((3.0, None, 1.0), (None,), ()):
         assert arms.add(0, outcome) == len(outcome)
     assert arms.spent == 4
-    assert not arms.retired(0)
-    assert (Planner(arms, Robin(np.ones(2)), budget=9).budget.available, RETIRE_AFTER) == (5, 5)
-    assert math.isinf(NEVER)
+    assert Planner(arms, Robin(np.ones(2)), budget=9).budget.available == 5
