@@ -65,7 +65,8 @@ def test_asks_preferences_by_the_variance_of_their_comparisons(seed: int) -> Non
     policy = Preferences.of(Setup(len(ratings), 100, found.space.scales[0], matches=found)).fitted(*sums(ratings))
 
     contests = policy.contests
-    told = policy.priority(*(each[contests] for each in (sums(ratings)[0], pending, *sums(ratings)[1:])), contests)
+    n, total, total_sq = (each[contests] for each in sums(ratings))
+    told = policy.priority(n, pending[contests], total, total_sq, contests)
 
     assert policy.pooled == pytest.approx(pooled_of(ratings))
     for comparison, arms in enumerate(contests.reshape(len(found), -1)):
