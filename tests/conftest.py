@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,16 +67,33 @@ def environment(**extra: str) -> dict[str, str]:
     return mine | {"COLUMNS": "100", "NO_COLOR": "1"} | extra
 
 
-def robin(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run the robin command in ``cwd`` to its end."""
+Done = subprocess.CompletedProcess[str]
+
+
+def robin(*args: str | Path, cwd: Path, stdin: str | None = None, exits: int | None = None, **env: str) -> Done:
+    """Run the robin command in ``cwd`` to its end, which is to be with status ``exits`` where that is given."""
     here = run_here(args, cwd=cwd, env=environment(**env), stdin=None if stdin is None else stdin.encode())
-    if here is not None:
+    if here is None:
+        done = robin_apart(*args, cwd=cwd, stdin=stdin, **env)
+    else:
         status, *said = here
-        return subprocess.CompletedProcess(list(map(str, args)), status, *(_as_text(each) for each in said))
-    return robin_apart(*args, cwd=cwd, stdin=stdin, **env)
+        done = subprocess.CompletedProcess(list(map(str, args)), status, *(_as_text(each) for each in said))
+    return ended(done, exits)
 
 
-def robin_apart(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+def ended(done: Done, exits: int | None) -> Done:
+    """The command that ended, after a check of its exit status."""
+    assert exits in {None, done.returncode}, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr}"
+    return done
+
+
+def has(said: Container[Any], *parts: object) -> None:
+    """Check that each of the parts is in what was said."""
+    missing = [part for part in parts if part not in said]
+    assert not missing, f"{missing} not in\n{said}"
+
+
+def robin_apart(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> Done:
     """As `robin`, in a process of its own."""
     return _to_its_end(args, cwd, stdin, environment(**env), afresh=False)
 
@@ -85,14 +102,14 @@ def _as_text(said: bytes) -> str:
     return said.decode().replace("\r\n", "\n")
 
 
-def robin_afresh(*args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def robin_afresh(*args: str | Path, cwd: Path, exits: int | None = None, **env: str) -> Done:
     """As `robin`, in an interpreter that is started for it."""
-    return _to_its_end(args, cwd, None, environment(**env), afresh=True)
+    return ended(_to_its_end(args, cwd, None, environment(**env), afresh=True), exits)
 
 
 def _to_its_end(
     args: tuple[str | Path, ...], cwd: Path, stdin: str | None, env: dict[str, str], *, afresh: bool
-) -> subprocess.CompletedProcess[str]:
+) -> Done:
     pipe = subprocess.PIPE
     files = {"stdin": None if stdin is None else pipe, "stdout": pipe, "stderr": pipe}
     with Robin(args, cwd=cwd, env=env, afresh=afresh, encoding="utf-8", **files) as process:

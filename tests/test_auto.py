@@ -27,9 +27,8 @@ def scheduler_of(run: Path) -> str:
 def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 40)
 
-    done = robin(*judging(replay_url, 320), cwd=tmp_path)
+    done = robin(*judging(replay_url, 320), cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     assert done.stderr.count("--scheduler auto: two-priors; the budget is 8 calls a score, and robin-hood, whose") == 1
     assert scheduler_of(tmp_path / "r") == "two-priors"
     scores = pd.read_csv(io.StringIO(done.stdout))
@@ -69,9 +68,8 @@ def test_plans_by_the_scheduler_that_the_pilot_has(tmp_path: Path, replay_url: s
     write_pairs(tmp_path / "pairs.jsonl", 40)
     judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--run", "pilot", "--pilot", "3", "--for-error", "0.12")
 
-    planned = robin("plan", "pairs.jsonl", "-a", "helpfulness", *judge, "--json", cwd=tmp_path)
+    planned = robin("plan", "pairs.jsonl", "-a", "helpfulness", *judge, "--json", cwd=tmp_path, exits=0)
 
-    assert planned.returncode == 0, planned.stderr
     facts = json.loads(planned.stdout)
     assert facts["budget"] > 30 * 40  # where it would be robin-hood
     assert facts["scheduler"] == scheduler_of(tmp_path / "pilot") == "two-priors"
@@ -117,9 +115,8 @@ def test_gains_over_an_even_spread_at_every_budget(tmp_path: Path) -> None:
     budgets = ",".join(str(calls * 200) for calls in (5, 10, 20, 50))
     kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "200", "--runs", "40")
 
-    done = robin("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto", *kind, cwd=tmp_path)
+    done = robin("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto", *kind, cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     error = {
         (row["scheduler"], int(row["budget"]) // 200): float(row["wce_mean"])
         for row in csv.DictReader(io.StringIO(done.stdout))

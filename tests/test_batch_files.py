@@ -143,8 +143,7 @@ def test_takes_outputs_in_in_whatever_state_they_are(state: str, tmp_path: Path)
             asked, place = requests(command)
             for name, lines in STATES[state](answered(asked)).items():
                 place.with_name(f"{place.stem}-{name}").write_text("\n".join(lines), encoding="utf-8")
-        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
         if (tmp_path / "s.csv").exists():
             break
     kept = check_books(tmp_path)
@@ -155,7 +154,7 @@ def test_goes_on_after_a_kill_just_before_a_file_is_put_down_as_answered(tmp_pat
     done = robin(*judging(tmp_path, "--rounds", "1"), cwd=tmp_path)
     asked, place = requests(done.stdout.splitlines()[0])
     place.write_text("\n".join(answered(asked)), encoding="utf-8")
-    assert robin("resume", "run", cwd=tmp_path).returncode == 0
+    robin("resume", "run", cwd=tmp_path, exits=0)
     reopen(tmp_path / "run", "written")
     again = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
     assert (again.returncode, again.stdout) == (0, ""), again.stderr
@@ -171,13 +170,11 @@ def test_goes_on_in_another_way_once_the_files_are_answered(way: str, tmp_path: 
         assert (waits.returncode, waits.stdout) == (0, first.stdout), waits.stderr
         asked, place = requests(first.stdout.splitlines()[0])
         place.write_text("\n".join(answered(asked)), encoding="utf-8")
-        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)  # as was wanted of the session that waited
-        assert done.returncode == 0, done.stderr
+        robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)  # as was wanted of the session that waited
         check_books(tmp_path)
         assert len(server.billed) + len(server.calls) == BUDGET - len(asked)
         assert bool(server.billed) == (way == "--batch")
-        more = robin("resume", "run", "--batch-files", "files", "--budget", "60", cwd=tmp_path)
-        assert more.returncode == 0, more.stderr
+        more = robin("resume", "run", "--batch-files", "files", "--budget", "60", cwd=tmp_path, exits=0)
         assert more.stdout.startswith("vllm run-batch")
 
 
@@ -207,8 +204,7 @@ def test_gives_up_what_the_engine_refuses(tmp_path: Path) -> None:
                 if "and 3 more" in json.dumps(each):
                     lines[number] = json.dumps(failure(each["custom_id"], "the maximum context length is 100 tokens"))
             place.write_text("\n".join(lines), encoding="utf-8")
-        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
     kept = check_books(tmp_path)
     assert set(kept.loc[kept["status"] == "failed", "pair_id"]) == {"p3"}
     assert "given up" in done.stderr or "given up" in robin("status", "run", cwd=tmp_path).stdout
@@ -235,13 +231,10 @@ def test_goes_on_from_python(
 
 
 def test_refuses_settings_that_do_not_go_with_files(tmp_path: Path) -> None:
-    both = robin(*judging(tmp_path, "--batch"), cwd=tmp_path)
-    assert both.returncode == 2
+    both = robin(*judging(tmp_path, "--batch"), cwd=tmp_path, exits=2)
     assert "give one" in both.stderr
-    tier = robin(*judging(tmp_path, "--service-tier", "flex"), cwd=tmp_path)
-    assert tier.returncode == 2
+    tier = robin(*judging(tmp_path, "--service-tier", "flex"), cwd=tmp_path, exits=2)
     assert "--service-tier" in tier.stderr
     command = ["gpt-4.1-nano" if each == "org/m" else each for each in judging(tmp_path, "--max-cost", "1")]
-    unpriced = robin(*command, cwd=tmp_path)
-    assert unpriced.returncode == 2
+    unpriced = robin(*command, cwd=tmp_path, exits=2)
     assert "--price-in" in unpriced.stderr

@@ -21,7 +21,7 @@ import robin_cli
 from robin_cli.judges import batches as batches_module
 from robin_cli.runner import at_service
 from tests.batch_server import BatchServer, Fate, batch_server
-from tests.conftest import environment, reopen, robin, wait_until, write_pairs
+from tests.conftest import environment, has, reopen, robin, wait_until, write_pairs
 from tests.starting import Robin
 
 PAIRS = 12
@@ -64,16 +64,14 @@ def batches(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_spends_the_budget_in_rounds_at_the_batch_service(server: BatchServer, tmp_path: Path) -> None:
-    done = robin(*judging(server, tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
     kept = check_books(server, tmp_path)
     assert len(server.billed) == BUDGET
     assert not server.calls  # one at a time
     assert set(kept["service_tier"]) == {"batch"}
     assert len(server.batches) == 4
     assert pd.read_csv(tmp_path / "s.csv")["n"].sum() == BUDGET
-    assert "round 4 of 4" in done.stderr
-    assert "120 of 120 calls spent" in done.stderr
+    has(done.stderr, "round 4 of 4", "120 of 120 calls spent")
     assert not server.files.keys() & {each.input_file for each in server.batches.values()}  # prompts are not left there
     assert not list((tmp_path / "run" / "batches").glob("*.jsonl"))
 
@@ -126,8 +124,7 @@ def test_picks_the_same_batch_up_after_a_kill(moment: str, named: dict[str, Any]
             process.send_signal(signal.SIGKILL)
         server.release()
         wait_until_quiet(server)
-        done = robin(*resuming(tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
         check_books(server, tmp_path)
         assert len(server.billed) == BUDGET
         assert len(server.batches) == 4
@@ -140,8 +137,7 @@ def test_goes_on_after_a_kill_just_before_a_batch_is_put_down_as_over(server: Ba
         process.send_signal(signal.SIGKILL)
     server.release()
     reopen(tmp_path / "run", "submitted")
-    done = robin(*resuming(tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
     assert len(server.billed) == BUDGET
 
@@ -215,11 +211,9 @@ def test_takes_what_came_and_asks_for_the_rest_again(trap: str, server: BatchSer
 
 def test_says_why_a_batch_was_refused_and_goes_on_later(server: BatchServer, tmp_path: Path) -> None:
     server.fates.append(Fate(refused="invalid_model"))
-    refused = robin(*judging(server, tmp_path), cwd=tmp_path)
-    assert refused.returncode == 3
-    assert "refused a batch of" in refused.stderr
-    assert "refused by the tests" in refused.stderr
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    refused = robin(*judging(server, tmp_path), cwd=tmp_path, exits=3)
+    has(refused.stderr, "refused a batch of", "refused by the tests")
+    robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
     assert len(server.billed) == BUDGET
 
@@ -227,8 +221,7 @@ def test_says_why_a_batch_was_refused_and_goes_on_later(server: BatchServer, tmp
 @pytest.mark.parametrize("cap_at", ["validation", "creation"])
 def test_sends_smaller_batches_where_few_may_be_enqueued(cap_at: str, tmp_path: Path) -> None:
     with batch_server(cap=30, cap_at=cap_at) as server:
-        done = robin(*judging(server, tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
         assert "no room" in done.stderr
         check_books(server, tmp_path)
         assert len(server.billed) == BUDGET
@@ -236,12 +229,10 @@ def test_sends_smaller_batches_where_few_may_be_enqueued(cap_at: str, tmp_path: 
 
 def test_keeps_what_was_answered_before_the_quota_was_used_up(server: BatchServer, tmp_path: Path) -> None:
     server.fates += [Fate(), Fate(quota=5)]
-    stopped = robin(*judging(server, tmp_path), cwd=tmp_path)
-    assert stopped.returncode == 3
-    assert "quota or credit" in stopped.stderr
-    assert "robin resume" in stopped.stderr
+    stopped = robin(*judging(server, tmp_path), cwd=tmp_path, exits=3)
+    has(stopped.stderr, "quota or credit", "robin resume")
     assert (judgments(tmp_path)["status"] == "ok").sum() == len(server.billed)
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
     assert len(server.billed) == BUDGET
 
@@ -249,15 +240,13 @@ def test_keeps_what_was_answered_before_the_quota_was_used_up(server: BatchServe
 def test_does_not_go_by_any_clock(tmp_path: Path) -> None:
     with batch_server(skew_s=-3 * 86_400.0) as server:
         server.fates.append(Fate(polls=4))
-        done = robin(*judging(server, tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
         check_books(server, tmp_path)
 
 
 def test_asks_each_judge_of_a_panel_in_batches_of_its_own(server: BatchServer, tmp_path: Path) -> None:
     command = judging(server, tmp_path, "--model", "n", "--concurrency", "1", budget=240)
-    done = robin(*command, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*command, cwd=tmp_path, exits=0)
     kept = check_books(server, tmp_path, 240)
     assert set(kept["judge"]) == {"m", "n"}
     assert len(server.billed) == 240
@@ -274,8 +263,7 @@ def test_learns_from_the_lines_what_the_endpoint_refuses(tmp_path: Path) -> None
         return "Feedback: fine.\nRating: 3"
 
     with batch_server(answer=answer) as server:
-        done = robin(*judging(server, tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
         assert "max_completion_tokens" in done.stderr
         kept = check_books(server, tmp_path)
         assert (kept["status"] == "ok").all()
@@ -288,8 +276,7 @@ def test_gives_up_pairs_that_the_model_cannot_take(tmp_path: Path) -> None:
         return "Feedback: fine.\nRating: 3"
 
     with batch_server(answer=answer) as server:
-        done = robin(*judging(server, tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
         assert "given up" in done.stderr
         assert len(judgments(tmp_path).query("status == 'ok'")) == BUDGET
 
@@ -299,21 +286,18 @@ def test_gives_no_pair_up_some_of_whose_calls_fail(tmp_path: Path) -> None:
         return (500, {"error": {"message": "oops"}}) if body["seed"] % 4 == 0 else "Feedback: fine.\nRating: 3"
 
     with batch_server(answer=answer) as server:
-        done = robin(*judging(server, tmp_path, "--rounds", "1", "--seed", "1", budget=480), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(server, tmp_path, "--rounds", "1", "--seed", "1", budget=480), cwd=tmp_path, exits=0)
         assert "given up" not in done.stderr
         check_books(server, tmp_path, 480)
 
 
 def test_spends_no_more_money_than_it_may(server: BatchServer, tmp_path: Path) -> None:
     prices = ("--price-in", "1", "--price-out", "1000", "--max-tokens", "20")
-    done = robin(*judging(server, tmp_path, *prices, "--max-cost", "1"), cwd=tmp_path)
-    assert done.returncode == 4, done.stderr
+    robin(*judging(server, tmp_path, *prices, "--max-cost", "1"), cwd=tmp_path, exits=4)
     kept = judgments(tmp_path)
     assert 0.5 < kept["cost_usd"].sum() <= 1
     assert len(server.billed) == len(kept)
-    more = robin(*resuming(tmp_path, "--max-cost", "100"), cwd=tmp_path)
-    assert more.returncode == 0, more.stderr
+    robin(*resuming(tmp_path, "--max-cost", "100"), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
 
 
@@ -323,8 +307,7 @@ def test_goes_on_one_call_at_a_time_once_the_batch_is_read(server: BatchServer, 
         wait_until(server.held.is_set, process)
         process.send_signal(signal.SIGKILL)
     server.release()
-    done = robin(*resuming(tmp_path, "--no-batch"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*resuming(tmp_path, "--no-batch"), cwd=tmp_path, exits=0)
     kept = judgments(tmp_path)
     assert len(kept) == BUDGET == len(server.billed) + len(server.calls)
     assert server.billed
@@ -333,8 +316,7 @@ def test_goes_on_one_call_at_a_time_once_the_batch_is_read(server: BatchServer, 
 
 def test_leaves_a_batch_that_is_made_late_nothing_to_do(server: BatchServer, tmp_path: Path) -> None:
     server.fail("POST", "/batches", "late")
-    done = robin(*judging(server, tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
     assert len(server.batches) == 4
     check_books(server, tmp_path)
 
@@ -348,8 +330,7 @@ def test_takes_up_the_batch_at_work_and_not_one_that_was_refused(server: BatchSe
     refused = dataclasses.replace(batch, id="batch-refused", status="failed", errors=full, billed=[])
     server.batches[refused.id] = refused  # which this service lists first
     reopen(tmp_path / "run", "creating", "submitted")
-    done = robin(*resuming(tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
     assert len(server.batches) == 4 + 1
 
@@ -361,8 +342,7 @@ def test_chooses_calls_anew_whose_requests_are_gone_before_they_were_sent(server
         process.send_signal(signal.SIGKILL)
     server.release()
     (tmp_path / "run" / "batches" / "00001.jsonl").unlink()
-    done = robin(*resuming(tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     assert "00001.jsonl: is gone" in done.stderr
     check_books(server, tmp_path)
 
@@ -372,8 +352,7 @@ def test_says_that_a_batch_is_at_one_address(server: BatchServer, tmp_path: Path
         wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
         process.send_signal(signal.SIGKILL)
     both = ("--base-url", server.url, "--base-url", "http://127.0.0.1:9/v1")
-    refused = robin(*resuming(tmp_path, "--no-batch", *both), cwd=tmp_path)
-    assert refused.returncode == 2
+    refused = robin(*resuming(tmp_path, "--no-batch", *both), cwd=tmp_path, exits=2)
     assert "m has 2 addresses" in refused.stderr
 
 
@@ -403,11 +382,10 @@ def test_does_not_look_for_a_batch_at_another_address(server: BatchServer, tmp_p
         process.send_signal(signal.SIGKILL)
     server.release()
     with batch_server() as other:
-        elsewhere = robin(*resuming(tmp_path, "--base-url", other.url), cwd=tmp_path)
-        assert elsewhere.returncode == 2
+        elsewhere = robin(*resuming(tmp_path, "--base-url", other.url), cwd=tmp_path, exits=2)
         assert f"--base-url {server.url}" in elsewhere.stderr
         assert not other.batches
-    assert robin(*resuming(tmp_path, "--base-url", server.url), cwd=tmp_path).returncode == 0
+    robin(*resuming(tmp_path, "--base-url", server.url), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
 
 
@@ -422,7 +400,7 @@ def test_leaves_a_batch_running_when_it_is_stopped(server: BatchServer, tmp_path
         assert process.returncode == 130
         assert "left at the service" in said
         assert next(iter(server.batches.values())).status == "validating"
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
     assert len(server.billed) == BUDGET
 
@@ -451,7 +429,7 @@ def test_stops_at_once_also_where_nothing_answers(where: str, server: BatchServe
     assert "left at the service" in said
     for batch in server.batches.values():
         batch.fate = Fate()
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
 
 
@@ -486,7 +464,7 @@ def test_asks_on_a_terminal_whether_to_cancel(answer: str, server: BatchServer, 
     assert kept == len(server.billed)
     if answer:
         assert bool(kept) == (answer == "c")
-        assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+        robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
         check_books(server, tmp_path)
         assert len(server.billed) == BUDGET
     os.close(ours)
@@ -524,7 +502,7 @@ def test_does_not_make_a_run_anew_whose_batch_is_under_way(server: BatchServer, 
     assert "temperature" in other.stderr
     status = json.loads(robin("status", tmp_path / "run", "--json", cwd=tmp_path).stdout)
     assert (status["state"], status["under_way"][0]["batch"]) == ("waiting", next(iter(server.batches)))
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
 
 
@@ -548,19 +526,17 @@ def test_does_not_take_up_batches_that_are_none_of_the_run(server: BatchServer, 
         assert "Traceback" not in forged.stderr
         assert len(server.requests) == seen
     file.write_text(sound, encoding="utf-8")
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+    robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
 
 
 def test_spends_a_budget_of_money_in_rounds(server: BatchServer, tmp_path: Path) -> None:
     command = judging(server, tmp_path, "--price-in", "1", "--price-out", "10", "--max-tokens", "40")
     at = command.index("--budget")
-    done = robin(*command[:at], "--budget-usd", "0.2", *command[at + 2 :], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*command[:at], "--budget-usd", "0.2", *command[at + 2 :], cwd=tmp_path, exits=0)
     kept = judgments(tmp_path)
     assert 0.17 < kept["cost_usd"].sum() <= 0.2
     assert len(server.billed) == len(kept)
     assert json.loads(robin("status", "run", "--json", cwd=tmp_path).stdout)["state"] == "finished"
-    more = robin(*resuming(tmp_path, "--budget-usd", "0.3"), cwd=tmp_path)
-    assert more.returncode == 0, more.stderr
+    robin(*resuming(tmp_path, "--budget-usd", "0.3"), cwd=tmp_path, exits=0)
     assert 0.25 < judgments(tmp_path)["cost_usd"].sum() <= 0.3

@@ -100,8 +100,7 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
     settings = json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]
     assert (settings["objective"], settings["scheduler"]) == ("compare", "paired")
     for command in (("status", "r", "--json"), ("report", "r"), ("export", "r", "--with-text"), ("runs", ".")):
-        shown = robin(*command, cwd=tmp_path)
-        assert shown.returncode == 0, shown.stderr
+        robin(*command, cwd=tmp_path, exits=0)
 
 
 def test_goes_on_with_the_same_order_in_later_sessions(tmp_path: Path) -> None:
@@ -112,13 +111,11 @@ def test_goes_on_with_the_same_order_in_later_sessions(tmp_path: Path) -> None:
         folder.mkdir()
         write_rows(folder / "pairs.jsonl")
         with serving(rated()) as wire:
-            first = robin(*judging(wire.url, budgets[0], "--concurrency", "1", "--seed", "7"), cwd=folder)
-            assert first.returncode == 0, first.stderr
+            first = robin(*judging(wire.url, budgets[0], "--concurrency", "1", "--seed", "7"), cwd=folder, exits=0)
             said = first.stderr
             (folder / "pairs.jsonl").unlink()  # the run has its own copy
             for budget in budgets[1:]:
-                again = robin("resume", "r", "--budget", str(budget), cwd=folder)
-                assert again.returncode == 0, again.stderr
+                robin("resume", "r", "--budget", str(budget), cwd=folder, exits=0)
             asked.append([asked_of(body) for body in wire.bodies])
     whole, parts = asked
     assert whole[:60] == parts[:60]
@@ -218,9 +215,8 @@ def test_refuses_what_cannot_be_compared_before_anything_is_sent_or_made(
 ) -> None:
     write_rows(tmp_path / "pairs.jsonl", changed(rows_of()))
 
-    done = robin(*judging("http://127.0.0.1:9/v1", 100, *given), cwd=tmp_path)
+    done = robin(*judging("http://127.0.0.1:9/v1", 100, *given), cwd=tmp_path, exits=2)
 
-    assert done.returncode == 2, done.stderr
     assert said in " ".join(done.stderr.split())
     assert not (tmp_path / "r").exists()
 
@@ -228,7 +224,7 @@ def test_refuses_what_cannot_be_compared_before_anything_is_sent_or_made(
 def test_keeps_to_comparing_when_it_goes_on(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, 20), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, 20), cwd=tmp_path, exits=0)
         target = robin("resume", "r", "--budget", "40", "--target-error", "0.3", cwd=tmp_path)
         other = robin(*judging(wire.url, 60, "--objective", "worst-case"), cwd=tmp_path)
         again = robin(*judging(wire.url, 40), cwd=tmp_path)
@@ -246,7 +242,7 @@ def test_keeps_to_comparing_when_it_goes_on(tmp_path: Path) -> None:
 def test_says_what_to_do_where_a_run_lost_its_systems(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, 20), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, 20), cwd=tmp_path, exits=0)
         (tmp_path / "r" / "columns.parquet").unlink()
         done = robin("resume", "r", "--budget", "40", cwd=tmp_path)
     assert done.returncode != 0
@@ -267,8 +263,7 @@ def test_counts_prompts_of_one_system_and_asks_them_last(tmp_path: Path) -> None
 
 def test_simulates_no_comparison_and_says_what_does(tmp_path: Path) -> None:
     (tmp_path / "pool.csv").write_text("pair_id,rating\n" + "".join(f"p{k % 5},{k % 4}\n" for k in range(40)))
-    done = robin("simulate", "pool.csv", "--budget", "20", "--objective", "compare", cwd=tmp_path)
-    assert done.returncode == 2
+    done = robin("simulate", "pool.csv", "--budget", "20", "--objective", "compare", cwd=tmp_path, exits=2)
     assert "robin plan DATA --compare D" in done.stderr
 
 
@@ -316,9 +311,8 @@ def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> 
     asked = planning("--compare", "0.15", "--variances", "r", "--price-in", "1", "--price-out", "1")
 
     shown = robin(*asked, cwd=tmp_path, COLUMNS="80")
-    done = robin(*asked, "--json", cwd=tmp_path)
+    done = robin(*asked, "--json", cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
     (spread,) = plan["spreads"]
     assert (spread["a"], spread["b"], spread["prompts"], plan["prompts"]) == ("alpha", "beta", 200, 200)
@@ -379,9 +373,8 @@ def test_tells_what_the_two_systems_need_that_need_the_most(tmp_path: Path) -> N
     write_rows(tmp_path / "pairs.jsonl", rows_of(systems=("alpha", "beta", "gamma")))
     judged_here(tmp_path, 270)
 
-    done = robin(*planning("--compare", "0.3", "--variances", "r", "--json"), cwd=tmp_path)
+    done = robin(*planning("--compare", "0.3", "--variances", "r", "--json"), cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
     two = {(each["a"], each["b"]) for each in plan["spreads"]}
     assert two == {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")}
@@ -419,8 +412,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("given", "said"), PLAN_BAD, ids=[" ".join(given) for given, _ in PLAN_BAD])
 def test_refuses_to_plan_what_it_cannot_tell(judged: Path, given: tuple[str, ...], said: str) -> None:
-    done = robin(*planning(*given), cwd=judged)
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = robin(*planning(*given), cwd=judged, exits=2)
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
@@ -428,8 +420,7 @@ def test_refuses_to_plan_what_it_cannot_tell(judged: Path, given: tuple[str, ...
 def test_plans_by_a_run_of_other_data_and_of_any_scheduler(judged: Path, tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(90, ("alpha", "gamma")))
     judged_here(judged, 180, "any", objective="worst-case")
-    done = robin(*planning("--compare", "0.2", "--variances", str(judged / "any"), "--json"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin(*planning("--compare", "0.2", "--variances", str(judged / "any"), "--json"), cwd=tmp_path, exits=0)
     plan = json.loads(done.stdout)
     assert plan["known_from"]["is_beginning"] is False
     assert plan["prompts"] == 90

@@ -18,7 +18,7 @@ import pytest
 
 import robin_cli
 from robin_cli import RobinError, open_run
-from tests.conftest import environment, lines_of, robin, wait_until
+from tests.conftest import environment, has, lines_of, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 from tests.test_scoring import with_logprobs
@@ -90,8 +90,7 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", "--scheduler", scheduler)
-        done = robin(*asked, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert list(scores.columns[-4:]) == ["decision", "leaning", "certified", "ask"]
@@ -103,8 +102,7 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
         assert len(wire.bodies) == scores["n"].sum()
     for each in (again, resumed, more):
         assert each.returncode == 0, each.stderr
-        assert "all 12 pairs are decided: 5 keep, 7 drop" in each.stderr
-        assert "nothing was sent" in each.stderr
+        has(each.stderr, "all 12 pairs are decided: 5 keep, 7 drop", "nothing was sent")
         assert each.stdout == done.stdout
 
 
@@ -152,8 +150,7 @@ def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated(shift=-0.4)) as harsh, serving(rated(shift=0.4)) as mild:
         asked = judging(harsh.url, "--model", f"other@{mild.url}", "--decide", decide, "--concurrency", "16")
-        done = robin(*asked, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert scores["certified"].all()
         kept = [k in BEST for k in range(12)] if decide == "best" else KEPT
@@ -172,8 +169,7 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
         return with_logprobs({"3": 0.8, "4": 0.2} if KEPT[asked_of(body)] else {"3": 0.1, "1": 0.9})
 
     with serving(respond) as wire:
-        done = robin(*judging(wire.url, "--scoring", "logprobs", "--decide", "score>=2.5"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, "--scoring", "logprobs", "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert "nothing was sent" in robin("resume", "r", cwd=tmp_path).stderr
@@ -183,8 +179,7 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
 def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert scores["n"].sum() == sum(body.get("n") or 1 for body in wire.bodies)
@@ -203,11 +198,9 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path
         return completion("No idea.") if item in {2, 8} else well(number, body)
 
     with serving(respond) as wire:
-        done = robin(*judging(wire.url, "--decide", decide, "--concurrency", "32", "--no-fuse"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, "--decide", decide, "--concurrency", "32", "--no-fuse"), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
-        again = robin("resume", "r", cwd=tmp_path)
-        assert again.returncode == 0, again.stderr
+        again = robin("resume", "r", cwd=tmp_path, exits=0)
         assert "nothing was sent" in again.stderr
         assert len(wire.bodies) == sent < 1_000
     scores = scores_in(done.stdout)
@@ -224,8 +217,9 @@ def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Pa
     write_rows(tmp_path / "pairs.jsonl")
     well = rated()
     with serving(lambda number, body: completion("Hm.") if number % 2 else well(number, body)) as wire:
-        done = robin(*judging(wire.url, "--decide", "score>=2.5", "--no-fuse", "--concurrency", "8"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(
+            *judging(wire.url, "--decide", "score>=2.5", "--no-fuse", "--concurrency", "8"), cwd=tmp_path, exits=0
+        )
         scores = scores_in(done.stdout)
         assert_all_decided(
             scores[scores["given_up"] == ""], [k for k, why in zip(KEPT, scores["given_up"], strict=True) if not why]
@@ -238,13 +232,13 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with serving(rated([2.0, 2.0])) as wire:
         margin = ("--margin", "0.001", "--error-rate", "0.0001")  # at 0.05 one run in twenty may end by chance
-        done = robin(*judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(
+            *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300), cwd=tmp_path, exits=0
+        )
         assert len(wire.bodies) == 300
         assert set(scores_in(done.stdout)["decision"]) == {"undecided"}
         assert sorted(scores_in(done.stdout)["leaning"]) == ["best", "rejected"]
-        further = robin("resume", "r", "--budget", "340", cwd=tmp_path)
-        assert further.returncode == 0, further.stderr
+        robin("resume", "r", "--budget", "340", cwd=tmp_path, exits=0)
         assert len(wire.bodies) == 340
 
 
@@ -252,23 +246,22 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
 def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(tmp_path: Path, budget: int) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(
+            *judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget), cwd=tmp_path, exits=0
+        )
         assert len(wire.bodies) == budget
         scores = scores_in(done.stdout)
         assert ((scores["decision"] != "undecided") == scores["certified"]).all()
         assert "none of 12 pairs is certified yet" in done.stderr
         asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=3_000)
-        further = robin(*asked, cwd=tmp_path)
-        assert further.returncode == 0, further.stderr
+        further = robin(*asked, cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(further.stdout))
 
 
 def test_decides_about_a_single_pair(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", 1)
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"), cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(done.stdout), [True])
         assert len(wire.bodies) < 100
         best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
@@ -288,8 +281,7 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path, decide: str,
                 process.send_signal(signal.SIGKILL)
             if (tmp_path / "r" / "manifest.json").exists():
                 command = ["resume", "r", "--quiet"]
-        done = robin(*command, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*command, cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
         again = robin("resume", "r", cwd=tmp_path)
         assert len(wire.bodies) == sent
@@ -306,8 +298,7 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path, decide: str,
 def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        first = robin(*judging(wire.url, "--decide", "score>=2.5"), cwd=tmp_path)
-        assert first.returncode == 0, first.stderr
+        robin(*judging(wire.url, "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
         for change, said in (
             (("--decide", "score>=2"), "decide: the run has helpfulness>=2.5, now helpfulness>=2"),
@@ -316,16 +307,12 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
             (("--decide", "best"), "decide: the run has helpfulness>=2.5, now best"),
             ((), "decide: the run has helpfulness>=2.5, now"),
         ):
-            other = robin(*judging(wire.url, *change), cwd=tmp_path)
-            assert other.returncode == 2, other.stderr
+            other = robin(*judging(wire.url, *change), cwd=tmp_path, exits=2)
             assert said in other.stderr.replace("error-rate", "error_rate"), other.stderr
-        best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
-        assert best.returncode == 0, best.stderr
-        grouped = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"), cwd=tmp_path)
-        assert grouped.returncode == 2
+        robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=0)
+        grouped = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"), cwd=tmp_path, exits=2)
         assert "group" in grouped.stderr
-        refused = robin("resume", "r", "--decide", "score>=2", cwd=tmp_path)
-        assert refused.returncode == 2
+        robin("resume", "r", "--decide", "score>=2", cwd=tmp_path, exits=2)
         assert len(wire.bodies) - len(pd.read_parquet(tmp_path / "q" / "judgments")) == sent
 
 
@@ -333,12 +320,11 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
 def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Path, kind: str) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path).returncode == 0
-        assert robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path, exits=0)
+        robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path, exits=0)
     frames = {}
     for run in ("r", "plain"):
-        done = robin("export", run, "--format", kind, "-o", f"{run}.{kind}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        robin("export", run, "--format", kind, "-o", f"{run}.{kind}", cwd=tmp_path, exits=0)
         path = tmp_path / f"{run}.{kind}"
         if kind == "csv":
             frames[run] = pd.read_csv(path)
@@ -402,8 +388,7 @@ def test_refuses_what_cannot_be_decided_before_anything_is_sent_or_made(
 ) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     command = judging("http://127.0.0.1:9/v1", *given)
-    done = robin(*command, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
+    done = robin(*command, cwd=tmp_path, exits=2)
     assert said in " ".join(done.stderr.split()), done.stderr
     assert len(done.stderr) < 2_000
     assert not (tmp_path / "r").exists()
@@ -431,16 +416,13 @@ def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_che
     write_rows(tmp_path / "pairs.jsonl")
     (tmp_path / "robin.toml").write_text('decide = "score>=2.5"\nmargin = 0.2\n', encoding="utf-8")
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url), cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(done.stdout))
     nowhere = judging("http://127.0.0.1:9/v1", "--run", "q")
     for flags in (["--objective", "mean-error"], ["--target-error", "0.2"], ["--decide", "score>=9"]):
-        refused = robin(*nowhere, *flags, cwd=tmp_path)
-        assert refused.returncode == 2, refused.stderr
+        refused = robin(*nowhere, *flags, cwd=tmp_path, exits=2)
     (tmp_path / "robin.toml").unlink()
-    refused = robin(*nowhere, cwd=tmp_path, ROBIN_DECIDE="score=>3")
-    assert refused.returncode == 2
+    refused = robin(*nowhere, cwd=tmp_path, ROBIN_DECIDE="score=>3", exits=2)
     assert "at character 1, is no requirement" in refused.stderr
 
 
@@ -465,7 +447,7 @@ def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_che
 def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path: Path, change: dict[str, Any]) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path, exits=0)
         manifest = tmp_path / "r" / "manifest.json"
         content = orjson.loads(manifest.read_bytes())
         content["settings"] |= change
@@ -488,7 +470,7 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
 def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, "--decide", "best", budget=24), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, "--decide", "best", budget=24), cwd=tmp_path, exits=0)
         pairs = pd.read_parquet(tmp_path / "r" / "pairs.parquet")
         many = pd.concat([pairs] * 9_000, ignore_index=True)
         many["pair_id"] = [f"p{k}" for k in range(len(many))]
@@ -504,7 +486,7 @@ def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: 
 def test_begins_with_the_variances_of_an_earlier_run(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, "--run", "before", budget=60), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, "--run", "before", budget=60), cwd=tmp_path, exits=0)
         asked = judging(wire.url, "--decide", "score>=2.5", "--variances", "before")
         apt = robin(*asked, cwd=tmp_path)
         two = robin(*asked, "--scheduler", "two-priors", "--run", "q", cwd=tmp_path)

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.conftest import ROOT, robin, write_pairs
+from tests.conftest import ROOT, has, robin, write_pairs
 from tests.judges.wire import Answer, Wire, completion, error, serving
 
 KEY = "sk-planted/4f1c9a7e55d2+8b=="
@@ -136,8 +136,7 @@ def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_pa
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
     seen = log.read_text(encoding="utf-8").splitlines()
     address = wire.url.removeprefix("http://").removesuffix("/v1")
-    assert f"connect {address}" in seen
-    assert f"write {work / 'r' / 'journal.jsonl'}" in seen
+    has(seen, f"connect {address}", f"write {work / 'r' / 'journal.jsonl'}")
     mine = (
         f"connect {address}",
         f"write {work / 'r'}",

@@ -12,7 +12,7 @@ import pytest
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.records import Judgment
 from robin_cli.runner.health import ANSWERS, Fuse
-from tests.conftest import DEMO, judging, robin, write_pairs
+from tests.conftest import DEMO, has, judging, robin, write_pairs
 from tests.judges.wire import completion, serving
 from tests.storage.test_store import judgment
 
@@ -83,8 +83,7 @@ def test_goes_on_without_a_rating_where_it_is_told_to(tmp_path: Path, how: str) 
 
     assert done.returncode == 3
     assert len(wire.bodies) >= 5 * 12  # every pair is given up after five
-    assert "missing a rating line); robin export" in done.stderr
-    assert "carry no rating (20 missing a rating line); " in done.stderr
+    has(done.stderr, "missing a rating line); robin export", "carry no rating (20 missing a rating line); ")
 
 
 def test_names_the_judge_of_a_panel_that_never_rates(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.conftest import robin
+from tests.conftest import has, robin
 from tests.judges.wire import Wire, completion, serving
 
 STARS = """\
@@ -56,25 +56,21 @@ def test_judges_by_a_rubric_of_the_users_own(tmp_path: Path, wire: Wire) -> None
         "r",
     ]
 
-    done = robin(*command, "--budget", "60", cwd=tmp_path)
+    done = robin(*command, "--budget", "60", cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert set(scores["attribute"]) == {"stars"}
     assert scores["score"].between(7, 8).all()
     assert (scores["ci_high"] <= 10).all()
     assert scores["human"].tolist() == [1, 2, 3]
     asked = wire.bodies[0]["messages"][1]["content"]
-    assert "an integer between 1 and 10" in asked
-    assert "Stars:\nScore 1-3: Bad.\nScore 4-7: Fair.\nScore 8-10: Good." in asked
+    has(asked, "an integer between 1 and 10", "Stars:\nScore 1-3: Bad.\nScore 4-7: Fair.\nScore 8-10: Good.")
 
     (tmp_path / "stars.toml").write_text(STARS.replace("Fair", "So so"), encoding="utf-8")
-    changed = robin("resume", "r", "--budget", "70", cwd=tmp_path)
-    assert changed.returncode == 2
+    changed = robin("resume", "r", "--budget", "70", cwd=tmp_path, exits=2)
     assert "the prompts changed since this run was made" in changed.stderr
     (tmp_path / "stars.toml").unlink()
-    moved = robin("resume", "r", "--budget", "70", cwd=tmp_path)
-    assert moved.returncode == 0, moved.stderr
+    robin("resume", "r", "--budget", "70", cwd=tmp_path, exits=0)
     assert "Score 4-7: Fair." in wire.bodies[-1]["messages"][1]["content"]
 
 
@@ -126,8 +122,7 @@ def test_compares_with_reference_answers(tmp_path: Path, wire: Wire) -> None:
     resumed = robin("resume", "r", "--budget", "12", cwd=tmp_path)
 
     assert lacking.returncode == 2
-    assert "3 of 3 pairs have none" in lacking.stderr
-    assert "--columns reference=" in lacking.stderr
+    has(lacking.stderr, "3 of 3 pairs have none", "--columns reference=")
     assert done.returncode == 0, done.stderr
     assert resumed.returncode == 0, resumed.stderr
     for asked in wire.bodies:

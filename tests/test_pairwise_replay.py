@@ -36,6 +36,5 @@ def test_finds_the_order_effect_that_was_planted(tmp_path: Path, answer_format: 
 
 
 def test_has_no_first_place_in_recorded_ratings(tmp_path: Path) -> None:
-    done = robin("serve", DEMO / "ratings.parquet", "--first-place", "0.3", cwd=tmp_path)
-    assert done.returncode == 2
+    done = robin("serve", DEMO / "ratings.parquet", "--first-place", "0.3", cwd=tmp_path, exits=2)
     assert "--first-place: is for recorded verdicts on two responses, and ratings.parquet holds ratings" in done.stderr

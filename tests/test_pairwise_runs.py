@@ -19,7 +19,7 @@ import pytest
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
 from robin_cli.analysis import pairwise
-from tests.conftest import environment, lines_of, robin, wait_until
+from tests.conftest import environment, has, lines_of, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 
@@ -76,14 +76,12 @@ def judging(url: str, budget: int, *more: str) -> list[str]:
 
 
 def exported(folder: Path, *more: str) -> pd.DataFrame:
-    done = robin("export", "r", *more, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = robin("export", "r", *more, cwd=folder, exits=0)
     return pd.read_csv(io.StringIO(done.stdout))
 
 
 def status_of(folder: Path) -> dict[str, Any]:
-    done = robin("status", "r", "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = robin("status", "r", "--json", cwd=folder, exits=0)
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
 
@@ -102,9 +100,7 @@ def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path:
     orders = [(a, b, k) for k in range(PROMPTS) for two in combinations(SYSTEMS, 2) for a, b in (two, two[::-1])]
     assert sorted(asked) == sorted(orders)
     said = said_in(done.stderr)
-    assert "24 of 24 comparisons asked in both orders" in said
-    assert "order effect: +0.00" in said
-    assert "alpha leads 3 systems, rank 1" in said
+    has(said, "24 of 24 comparisons asked in both orders", "order effect: +0.00", "alpha leads 3 systems, rank 1")
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert list(scores.columns[: len(CONTRACT)]) == CONTRACT
     assert list(scores.columns[-1:]) == ["k"]
@@ -123,8 +119,7 @@ def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path:
     assert (ranking["rank_low"] <= ranking["rank"]).all()
     assert (ranking["rank"] <= ranking["rank_high"]).all()
     for command in (("runs", "."), ("status", "r"), ("export", "r", "--what", "judgments")):
-        shown = robin(*command, cwd=tmp_path)
-        assert shown.returncode == 0, shown.stderr
+        robin(*command, cwd=tmp_path, exits=0)
 
 
 def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_judge(tmp_path: Path) -> None:
@@ -241,8 +236,7 @@ def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
     facts = status_of(tmp_path)
     assert sorted(map(sorted, facts["not_connected"])) == [["alpha", "beta"], ["gamma"]]
     assert facts["ranking"] == []
-    refused = robin("export", "r", "--what", "ranking", cwd=tmp_path)
-    assert refused.returncode == 2
+    refused = robin("export", "r", "--what", "ranking", cwd=tmp_path, exits=2)
     assert "alpha, beta | gamma" in said_in(refused.stderr) or "beta, alpha | gamma" in said_in(refused.stderr)
     assert "robin resume r --budget MORE" in refused.stderr
 
@@ -252,16 +246,14 @@ def test_says_which_of_two_systems_is_better(tmp_path: Path) -> None:
     with serving(saying(lambda a, b, _: "A" if a < b else "B")) as wire:
         done = robin(*judging(wire.url, 40), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "alpha is preferred to beta in 100 %" in said_in(done.stderr)
-    assert "of 20 comparisons: told apart at 95 %" in said_in(done.stderr)
+    has(said_in(done.stderr), "alpha is preferred to beta in 100 %", "of 20 comparisons: told apart at 95 %")
 
 
 def test_exports_what_trainers_read(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
-        assert robin(*judging(wire.url, 48 * 5), cwd=tmp_path).returncode == 0
-    done = robin("export", "r", "--what", "preferences", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        robin(*judging(wire.url, 48 * 5), cwd=tmp_path, exits=0)
+    done = robin("export", "r", "--what", "preferences", cwd=tmp_path, exits=0)
     rows = pd.read_csv(io.StringIO(done.stdout))
     assert list(rows.columns) == ["prompt", "chosen", "rejected", "margin", "certified"]
     assert "4 whose responses cannot be told apart are left out" in done.stderr
@@ -289,13 +281,11 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
     assert "'=1+1" in text.stdout
     assert "system_" in text.stderr
     assert shown.returncode == 0, shown.stderr
-    assert "A preferred" in shown.stdout
-    assert "order ±" in shown.stdout
+    has(shown.stdout, "A preferred", "order ±")
     assert "3 systems by 6 comparisons of 2 prompts" in shown.stdout  # the ranking is under the comparisons
     table = robin("export", "r", "--format", "table", "--top", "2", "--sort", "score", cwd=tmp_path)
     assert "2 of 6 rows, highest preference for A first" in table.stdout
-    wide = robin("resume", "r", "--wide", "--budget", "25", cwd=tmp_path)
-    assert wide.returncode == 2
+    wide = robin("resume", "r", "--wide", "--budget", "25", cwd=tmp_path, exits=2)
     assert "--wide: is for several attributes" in wide.stderr
     ranking = robin("export", "r", "--what", "ranking", "--length-control", "--format", "table", cwd=tmp_path)
     assert "length control: strengths at equal length" in said_in(ranking.stdout)
@@ -323,8 +313,7 @@ def test_refuses_what_is_of_ratings_and_says_what_there_is(tmp_path: Path) -> No
         tmp_path / "pairs.jsonl", judge=here, pairwise=True, budget=12, run=tmp_path / "r", quiet=True
     )
     for command, step in REFUSED:
-        done = robin(*command, cwd=tmp_path)
-        assert done.returncode == 2, (command, done.stderr)
+        done = robin(*command, cwd=tmp_path, exits=2)
         assert step in said_in(done.stderr), command
     for asked in (run.agreement, run.calibration, run.summary, run.decisions, run.labels_wanted):
         with pytest.raises(RobinError, match=r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)"):
@@ -408,21 +397,16 @@ def test_compares_pairs_that_hold_both_responses(tmp_path: Path) -> None:
 
 def test_shows_the_question_in_both_orders(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(1))
-    listed = robin("render", "pairs.jsonl", "--pairwise", "--pair", "none", cwd=tmp_path)
-    assert listed.returncode == 2
+    listed = robin("render", "pairs.jsonl", "--pairwise", "--pair", "none", cwd=tmp_path, exits=2)
     pair_id = re.findall(r"\w+-0~\w+-0", listed.stderr)[0]
     a, b = pair_id.replace("-0", "").split("~")
 
-    done = robin("render", "pairs.jsonl", "--pairwise", "--pair", pair_id, cwd=tmp_path)
+    done = robin("render", "pairs.jsonl", "--pairwise", "--pair", pair_id, cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     asked = re.findall(r"Said by (\w+) on", done.stdout)
     assert asked == [a, b, b, a]
-    assert "[user, a-first]" in done.stdout
-    assert "[user, b-first]" in done.stdout
-    assert "One of A, B and tie" in done.stdout
-    alone = robin("render", "pairs.jsonl", "--no-ties", "-a", "helpfulness", "--pair", "alpha-0", cwd=tmp_path)
-    assert alone.returncode == 2
+    has(done.stdout, "[user, a-first]", "[user, b-first]", "One of A, B and tie")
+    alone = robin("render", "pairs.jsonl", "--no-ties", "-a", "helpfulness", "--pair", "alpha-0", cwd=tmp_path, exits=2)
     assert "--no-ties: is for --pairwise" in alone.stderr
 
 
@@ -435,7 +419,7 @@ def test_reads_verdicts_from_lines(tmp_path: Path) -> None:
     assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["A", "B", "tie", None]
     assert json.loads(done.stdout.splitlines()[3])["reason"] == "ambiguous"
     assert json.loads(chosen.stdout.splitlines()[2])["reason"] == "out_of_range"
-    assert robin("parse", "said.jsonl", "--no-ties", cwd=tmp_path).returncode == 2
+    robin("parse", "said.jsonl", "--no-ties", cwd=tmp_path, exits=2)
 
 
 @pytest.mark.parametrize("is_hasty", [False, True])

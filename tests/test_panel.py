@@ -51,8 +51,7 @@ def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(tmp_path: 
         "--scheduler",
         "two-priors",
     ]
-    done = robin(*judge, "--model", HARSH, "--model", MILD, "--run", "r", "--concurrency", "8", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin(*judge, "--model", HARSH, "--model", MILD, "--run", "r", "--concurrency", "8", cwd=tmp_path, exits=0)
 
     scores = pd.read_csv(io.StringIO(done.stdout))
     each = pd.read_csv(io.StringIO(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout))
@@ -95,8 +94,8 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
             cwd=tmp_path,
             KEY_ONE="sk-one-1111",
             KEY_TWO="sk-two-2222",
+            exits=0,
         )
-        assert done.returncode == 0, done.stderr
         told = [
             ({body["model"] for body in wire.bodies}, {headers["Authorization"] for headers in wire.headers})
             for wire in (one, other)
@@ -107,13 +106,13 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
     with serving(lambda *_: completion()) as one, serving(lambda *_: completion("Rating: 1")) as moved:
         keys = {"KEY_ONE": "sk-one-1111", "KEY_TWO": "sk-two-2222"}
         again = ["resume", "r", "--budget", "30", "--base-url", one.url]
-        done = robin(*again, "--model", f"second@{moved.url}", "--model", "first", cwd=tmp_path, **keys)
-        assert done.returncode == 0, done.stderr
+        done = robin(*again, "--model", f"second@{moved.url}", "--model", "first", cwd=tmp_path, **keys, exits=0)
         for wire, name, key in ((one, "first", "sk-one-1111"), (moved, "second", "sk-two-2222")):
             assert {body["model"] for body in wire.bodies} == {name}
             assert {headers["Authorization"] for headers in wire.headers} == {f"Bearer {key}"}
-        done = robin(*again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys)
-        assert done.returncode == 2
+        done = robin(
+            *again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys, exits=2
+        )
         assert "this run is judged by first, second, now first, third" in done.stderr
 
 
@@ -122,8 +121,7 @@ def test_sends_no_key_to_a_judge_elsewhere_that_none_was_named_for(tmp_path: Pat
     with serving(lambda *_: completion()) as one, serving(lambda *_: completion()) as other:
         where = ["--base-url", one.url, "--model", "first", "--model", f"second@{other.url}"]
         judge: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "8", "--run", "r"]
-        done = robin(*judge, *where, cwd=tmp_path, OPENAI_API_KEY="sk-one-1111")
-        assert done.returncode == 0, done.stderr
+        done = robin(*judge, *where, cwd=tmp_path, OPENAI_API_KEY="sk-one-1111", exits=0)
         assert {headers["Authorization"] for headers in one.headers} == {"Bearer sk-one-1111"}
         assert not [headers for headers in other.headers if "sk-one" in str(headers)]
     assert "no key goes to second" in done.stderr

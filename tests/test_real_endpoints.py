@@ -18,7 +18,7 @@ from aiohttp import web
 
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
-from tests.conftest import DEMO, REPLAY_MODEL, environment, free_port, lines_of, robin, wait_until, write_pairs
+from tests.conftest import DEMO, REPLAY_MODEL, environment, free_port, has, lines_of, robin, wait_until, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 
@@ -74,8 +74,7 @@ def test_stops_before_more_money_is_spent_and_goes_on_with_more(tmp_path: Path) 
         more = robin("resume", "r", "--max-cost", "0.2", cwd=tmp_path)
         whole = robin("resume", "r", "--max-cost", "5", cwd=tmp_path)
     assert first.returncode == 4
-    assert "--max-cost $0.1 is reached" in first.stderr
-    assert "robin resume r --max-cost MORE" in first.stderr
+    has(first.stderr, "--max-cost $0.1 is reached", "robin resume r --max-cost MORE")
     assert sum(int(row["n"]) for row in rows(first.stdout)) == pytest.approx(spent / 0.002)
     assert 0.1 - 0.01 < spent <= 0.1
     assert again.returncode == 4
@@ -90,9 +89,18 @@ def test_stops_before_more_money_is_spent_and_goes_on_with_more(tmp_path: Path) 
 def test_refuses_to_limit_money_that_has_no_price(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     done = robin(
-        "judge", data, "-b", "50", *HELPFUL, "--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1", cwd=tmp_path
+        "judge",
+        data,
+        "-b",
+        "50",
+        *HELPFUL,
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--max-cost",
+        "1",
+        cwd=tmp_path,
+        exits=2,
     )
-    assert done.returncode == 2
     assert "--price-in" in done.stderr
     assert not (tmp_path / "r").exists()
 
@@ -186,8 +194,7 @@ def test_stops_when_the_key_expires_and_goes_on_with_a_new_one(tmp_path: Path) -
         wire.bodies.extend([{}] * 100)  # the new key
         again = robin("resume", "r", cwd=tmp_path)
     assert done.returncode == 3
-    assert "key was refused" in done.stderr
-    assert "robin resume r" in done.stderr
+    has(done.stderr, "key was refused", "robin resume r")
     assert kept == 60
     assert again.returncode == 0, again.stderr
     assert answered(tmp_path / "r") == 200
@@ -300,8 +307,7 @@ def test_shows_why_a_pair_was_given_up(tmp_path: Path) -> None:
 
 
 def test_checks_what_an_endpoint_supports(tmp_path: Path, replay_url: str) -> None:
-    done = robin("check", "--base-url", replay_url, "--model", REPLAY_MODEL, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin("check", "--base-url", replay_url, "--model", REPLAY_MODEL, cwd=tmp_path, exits=0)
     assert "--samples-per-request pays the prompt once" in done.stdout
     seen = json.loads(robin("check", "--base-url", replay_url, "--model", REPLAY_MODEL, "--json", cwd=tmp_path).stdout)
     assert (seen["choices_of_4"], seen["logprobs"], seen["seed"], seen["usage"]) == (4, False, "honoured", True)
@@ -328,8 +334,7 @@ def test_checks_an_endpoint_that_supports_little(tmp_path: Path) -> None:
 
 
 def test_leaves_a_check_with_3_where_nobody_answers(tmp_path: Path) -> None:
-    done = robin("check", "--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "judge", cwd=tmp_path)
-    assert done.returncode == 3
+    done = robin("check", "--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "judge", cwd=tmp_path, exits=3)
     assert "connection" in done.stderr
 
 

@@ -17,7 +17,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.reader import read_run
-from tests.conftest import DEMO, environment, judging, replaying, robin, wait_until, write_pairs
+from tests.conftest import DEMO, environment, has, judging, replaying, robin, wait_until, write_pairs
 from tests.judges.wire import completion, serving
 from tests.recorder import recorded
 from tests.starting import Robin
@@ -127,8 +127,7 @@ def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> 
     )
     assert again.stdout == done.stdout  # the scores are delivered all the same
     assert status["sessions"] == 1
-    assert "state finished" in shown
-    assert "target error 0.5, reached (by the likely worst error)" in shown
+    has(shown, "state finished", "target error 0.5, reached (by the likely worst error)")
     assert "to go on" not in shown
     assert json.loads(listed.stdout)["state"] == "finished"
     assert "This run is" not in report.stdout
@@ -187,8 +186,7 @@ def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) 
                 process.send_signal(signal.SIGKILL)
             command = next_one
             stopped = robin("status", "r", cwd=tmp_path).stdout
-            assert "not reached" in stopped
-            assert "robin resume r" in stopped
+            has(stopped, "not reached", "robin resume r")
         done = robin(*command, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr

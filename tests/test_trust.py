@@ -26,7 +26,7 @@ from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
-from tests.conftest import environment, plant, robin, robin_afresh, write_pairs
+from tests.conftest import environment, has, plant, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
 from tests.starting import Robin
 
@@ -78,16 +78,15 @@ def test_sends_nothing_to_a_host_that_only_the_folder_names(
 
     commands = [["judge", *ASKED], ["plan", *ASKED, "--pilot", "2"], ["check"]]
     for command in commands if address == "base_url" else commands[:1]:
-        refused = robin(*command, cwd=here, **env)
-        assert refused.returncode == 2, refused.stderr
+        refused = robin(*command, cwd=here, **env, exits=2)
         for told in ("robin.toml", host_of(elsewhere(wire)), "OPENAI_API_KEY", "--config robin.toml"):
             assert told in refused.stderr
     assert not wire.bodies
     assert not (here / "runs").exists()
 
-    assert robin("judge", *ASKED, "--config", "robin.toml", cwd=here, **env).returncode == 0
+    robin("judge", *ASKED, "--config", "robin.toml", cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
-    assert robin("judge", *ASKED, cwd=here, **env).returncode == 0  # what was named once is known
+    robin("judge", *ASKED, cwd=here, **env, exits=0)  # what was named once is known
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
 
 
@@ -97,8 +96,7 @@ def test_sends_no_prompts_without_a_key_either(here: Path, env: dict[str, str], 
     refused = robin("judge", "p.jsonl", *ASKED, cwd=here, **env | {"OPENAI_API_KEY": ""})
     assert (refused.returncode, wire.bodies) == (2, [])
     assert "the prompts (no key) sent to http://0.0.0.0" in refused.stderr
-    done = robin("judge", "p.jsonl", *ASKED, "--base-url", elsewhere(wire), cwd=here, **env)
-    assert done.returncode == 0
+    robin("judge", "p.jsonl", *ASKED, "--base-url", elsewhere(wire), cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
 
 
@@ -122,19 +120,17 @@ def test_sends_no_key_where_a_received_run_says(here: Path, env: dict[str, str],
     again = ["resume", "r", "--budget", "8"]
     host = ["--model", f"m@{elsewhere(wire)}"] if in_model else ["--base-url", elsewhere(wire)]
 
-    refused = robin(*again, cwd=here, **env)
-    assert refused.returncode == 2
+    refused = robin(*again, cwd=here, **env, exits=2)
     assert f"r/manifest.json wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}" in refused.stderr
     only_host = robin(*again, *host, cwd=here, **env)  # the variable has to be the user's choice as well
     assert (only_host.returncode, "OTHER_KEY" in only_host.stderr) == (2, True)
-    assert robin(*again, "--api-key-env", "OTHER_KEY", cwd=here, **env).returncode == 2
+    robin(*again, "--api-key-env", "OTHER_KEY", cwd=here, **env, exits=2)
     assert not wire.bodies
 
-    mine = robin(*again, *host, "--api-key-env", "OPENAI_API_KEY", cwd=here, **env)
-    assert mine.returncode == 0, mine.stderr
+    robin(*again, *host, "--api-key-env", "OPENAI_API_KEY", cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
     told = shlex.split(refused.stderr.split("say so yourself: ")[1])
-    assert robin("resume", "r", "--budget", "10", *told, cwd=here, **env).returncode == 0
+    robin("resume", "r", "--budget", "10", *told, cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
     assert not log.exists()
 
@@ -144,8 +140,8 @@ def test_resumes_what_its_owner_named_and_asks_another(
 ) -> None:
     mine = ["--base-url", elsewhere(wire), "--api-key-env", "OTHER_KEY"]
     command = ["judge", "p.jsonl", *ASKED, "--model", "m", "--run", "r"]
-    assert robin(*command, *mine, cwd=here, **env).returncode == 0
-    assert robin("resume", "r", "--budget", "6", cwd=here, **env).returncode == 0
+    robin(*command, *mine, cwd=here, **env, exits=0)
+    robin("resume", "r", "--budget", "6", cwd=here, **env, exits=0)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert open_run(here / "r").resume(budget=8, quiet=True).status()["spent"] == 8
@@ -188,16 +184,14 @@ def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, e
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robin-sender\nVersion: 1\n", encoding="utf-8")
     (info / "entry_points.txt").write_text("[robin.judges]\nsender = robin_sender:judge\n", encoding="utf-8")
     env["PYTHONPATH"] = str(site)
-    begun = robin_afresh("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r", cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    robin_afresh("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r", cwd=here, **env, exits=0)
     (here / "asked").unlink()
     again = ("resume", "r", "--budget", "6")
     assert robin_afresh(*again, cwd=here, **env).returncode == 0  # its owner's
     (here / "asked").unlink()
 
     env["XDG_CONFIG_HOME"] += "-of-another"
-    refused = robin_afresh("resume", "r", "--budget", "8", cwd=here, **env)
-    assert refused.returncode == 2
+    refused = robin_afresh("resume", "r", "--budget", "8", cwd=here, **env, exits=2)
     assert (
         "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named" in refused.stderr
     )
@@ -214,8 +208,9 @@ FILES = ("--model", "m", "--batch-files")
 
 def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: dict[str, str]) -> None:
     folder = here / "-out of the way"
-    begun = robin("judge", "p.jsonl", *ASKED, *FILES, str(folder), "--rounds", "1", "--run", "r", cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    begun = robin(
+        "judge", "p.jsonl", *ASKED, *FILES, str(folder), "--rounds", "1", "--run", "r", cwd=here, **env, exits=0
+    )
     mine = robin("resume", "r", cwd=here, **env)  # its owner's
     assert (mine.returncode, mine.stdout) == (0, begun.stdout)
     for file in folder.iterdir():
@@ -238,8 +233,7 @@ def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: d
 
 
 def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: dict[str, str], wire: Wire) -> None:
-    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env, exits=0)
     batch = here / "r" / "batches" / "00001.json"
     strange = here / "strange"
     batch.write_text(batch.read_text(encoding="utf-8").replace(str(here / "out"), str(strange)), encoding="utf-8")
@@ -257,8 +251,7 @@ def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: di
 
 
 def test_asks_on_a_terminal_before_it_writes_where_a_run_says(here: Path, env: dict[str, str]) -> None:
-    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env, exits=0)
     env["XDG_CONFIG_HOME"] += "-of-another"
     status, shown = answering("n", "resume", "r", cwd=here, env=env)
     assert (status, "Write there, now and from now on? [y/N]" in shown) == (2, True), shown
@@ -291,8 +284,9 @@ def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) 
 
 def test_says_how_to_go_on_with_a_run_of_any_name(here: Path, env: dict[str, str]) -> None:
     run = "./-r $(touch it)"
-    begun = robin("judge", "p.jsonl", *ASKED, "--model=-m", "--batch-files", "out", "--run", run, cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    begun = robin(
+        "judge", "p.jsonl", *ASKED, "--model=-m", "--batch-files", "out", "--run", run, cwd=here, **env, exits=0
+    )
     assert shlex.split(begun.stdout)[-1] == "--model=-m"
     again = " ".join(begun.stderr.split("at any place: ")[1].split())
     assert again == f"robin resume '{run}'"
@@ -307,11 +301,10 @@ def test_asks_on_a_terminal_and_keeps_a_yes(here: Path, env: dict[str, str], wir
 
     status, shown = answering("n", *again, cwd=here, env=env)
     assert (status, wire.bodies) == (2, [])
-    assert f"wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}" in shown
-    assert "[y/N]" in shown
+    has(shown, f"wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}", "[y/N]")
     assert answering("yes", *again, cwd=here, env=env)[0] == 0
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
-    assert robin("resume", "r", "--budget", "9", cwd=here, **env).returncode == 0
+    robin("resume", "r", "--budget", "9", cwd=here, **env, exits=0)
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
@@ -525,8 +518,7 @@ def test_a_file_in_the_folder_does_not_pass_for_a_ready_config(here: Path, monke
 
 def test_what_is_set_in_the_environment_is_named(here: Path, env: dict[str, str], wire: Wire) -> None:
     (here / "robin.toml").write_text('model = "m"\nbase_url = "https://evil.example/v1"\n', encoding="utf-8")
-    done = robin("judge", "p.jsonl", *ASKED, cwd=here, **env, OPENAI_BASE_URL=elsewhere(wire))
-    assert done.returncode == 0, done.stderr
+    robin("judge", "p.jsonl", *ASKED, cwd=here, **env, OPENAI_BASE_URL=elsewhere(wire), exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
 
 

@@ -173,15 +173,13 @@ def test_judges_and_simulates_with_the_published_files(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert list(pd.read_csv(io.StringIO(done.stdout))["human"]) == pytest.approx([11 / 3, 1.5, 2.0])
 
-    done = robin("simulate", file, "--budget", "60", "--runs", "2", "--attribute", "verbosity", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin("simulate", file, "--budget", "60", "--runs", "2", "--attribute", "verbosity", cwd=tmp_path, exits=0)
     assert "verbosity: 1 of 3 pairs have one rating, and never vary" in done.stderr
 
     (tmp_path / "my axes").mkdir()
     written(tmp_path / "my axes", "cnndm1.json", as_lines(WORKERS[:2]))
     written(tmp_path / "my axes", "tldr1.json", as_lines(WORKERS[2:]))
     planned = ("plan", "--budget", "40", "-a", "overall", "--model", "gpt-4.1-nano", "--json")
-    done = robin(*planned, cwd=tmp_path, ROBIN_DATA="'my axes/*.json'")
-    assert done.returncode == 0, done.stderr
+    done = robin(*planned, cwd=tmp_path, ROBIN_DATA="'my axes/*.json'", exits=0)
     assert done.stderr.count("2 rows merged with earlier ones") == 1
     assert json.loads(done.stdout)["pairs"] == 2

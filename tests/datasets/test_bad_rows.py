@@ -13,6 +13,7 @@ import pytest
 
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.settings.reading import load_settings
+from tests.conftest import has
 from tests.datasets.writing import WRITERS, as_lines, as_table, complaint, read, refused, written
 
 GOOD = {"prompt": "p", "response": "r"}
@@ -206,8 +207,7 @@ def test_suggests_the_nearest_field_for_a_misspelt_one(tmp_path: Path, suffix: s
     columns = {"prompt": "question", "response": "answer", "id": "uid", "quality": "score"}
     for name, theirs in columns.items():
         said = complaint(path, columns={**columns, name: theirs[:-1] + "_"})
-        assert f'no field "{theirs[:-1]}_" (--columns {name}={theirs[:-1]}_)' in said
-        assert "found question, answer, uid, score." in said
+        has(said, f'no field "{theirs[:-1]}_" (--columns {name}={theirs[:-1]}_)', "found question, answer, uid, score.")
         assert said.endswith(f"Use --columns {name}={theirs}.")
 
 

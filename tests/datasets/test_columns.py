@@ -27,6 +27,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, as_text
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
+from tests.conftest import has
 from tests.datasets.writing import WRITERS, as_csv, as_lines, complaint, written
 from tests.storage.test_store import manifest
 
@@ -239,8 +240,7 @@ def test_refuses_rows_without_the_system_that_was_named(tmp_path: Path, suffix: 
     assert 'the system in field "model" is null or empty. Say which system wrote it, or leave such rows out' in said
     assert load_pairs(path, columns={"system": "model"}, skip_bad_rows=True).left_out == {"no system": 1}
     said = complaint(path, columns={"system": "modle"})
-    assert 'no field "modle" (--columns system=modle)' in said
-    assert "--columns system=model" in said
+    has(said, 'no field "modle" (--columns system=modle)', "--columns system=model")
     said = complaint(path, columns={"sytem": "modle"})
     assert 'no field "modle" (--columns sytem=modle; did you mean "system"?)' in said
     data = written(tmp_path, "x.jsonl", as_lines([row(model=0.5)]))
@@ -322,8 +322,7 @@ def test_refuses_texts_that_cannot_be_stored_and_leaves_such_names_out(tmp_path:
     path = written(tmp_path, "pairs.jsonl", f'{{"prompt": "p", "response": "r", {name}}}\n'.encode())
     data = load_pairs(path)
     assert data.pairs[0].columns == {"z": 3}
-    assert '"\\ud800", "xxx' in data.columns_left_out[0]
-    assert "(a name that is too long, or no UTF-8)" in data.columns_left_out[0]
+    has(data.columns_left_out[0], '"\\ud800", "xxx', "(a name that is too long, or no UTF-8)")
 
 
 def test_keeps_no_column_whose_name_stands_twice(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from robin_cli.model.groups import check_groups
 from robin_cli.model.records import Pair
 from robin_cli.storage.pools import load_pools
 from robin_cli.storage.reader import read_run
-from tests.conftest import judging, robin
+from tests.conftest import has, judging, robin
 from tests.datasets.writing import WRITERS, as_lines, written
 
 ROWS = [
@@ -179,15 +179,13 @@ def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
 def test_goes_on_with_the_groups_a_run_was_made_with(tmp_path: Path, replay_url: str) -> None:
     written(tmp_path, "p.jsonl", as_lines(ROWS))
     asked = judging(replay_url, "p.jsonl", 4, "--run", "r", "--group", "set", "-q")
-    assert robin(*asked, cwd=tmp_path).returncode == 0
-    assert robin("resume", "r", "--budget", "8", "-q", cwd=tmp_path).returncode == 0
-    other = robin(*asked, "--group", "id", cwd=tmp_path)
-    assert other.returncode == 2
+    robin(*asked, cwd=tmp_path, exits=0)
+    robin("resume", "r", "--budget", "8", "-q", cwd=tmp_path, exits=0)
+    other = robin(*asked, "--group", "id", cwd=tmp_path, exits=2)
     assert "group: the run has set, now id" in other.stderr
     assert read_run(tmp_path / "r").group_names == ["x", "y"]
     empty = robin(*asked, "--group", "", cwd=tmp_path)
-    assert "--group" in empty.stderr
-    assert "the name of a column" in empty.stderr
+    has(empty.stderr, "--group", "the name of a column")
 
 
 def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:

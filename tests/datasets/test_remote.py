@@ -405,17 +405,14 @@ def test_fetches_nothing_that_only_a_received_run_or_a_found_file_names(server: 
     address = f"{server.url}/p.jsonl"
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         endpoint = ("--model", "m", "--base-url", wire.url)
-        made = robin("judge", address, "-a", "helpfulness", "-b", "4", *endpoint, "--run", "r", cwd=tmp_path)
-        assert made.returncode == 0, made.stderr
+        robin("judge", address, "-a", "helpfulness", "-b", "4", *endpoint, "--run", "r", cwd=tmp_path, exits=0)
         server.asked.clear()
-        resumed = robin("resume", "r", "-b", "8", "-o", "scores.csv", cwd=tmp_path)  # by the copy that it keeps
-        assert resumed.returncode == 0, resumed.stderr
+        robin("resume", "r", "-b", "8", "-o", "scores.csv", cwd=tmp_path, exits=0)  # by the copy that it keeps
         for command in (("status", "r"), ("export", "r"), ("report", "r", "-o", "r.html")):
-            assert robin(*command, cwd=tmp_path).returncode == 0
+            robin(*command, cwd=tmp_path, exits=0)
 
         (tmp_path / "robin.toml").write_text(f'data = "{address}"\n', encoding="utf-8")
-        refused = robin("judge", "-a", "helpfulness", "-b", "4", *endpoint, cwd=tmp_path)
-        assert refused.returncode == 2
+        refused = robin("judge", "-a", "helpfulness", "-b", "4", *endpoint, cwd=tmp_path, exits=2)
         assert (
             "robin.toml: data: a file that was found, not named, may not read or write at an address" in refused.stderr
         )

@@ -68,7 +68,7 @@ WRITERS: dict[str, Callable[[Sequence[Row]], bytes]] = {
 }
 
 
-def written(folder: Path, name: str, data: bytes | Sequence[Any]) -> Path:
+def written(folder: Path, name: str, data: bytes | list[Any]) -> Path:
     """The file of these bytes, or of these rows in the format of its name."""
     path = folder / name
     path.write_bytes(data if isinstance(data, bytes) else WRITERS["".join(path.suffixes)](data))
@@ -82,7 +82,7 @@ def as_table(table: pa.Table, **options: Any) -> bytes:
     return sink.getvalue()
 
 
-def read(folder: Path, rows: bytes | Sequence[Any], name: str = "pairs.jsonl", **options: Any) -> Dataset:
+def read(folder: Path, rows: bytes | list[Any], name: str = "pairs.jsonl", **options: Any) -> Dataset:
     """What robin reads of a file of these rows, or bytes."""
     return load_pairs(written(folder, name, rows), **options)
 
@@ -94,6 +94,6 @@ def complaint(path: Path, **options: Any) -> str:
     return str(caught.value).replace(f"{path.parent}/", "")
 
 
-def refused(folder: Path, rows: bytes | Sequence[Any], name: str = "pairs.jsonl", **options: Any) -> str:
+def refused(folder: Path, rows: bytes | list[Any], name: str = "pairs.jsonl", **options: Any) -> str:
     """What robin says of a file of these rows, or bytes."""
     return complaint(written(folder, name, rows), **options)

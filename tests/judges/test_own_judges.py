@@ -28,7 +28,7 @@ from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
 from robin_cli.views.status import lines_of
-from tests.conftest import environment, robin, write_pairs
+from tests.conftest import environment, has, robin, write_pairs
 from tests.many_starts import Starts, starts
 from tests.packages import put_example, put_package
 
@@ -110,8 +110,7 @@ def test_goes_on_with_the_same_function_and_says_how_where_it_cannot(
             base_url="http://127.0.0.1:9/v1",
             run=run.path,
         )
-    done = robin("resume", run.path, "--budget", "80", cwd=tmp_path)
-    assert done.returncode == 2
+    done = robin("resume", run.path, "--budget", "80", cwd=tmp_path, exits=2)
     assert "resume(judge=by_length)" in done.stderr
 
 
@@ -405,8 +404,7 @@ def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
         "robin_cli.judge('pairs.jsonl', attribute='coherence', budget=9, judge=stuck, run='r', timeout=0.01, max_retries=0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert "the judge has not answered a single call" in done.stderr
-    assert "raise --timeout, or mend the judge" in done.stderr
+    has(done.stderr, "the judge has not answered a single call", "raise --timeout, or mend the judge")
     assert "--base-url" not in done.stderr
 
 
@@ -444,8 +442,7 @@ def test_keeps_the_scores_where_a_judge_cannot_be_closed(
     assert run.scores()["score"].tolist() == [3, 3]
     assert sys.modules["robin_open"].closed == [1, 1]
     said = capsys.readouterr().err
-    assert "note: a: could not be closed (SystemExit: cannot close)" in said
-    assert "note: b: could not be closed" in said
+    has(said, "note: a: could not be closed (SystemExit: cannot close)", "note: b: could not be closed")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -18,6 +18,7 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import NO_ROOM, Usage
 from robin_cli.runner.health import STALL_S, Health
+from tests.conftest import has
 from tests.judges import virtual, wire
 from tests.judges.wire import QUESTION, ask, completion, error, serving
 
@@ -64,8 +65,7 @@ def test_waits_for_room_beyond_all_retries_with_growing_pauses_and_says_so_once(
     assert len(server.bodies) == 21
     assert sum(talk.slept[-5:]) > sum(talk.slept[:5])
     (said,) = talk.notices
-    assert "no room at the service tier flex" in said
-    assert "--tier-fallback" in said
+    has(said, "no room at the service tier flex", "--tier-fallback")
 
 
 def test_waits_for_room_at_google_s_flex_which_says_503_for_it() -> None:

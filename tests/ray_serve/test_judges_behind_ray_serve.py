@@ -251,9 +251,8 @@ def test_gives_up_no_pair_where_more_calls_come_than_serve_lets_wait(tmp_path: P
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
     # a server of 8 slots, and 4 that wait
-    done = robin(*judge([served.second], data, 100, "--concurrency", "40", "--max-retries", "0"), cwd=tmp_path)
+    done = robin(*judge([served.second], data, 100, "--concurrency", "40", "--max-retries", "0"), cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     assert "too many requests: waiting" in done.stderr
     assert len(kept(tmp_path / "r")) == 100
 

@@ -35,7 +35,7 @@ from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.snapshot import folded, read_snapshot
 from robin_cli.storage.store import RunStore
 from robin_cli.views.status import status_of
-from tests.conftest import ROOT, environment
+from tests.conftest import ROOT, environment, has
 from tests.storage.test_runs_of_versions import MADE, RUNS
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
@@ -412,8 +412,7 @@ def test_refuses_a_pair_that_two_shards_have(tmp_path: Path) -> None:
     assert "leave out all but one of these runs" in told
 
     told = refused([runs[0], shard(tmp_path / "c", other)], tmp_path / "all")
-    assert f'the pair "p4" is in {runs[0]} and in {tmp_path / "c"}; it has other texts in each' in told
-    assert "--columns id=-" in told
+    has(told, f'the pair "p4" is in {runs[0]} and in {tmp_path / "c"}; it has other texts in each', "--columns id=-")
 
 
 def test_refuses_the_same_run_twice_under_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,8 +443,7 @@ def test_refuses_a_shard_of_which_a_batch_is_under_way(tmp_path: Path) -> None:
     ledger.add(batch, Calls(*(np.array([k]) for k in (0, 9, 1))), [b"{}\n"])
 
     told = refused(runs, tmp_path / "all", RunError)
-    assert f"{runs[0]}: 1 batch of it may still be answered" in told
-    assert f"robin resume {runs[0]}" in told
+    has(told, f"{runs[0]}: 1 batch of it may still be answered", f"robin resume {runs[0]}")
     ledger.set(batch.now("done"))
     assert merge_runs(runs, tmp_path / "all").pairs == 8
 

@@ -217,21 +217,16 @@ def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(tmp_path: Pa
 def test_goes_on_with_a_larger_budget_where_the_manifests_is_below_what_is_spent(
     tmp_path: Path, replay_url: str
 ) -> None:
-    assert (
-        robin(*judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"), cwd=tmp_path).returncode
-        == 0
-    )
+    robin(*judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"), cwd=tmp_path, exits=0)
     manifest = tmp_path / "r" / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"budget": 10}))
     for more in ((), ("--budget", "15")):
-        refused = robin("resume", "r", *more, cwd=tmp_path)
-        assert refused.returncode == 2, refused.stderr
+        refused = robin("resume", "r", *more, cwd=tmp_path, exits=2)
         assert "r: 20 calls are spent, and the budget in its manifest.json is 1" in refused.stderr
         assert "or go on with --budget 20 or more" in " ".join(refused.stderr.split())
-    assert robin("status", "r", cwd=tmp_path).returncode == 0
+    robin("status", "r", cwd=tmp_path, exits=0)
     for budget in (20, 25):
-        done = robin("resume", "r", "--budget", str(budget), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        robin("resume", "r", "--budget", str(budget), cwd=tmp_path, exits=0)
         assert len(ids(tmp_path / "r")) == budget
 
 

@@ -15,6 +15,7 @@ from robin_cli.model.records import Pair
 from robin_cli.storage.reader import read_columns, read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.status import status_of
+from tests.conftest import has
 from tests.storage.test_store import judgment, manifest
 
 PAIRS = [
@@ -104,9 +105,7 @@ def test_refuses_columns_that_it_does_not_write(tmp_path: Path, table: pa.Table,
     pq.write_table(table, run / "columns.parquet")
     with pytest.raises(StorageError) as caught:
         _ = read_run(run).columns
-    assert said in str(caught.value)
-    assert str(run) in str(caught.value)
-    assert "restore it from a copy" in str(caught.value)
+    has(str(caught.value), said, str(run), "restore it from a copy")
 
 
 def test_refuses_columns_that_unpack_to_giants_or_lead_elsewhere(

@@ -360,8 +360,7 @@ def test_says_what_to_install_where_the_readers_of_logs_are_not(monkeypatch: pyt
 def test_renders_and_judges_samples_of_a_log(tmp_path: Path) -> None:
     logs = str(INSPECT / "*.eval")
     pair = load_pairs(logs).pairs[0].pair_id
-    shown = robin("render", logs, "--pair", pair, "-a", "helpfulness", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    shown = robin("render", logs, "--pair", pair, "-a", "helpfulness", cwd=tmp_path, exits=0)
     assert "What is the capital of France?" in shown.stdout
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         flags = ("-a", "helpfulness", "-b", "6", "--model", "m", "--base-url", wire.url, "--format", "jsonl")
