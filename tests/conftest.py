@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import fsspec
 import pytest
@@ -68,6 +68,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 Done = subprocess.CompletedProcess[str]
+P = ParamSpec("P")
 
 
 def robin(*args: str | Path, cwd: Path, stdin: str | None = None, exits: int | None = None, **env: str) -> Done:
@@ -91,6 +92,12 @@ def has(said: Container[Any], *parts: object) -> None:
     """Check that each of the parts is in what was said."""
     missing = [part for part in parts if part not in said]
     assert not missing, f"{missing} not in\n{said}"
+
+
+def refuses(error: type[Exception], said: str, call: Callable[P, object], *args: P.args, **named: P.kwargs) -> None:
+    """Check that a call raises ``error``, with words that match ``said``."""
+    with pytest.raises(error, match=said):
+        call(*args, **named)
 
 
 def robin_apart(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> Done:

@@ -18,7 +18,7 @@ from scipy import stats
 
 import robin_cli
 from robin_cli.analysis.labelled import corrected
-from tests.conftest import has, robin
+from tests.conftest import has, refuses, robin
 
 PROMPTS = 40
 SYSTEMS = ("new", "old", "older")
@@ -176,8 +176,7 @@ def test_writes_files_and_python_has_the_same(work: Path, tmp_path: Path) -> Non
     written = pd.read_parquet(tmp_path / "c.parquet")
     told = robin_cli.compare(robin_cli.open_run(work / "new"), work / "old")
     pd.testing.assert_frame_equal(written.assign(a="", b=""), told.assign(a="", b=""))
-    with pytest.raises(robin_cli.RobinError, match="name two runs"):
-        robin_cli.compare()
+    refuses(robin_cli.RobinError, "name two runs", robin_cli.compare)
 
 
 def test_prompts_are_matched_by_a_column_where_their_texts_differ(work: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 import robin_cli
 from robin_cli import RobinError, open_run
 from robin_cli.analysis.paired import difference_shown, prompts_for
-from tests.conftest import environment, lines_of, robin, wait_until
+from tests.conftest import environment, lines_of, refuses, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 
@@ -301,8 +301,7 @@ def test_goes_on_and_refuses_in_python(tmp_path: Path, capsys: pytest.CaptureFix
     assert "15 of 30 prompts asked about in full; 30 pairs without a score; to go on: open_run(" in said
     assert "30 of 30 prompts asked about in full; to go on: open_run(" in said
     one = write_rows(tmp_path / "one.jsonl", rows_of(systems=("alpha",)))
-    with pytest.raises(RobinError, match="all pairs are of one system"):
-        robin_cli.judge(one, **in_python(tmp_path / "one", 60))
+    refuses(RobinError, "all pairs are of one system", robin_cli.judge, one, **in_python(tmp_path / "one", 60))
 
 
 def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> None:

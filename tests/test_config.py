@@ -12,7 +12,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import api_keys
 from robin_cli.settings.reading import load_settings, read_toml, ready_configs, starting_file
 from robin_cli.settings.table import TABLE, Settings
-from tests.conftest import judging, robin, write_pairs
+from tests.conftest import judging, refuses, robin, write_pairs
 
 
 def write(folder: Path, text: str) -> str:
@@ -65,15 +65,13 @@ def test_takes_no_secret_in_an_address_and_does_not_repeat_it(url: str) -> None:
 
 @pytest.mark.parametrize("text", ['{"a": 1', "[1]", "3"])
 def test_takes_an_object_for_the_extra_body(text: str) -> None:
-    with pytest.raises(InputError, match="--extra-body"):
-        load_settings({"extra_body": text}, None)
+    refuses(InputError, "--extra-body", load_settings, {"extra_body": text}, None)
     assert load_settings({"extra_body": '{"top_k": 4}'}, None).extra_body == {"top_k": 4}
 
 
 def test_maps_columns() -> None:
     assert load_settings({"columns": "prompt=q, response=a"}, None).columns == {"prompt": "q", "response": "a"}
-    with pytest.raises(InputError, match="ours=theirs"):
-        load_settings({"columns": "prompt"}, None)
+    refuses(InputError, "ours=theirs", load_settings, {"columns": "prompt"}, None)
 
 
 def test_ships_configs_that_load() -> None:

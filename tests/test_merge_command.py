@@ -11,7 +11,7 @@ import pytest
 
 import robin_cli
 from robin_cli import RobinError, open_run
-from tests.conftest import DEMO, REPLAY_MODEL, judging, robin, write_pairs
+from tests.conftest import DEMO, REPLAY_MODEL, judging, refuses, robin, write_pairs
 from tests.judges.wire import serving
 from tests.test_pairwise_runs import rows_of, saying, write_rows
 
@@ -94,8 +94,7 @@ def test_says_it_as_json_and_from_python(shards: Path, tmp_path: Path) -> None:
 
     run = robin_cli.merge([open_run(shards / PARTS[0]), shards / PARTS[1], str(shards / PARTS[2])], tmp_path / "here")
     pd.testing.assert_frame_equal(run.scores(), open_run(tmp_path / "all").scores())
-    with pytest.raises(RobinError, match="is there already"):
-        robin_cli.merge([run], tmp_path / "all")
+    refuses(RobinError, "is there already", robin_cli.merge, [run], tmp_path / "all")
 
 
 def test_refuses_other_settings_with_exit_code_2(shards: Path, tmp_path: Path, replay_url: str) -> None:

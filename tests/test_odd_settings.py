@@ -11,7 +11,7 @@ import robin_cli
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.prompts.rubrics import PromptSet, rubric_of
 from robin_cli.settings.reading import checked, load_settings
-from tests.conftest import judging, robin, write_pairs
+from tests.conftest import judging, refuses, robin, write_pairs
 
 DEEP = "[" * 5000 + "]" * 5000
 FILES = {
@@ -60,31 +60,26 @@ def test_says_what_is_wrong_in_a_settings_file(tmp_path: Path, content: str) -> 
 def test_refuses_a_template_that_is_nested_without_end(name: str) -> None:
     source = f"{{% block user %}}{TEMPLATES[name]}{{% endblock %}}"
 
-    with pytest.raises(InputError, match="nested too deeply; write it flatter"):
-        PromptSet([rubric_of("helpfulness")], source)
+    refuses(InputError, "nested too deeply; write it flatter", PromptSet, [rubric_of("helpfulness")], source)
 
 
 def test_refuses_names_that_no_file_can_have_from_flags_and_from_python(tmp_path: Path) -> None:
     for value in ("a\0b", "a\udcff"):
-        with pytest.raises(InputError, match="--run: holds a NUL, or bytes that are no UTF-8"):
-            checked({"run": value})
+        refuses(InputError, "--run: holds a NUL, or bytes that are no UTF-8", checked, {"run": value})
         with pytest.raises(RobinError, match="Python: run: holds a NUL"):
             robin_cli.judge(tmp_path / "p.jsonl", attribute="helpfulness", budget=5, model="m", run=value)
-    with pytest.raises(InputError, match="more than 64 bits"):
-        checked({"budget": 10**40})
+    refuses(InputError, "more than 64 bits", checked, {"budget": 10**40})
 
 
 def test_looks_into_the_json_of_a_flag(tmp_path: Path) -> None:
     for text, said in {'{"a": "\\u0000"}': "holds a NUL", '{"a": [99999999999999999999]}': "more than 64 bits"}.items():
-        with pytest.raises(InputError, match=f"--extra-body: .*{said}"):
-            checked({"extra_body": text})
+        refuses(InputError, f"--extra-body: .*{said}", checked, {"extra_body": text})
 
 
 def test_refuses_a_value_that_holds_itself() -> None:
     endless: dict[str, object] = {}
     endless["a"] = endless
-    with pytest.raises(InputError, match="extra_body: cannot be sent"):
-        checked({"extra_body": endless}, "Python")
+    refuses(InputError, "extra_body: cannot be sent", checked, {"extra_body": endless}, "Python")
 
 
 @pytest.mark.parametrize("name", ["judge", "temperature", "columns", "base_url", "api_key_env"])
@@ -100,8 +95,7 @@ def test_repeats_no_more_of_a_manifests_value_than_a_line(tmp_path: Path, name: 
 
 def test_refuses_an_array_where_one_number_is_wanted() -> None:
     assert checked({"budget": np.int64(7)}) == {"budget": 7}
-    with pytest.raises(InputError, match="--budget must be a whole number, not array"):
-        checked({"budget": np.array([7, 8])})
+    refuses(InputError, "--budget must be a whole number, not array", checked, {"budget": np.array([7, 8])})
 
 
 def test_makes_no_folder_called_after_an_address(tmp_path: Path) -> None:

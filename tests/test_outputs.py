@@ -26,7 +26,7 @@ from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.export import check_output, export, score_rows
 from robin_cli.views.report.writing import write_report
-from tests.conftest import environment, robin, shared_folder
+from tests.conftest import environment, refuses, robin, shared_folder
 from tests.starting import COMMAND
 from tests.storage.test_store import PAIRS, judgment, manifest
 
@@ -131,8 +131,7 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
             lambda to: write_report([work / "r"], to),
             lambda to: HttpLog(Path(to), lambda text, _: text, print),
         ):
-            with pytest.raises(RobinError, match=r"a run is kept in it\); name another file"):
-                write(str(name))
+            refuses(RobinError, r"a run is kept in it\); name another file", write, str(name))
     assert {path: path.read_bytes() for path in (work / "r").rglob("*") if path.is_file()} == kept
     pairs = '{"prompt": "p", "response": "r"}\n'
     (work / "pairs.jsonl").write_text(pairs)
@@ -168,8 +167,7 @@ def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> Non
         "/dev/fd/99": "cannot be written",
     }
     for name, says in refused.items():
-        with pytest.raises(InputError, match=says):
-            check_output("csv", str(tmp_path / name))
+        refuses(InputError, says, check_output, "csv", str(tmp_path / name))
     for name in (
         "there.csv",
         "new.csv",

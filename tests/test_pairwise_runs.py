@@ -19,7 +19,7 @@ import pytest
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
 from robin_cli.analysis import pairwise
-from tests.conftest import environment, has, lines_of, robin, wait_until
+from tests.conftest import environment, has, lines_of, refuses, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 
@@ -316,10 +316,8 @@ def test_refuses_what_is_of_ratings_and_says_what_there_is(tmp_path: Path) -> No
         done = robin(*command, cwd=tmp_path, exits=2)
         assert step in said_in(done.stderr), command
     for asked in (run.agreement, run.calibration, run.summary, run.decisions, run.labels_wanted):
-        with pytest.raises(RobinError, match=r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)"):
-            asked()
-    with pytest.raises(RobinError, match="--wide"):
-        run.scores(wide=True)
+        refuses(RobinError, r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)", asked)
+    refuses(RobinError, "--wide", run.scores, wide=True)
 
 
 def test_has_no_ranking_of_a_run_of_ratings(tmp_path: Path) -> None:
@@ -327,8 +325,7 @@ def test_has_no_ranking_of_a_run_of_ratings(tmp_path: Path) -> None:
     run = robin_cli.judge(
         rows, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=3, run=tmp_path / "r", quiet=True
     )
-    with pytest.raises(RobinError, match="robin judge --pairwise"):
-        run.ranking()
+    refuses(RobinError, "robin judge --pairwise", run.ranking)
 
 
 def here(messages: list[Mapping[str, str]]) -> str:

@@ -17,7 +17,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.reader import read_run
-from tests.conftest import DEMO, environment, has, judging, replaying, robin, wait_until, write_pairs
+from tests.conftest import DEMO, environment, has, judging, refuses, replaying, robin, wait_until, write_pairs
 from tests.judges.wire import completion, serving
 from tests.recorder import recorded
 from tests.starting import Robin
@@ -259,13 +259,11 @@ def test_refuses_an_error_that_there_cannot_be_before_anything_is_made(
     tmp_path: Path, settings: dict[str, Any], said: str
 ) -> None:
     judge = Judge()
-    with pytest.raises(InputError, match=re.escape(said)):
-        judged(tmp_path / "r", judge, **settings)
+    refuses(InputError, re.escape(said), judged, tmp_path / "r", judge, **settings)
     assert not (tmp_path / "r").exists()
     run = judged(tmp_path / "s", judge, budget=60)
     asked = judge.asked
-    with pytest.raises(InputError, match=re.escape(said)):
-        run.resume(judge=judge, budget=90, **settings)
+    refuses(InputError, re.escape(said), run.resume, judge=judge, budget=90, **settings)
     assert judge.asked == asked
     assert run.status()["budget"] == 60
 

@@ -26,7 +26,7 @@ from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
-from tests.conftest import environment, has, plant, robin, robin_afresh, write_pairs
+from tests.conftest import environment, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
 from tests.starting import Robin
 
@@ -358,8 +358,7 @@ def test_tells_hosts_by_scheme_name_and_port(url: str, host: str) -> None:
 def test_takes_no_address_that_two_readers_could_read_as_two_hosts(url: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # which of urllib's it is says nothing
         host_of(url)
-    with pytest.raises(InputError, match="--base-url: must"):
-        load_settings({"base_url": [url]}, None)
+    refuses(InputError, "--base-url: must", load_settings, {"base_url": [url]}, None)
 
 
 def test_holds_another_scheme_port_or_variable_for_another_host(
@@ -404,8 +403,7 @@ def test_keeps_what_was_named_where_no_other_and_no_folder_decides(
     kept.unlink()
     kept.write_text("https://evil K\n", encoding="utf-8")
     kept.chmod(0o666)
-    with pytest.raises(InputError, match=f"chmod 600 {kept}"):
-        doubts(Source("r", "run"), [("https://evil/v1", "K")])
+    refuses(InputError, f"chmod 600 {kept}", doubts, Source("r", "run"), [("https://evil/v1", "K")])
     kept.chmod(0o600)
     assert doubts(Source("r", "run"), [("https://evil/v1", "K")]) == []
 
@@ -494,8 +492,7 @@ def test_goes_by_no_price_of_a_found_file_that_makes_a_limit_on_money_worthless(
             check(price, None, price_out=[10.0])
     check(10.0, None)
     Path("robin.toml").write_text("price_in = 10\nprice_out = 10\nprice_cached = 0\n", encoding="utf-8")
-    with pytest.raises(InputError, match="costs less there"):
-        check_judges(load_settings(asked, None))
+    refuses(InputError, "costs less there", check_judges, load_settings(asked, None))
 
 
 def test_takes_what_a_found_file_says_of_its_own_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,8 +526,7 @@ def test_refuses_a_run_whose_last_session_holds_no_address(here: Path, wire: Wir
         content = json.loads(sound)
         content["sessions"][-1].update(session)
         (run.path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
-        with pytest.raises(RunError, match=r"manifest\.json: .*(api_key_env|base_url|model).*restore the file"):
-            run.resume(budget=8)
+        refuses(RunError, r"manifest\.json: .*(api_key_env|base_url|model).*restore the file", run.resume, budget=8)
     assert not wire.bodies
 
 

@@ -20,7 +20,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.runner.variances import earlier_variances
-from tests.conftest import environment, lines_of, replaying, robin, wait_until, write_pairs
+from tests.conftest import environment, lines_of, refuses, replaying, robin, wait_until, write_pairs
 
 PAIRS = 40
 MODELS = ("--model", "replay:coins")
@@ -188,8 +188,7 @@ def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:
     ):
         earlier_variances(place / "first", replace(index, scales=[Scale(0, 10)]), "two-priors", print)
     pool = write_pool(tmp_path / "pool.csv", {"helpfulness": {"p0": [0, 9]}})
-    with pytest.raises(InputError, match="outside the scale"):
-        earlier_variances(pool, index, "two-priors", print)
+    refuses(InputError, "outside the scale", earlier_variances, pool, index, "two-priors", print)
 
 
 def test_gives_a_prior_above_zero_to_pairs_that_did_not_vary(place: Path) -> None:

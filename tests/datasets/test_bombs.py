@@ -30,7 +30,7 @@ from robin_cli.storage import store
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from tests.conftest import has
+from tests.conftest import has, refuses
 from tests.datasets.writing import complaint, written
 from tests.judges.wire import completion, serving
 from tests.storage.test_store import judgment, manifest
@@ -183,8 +183,7 @@ def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatc
     RunStore.create(run, manifest(budget=count), [Pair("a", "p", "r")]).close()
     assert len(read_run(run).pairs) == 1
     pq.write_table(giant.rename_columns(["text", "rating"]), run / "judgments" / "00001.parquet")
-    with pytest.raises(StorageError, match=r"00001.parquet: unpacks to more than"):
-        read_run(run, JUDGMENTS.names)
+    refuses(StorageError, r"00001.parquet: unpacks to more than", read_run, run, JUDGMENTS.names)
     (run / "judgments" / "00001.parquet").unlink()
     names = ["prompt", "rating", "response", "pair_id"]
     pairs = giant.append_column("response", giant["pair_id"]).append_column("id", pa.array(IDS[:count]))

@@ -27,7 +27,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, as_text
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
-from tests.conftest import has
+from tests.conftest import has, refuses
 from tests.datasets.writing import WRITERS, as_csv, as_lines, complaint, written
 from tests.storage.test_store import manifest
 
@@ -400,8 +400,7 @@ def test_two_systems_may_give_one_answer_and_each_is_a_pair(tmp_path: Path) -> N
     assert [pair.columns["system"] for pair in pairs] == ["large", "small", "large-2"]
     assert len({pair.pair_id for pair in pairs}) == 3
     assert pairs[0].pair_id == pair_id_of("2 + 2?", "4")
-    with pytest.raises(InputError, match=r"one that names these \(--columns system=NAME\)"):
-        load_pairs(path)
+    refuses(InputError, r"one that names these \(--columns system=NAME\)", load_pairs, path)
     path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[1]]), encoding="utf-8")
     with pytest.raises(InputError, match=r"same\.jsonl:4: the same prompt and response as line 2"):
         load_pairs(path, columns={"system": "model"})

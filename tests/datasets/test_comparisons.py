@@ -17,6 +17,7 @@ from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMNS
+from tests.conftest import refuses
 
 Row = dict[str, Any]
 
@@ -111,21 +112,18 @@ def test_makes_an_id_that_hangs_on_the_texts_and_the_systems_and_not_on_the_side
     ],
 )
 def test_says_what_is_wrong_with_a_row_of_two(tmp_path: Path, row: Row, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        loaded(tmp_path, [row])
+    refuses(InputError, said, loaded, tmp_path, [row])
     found = loaded(tmp_path, [TWO, row], skip_bad_rows=True)
     assert (len(found.pairs), found.skipped) == (1, 1)
 
 
 def test_takes_a_name_that_is_none_of_ours_for_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match='no field "question"'):
-        loaded(tmp_path, [TWO], columns={"promt": "question"})
+    refuses(InputError, 'no field "question"', loaded, tmp_path, [TWO], columns={"promt": "question"})
 
 
 def test_names_a_column_that_may_hold_one_of_two_responses(tmp_path: Path) -> None:
     row = {"prompt": "q", "chosen": "one", "rejected": "two"}
-    with pytest.raises(InputError, match=r"--columns response_b=rejected"):
-        loaded(tmp_path, [row], columns={"response_a": "chosen"})
+    refuses(InputError, r"--columns response_b=rejected", loaded, tmp_path, [row], columns={"response_a": "chosen"})
 
 
 def test_wants_all_rows_to_say_whose_the_two_responses_are_or_none(tmp_path: Path) -> None:
@@ -139,8 +137,7 @@ def test_wants_all_rows_to_say_whose_the_two_responses_are_or_none(tmp_path: Pat
 def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> None:
     one = written(tmp_path, [TWO], "two.jsonl")
     other = written(tmp_path, responses("x", "y"), "one.jsonl")
-    with pytest.raises(InputError, match=r"1 of 3 rows hold two responses.*make a run of each"):
-        load_comparisons([one, other])
+    refuses(InputError, r"1 of 3 rows hold two responses.*make a run of each", load_comparisons, [one, other])
 
 
 @pytest.mark.parametrize(
@@ -148,8 +145,7 @@ def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> No
     [{"response_a": "x", "response": "y"}, {"system_b": "x", "system": "y"}, {"response_b": "x", "system": "y"}],
 )
 def test_refuses_names_for_rows_of_one_and_of_two_responses_together(tmp_path: Path, columns: dict[str, str]) -> None:
-    with pytest.raises(InputError, match=r"--columns .*is for rows that hold two responses"):
-        loaded(tmp_path, [TWO], columns=columns)
+    refuses(InputError, r"--columns .*is for rows that hold two responses", loaded, tmp_path, [TWO], columns=columns)
 
 
 # rows of one response
@@ -219,8 +215,7 @@ def test_compares_no_system_with_itself_unless_the_best_response_is_wanted(tmp_p
 def test_needs_no_system_where_the_best_response_is_wanted(tmp_path: Path) -> None:
     rows = [{"prompt": "q", "response": each, "topic": 1} for each in ("one", "two", "three", "two")]
 
-    with pytest.raises(InputError, match=r"\(there are: topic\).*--columns system=NAME; .*--decide best"):
-        loaded(tmp_path, rows)
+    refuses(InputError, r"\(there are: topic\).*--columns system=NAME; .*--decide best", loaded, tmp_path, rows)
     found = loaded(tmp_path, rows, wants_best=True)
     assert len(found.pairs) == 3
     assert "1 row left out: the same as an earlier one" in found.notes[0]
@@ -248,8 +243,7 @@ def test_takes_the_first_prompts_that_there_is_something_to_compare_of(tmp_path:
 
     assert {pair.prompt for pair in found.pairs} == {"q0", "q1"}
     assert len(found.pairs) == 6
-    with pytest.raises(InputError, match="--limit 0"):
-        loaded(tmp_path, rows, limit=0)
+    refuses(InputError, "--limit 0", loaded, tmp_path, rows, limit=0)
 
 
 def test_says_where_there_is_nothing_to_compare(tmp_path: Path) -> None:
@@ -262,8 +256,7 @@ def test_says_where_there_is_nothing_to_compare(tmp_path: Path) -> None:
 def test_refuses_more_comparisons_than_can_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparisons, "MOST_COMPARISONS", 5)
     rows = responses("x", "y", "z", prompts=2)
-    with pytest.raises(InputError, match=r"make 6 comparisons, and 5 are the most.*--limit"):
-        loaded(tmp_path, rows)
+    refuses(InputError, r"make 6 comparisons, and 5 are the most.*--limit", loaded, tmp_path, rows)
     assert len(loaded(tmp_path, rows, limit=1).pairs) == 3
 
 
@@ -380,8 +373,7 @@ def test_wants_one_response_to_a_prompt_of_a_reference(tmp_path: Path, rows: lis
 
 def test_takes_no_rows_of_two_responses_against_a_reference(tmp_path: Path) -> None:
     reference = written(tmp_path, responses("b"), "r.jsonl")
-    with pytest.raises(InputError, match='no field "response"'):
-        loaded(tmp_path, [TWO], reference=reference)
+    refuses(InputError, 'no field "response"', loaded, tmp_path, [TWO], reference=reference)
     with pytest.raises(InputError, match=r"--columns response_a=.*--reference for rows of one"):
         loaded(tmp_path, [TWO], reference=reference, columns={"response_a": "response_a"})
 

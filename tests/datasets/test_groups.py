@@ -20,7 +20,7 @@ from robin_cli.model.groups import check_groups
 from robin_cli.model.records import Pair
 from robin_cli.storage.pools import load_pools
 from robin_cli.storage.reader import read_run
-from tests.conftest import has, judging, robin
+from tests.conftest import has, judging, refuses, robin
 from tests.datasets.writing import WRITERS, as_lines, written
 
 ROWS = [
@@ -74,8 +74,7 @@ def test_says_where_a_group_is_none(tmp_path: Path, value: object, said: str) ->
     if value == "missing":
         del bad["set"]
     file = written(tmp_path, "p.jsonl", as_lines([ROWS[0], bad, *ROWS[2:]]))
-    with pytest.raises(InputError, match=said):
-        load_pairs(file, group="set")
+    refuses(InputError, said, load_pairs, file, group="set")
     left = load_pairs(file, group="set", skip_bad_rows=True)
     assert groups(left.pairs) == ["x", "y", "x"]
     assert left.skipped == 1
@@ -88,8 +87,7 @@ def test_names_the_column_that_may_be_meant(tmp_path: Path, suffix: str) -> None
         load_pairs(file, group="sett")
     with pytest.raises(InputError, match=r"Use --columns response=response and --group set\."):
         load_pairs(file, group="sett", columns={"response": "respnse"})
-    with pytest.raises(InputError, match=r"Use --group NAME, NAME being the field that holds it"):
-        load_pairs(file, group="zzzz")
+    refuses(InputError, r"Use --group NAME, NAME being the field that holds it", load_pairs, file, group="zzzz")
 
 
 def test_takes_a_column_that_means_something_else_too(tmp_path: Path) -> None:
@@ -99,8 +97,7 @@ def test_takes_a_column_that_means_something_else_too(tmp_path: Path) -> None:
     by_rating = load_pairs(file, group="helpfulness", columns={"group": "group"}).pairs
     assert groups(by_rating) == ["3"] * 4
     assert by_rating[0].human == {"helpfulness": 3.0, "group": 2.0}
-    with pytest.raises(InputError, match='"pair_group": robin keeps the groups'):
-        load_pairs(file, columns={"pair_group": "group"})
+    refuses(InputError, '"pair_group": robin keeps the groups', load_pairs, file, columns={"pair_group": "group"})
 
 
 def test_merges_workers_of_one_group_and_refuses_two(tmp_path: Path) -> None:
@@ -124,8 +121,7 @@ def test_reads_groups_of_several_files_up_to_a_limit(tmp_path: Path) -> None:
     files = [written(tmp_path, f"{k}.jsonl", as_lines(ROWS[2 * k : 2 * k + 2])) for k in range(2)]
     assert groups(load_pairs(files, group="set", limit=3).pairs) == ["x", "y", "y"]
     other = written(tmp_path, "o.csv", b"id,prompt,response\ne,p,r\n")
-    with pytest.raises(InputError, match=r'o.csv: no field "set" \(--group set\)'):
-        load_pairs([*files, other], group="set")
+    refuses(InputError, r'o.csv: no field "set" \(--group set\)', load_pairs, [*files, other], group="set")
 
 
 def test_numbers_groups_as_they_first_appear() -> None:
@@ -251,10 +247,8 @@ def test_finds_groups_in_ids_with_strokes_only_where_all_have_one(tmp_path: Path
 def test_refuses_named_groups_that_are_none(tmp_path: Path, rows: list[tuple[str, str | None]], said: str) -> None:
     lines = [{"pair_id": pair, "rating": 1, "sets": group} for pair, group in rows]
     file = written(tmp_path, "p.jsonl", as_lines(lines))
-    with pytest.raises(InputError, match=said):
-        load_pools(file, "sets")
-    with pytest.raises(InputError, match=r'p.jsonl: no field "set" \(--group set\); found .* Use --group sets'):
-        load_pools(file, "set")
+    refuses(InputError, said, load_pools, file, "sets")
+    refuses(InputError, r'p.jsonl: no field "set" \(--group set\); found .* Use --group sets', load_pools, file, "set")
 
 
 def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.files import remote
 from robin_cli.files.outputs import output_file
 from robin_cli.model.errors import InputError
-from tests.conftest import missing, robin, robin_afresh, write_pairs
+from tests.conftest import missing, refuses, robin, robin_afresh, write_pairs
 from tests.datasets.writing import HELPSTEER, as_csv, as_lines, as_parquet
 from tests.judges.wire import completion, serving
 from tests.many_starts import starts
@@ -318,8 +318,7 @@ def test_leads_nobody_from_the_internet_into_his_own_network(before: str, after:
     if said is None:
         asyncio.run(remote.check_redirect(before, after))
     else:
-        with pytest.raises(remote.RemoteError, match=said):
-            asyncio.run(remote.check_redirect(before, after))
+        refuses(remote.RemoteError, said, asyncio.run, remote.check_redirect(before, after))
 
 
 def test_reads_pools_of_people_at_an_address(memory: Any) -> None:
@@ -338,8 +337,7 @@ def test_writes_whole_to_an_address_or_not_at_all(memory: Any) -> None:
             file.write(b"half")
             raise RuntimeError("torn")
 
-    with pytest.raises(RuntimeError, match="torn"):
-        torn()
+    refuses(RuntimeError, "torn", torn)
     assert memory.cat("/out/scores.csv") == b"a,b\n"
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
 from robin_cli.judges.replies import Completion, Stop, Unsupported
 from robin_cli.model.exchange import Failure
+from tests.conftest import refuses
 
 LIMIT = 2**20
 CHOICE = {"message": {"content": "Rating: 3"}, "finish_reason": "stop"}
@@ -258,8 +259,7 @@ def test_a_line_of_too_many_parts_is_not_read(tmp_path: Path) -> None:
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "real.jsonl").write_bytes(line(response=response()))
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
-    with pytest.raises(OSError, match="link"):
-        list(read_lines([tmp_path / "link.jsonl"], LIMIT))
+    refuses(OSError, "link", list, read_lines([tmp_path / "link.jsonl"], LIMIT))
 
 
 JSON = st.recursive(

@@ -13,6 +13,7 @@ from robin_cli.judges.metering import Meter, Price, price_of, prices_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Answer
 from robin_cli.model.records import Usage
+from tests.conftest import refuses
 
 OPENAI = "https://api.openai.com/v1"
 MESSAGES = [{"role": "user", "content": "x" * 400}]
@@ -36,8 +37,7 @@ def test_takes_the_users_word_for_a_price() -> None:
 
 
 def test_refuses_to_limit_money_without_a_price() -> None:
-    with pytest.raises(InputError, match="--price-in"):
-        prices_of("our-own-model", [OPENAI], price_in=None, price_out=None, max_cost=1.0)
+    refuses(InputError, "--price-in", prices_of, "our-own-model", [OPENAI], price_in=None, price_out=None, max_cost=1.0)
     assert prices_of("our-own-model", [OPENAI], price_in=None, price_out=None, max_cost=None) == [None]
     assert prices_of("our-own-model", [OPENAI], price_in=0.0, price_out=0.0, max_cost=1.0) != [None]
 
@@ -109,8 +109,7 @@ def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_at_the_tier()
     price = price_of("gpt-4.1-nano", OPENAI, **NO_PRICE)
     assert price is not None
     assert not price.knows("flex")
-    with pytest.raises(LookupError, match="flex"):
-        price.cost(1, 1, tier="flex")
+    refuses(LookupError, "flex", price.cost, 1, 1, tier="flex")
     assert prices_of("gpt-4.1-nano", [OPENAI], **NO_PRICE, max_cost=None, tier="flex") == [None]
     with pytest.raises(InputError, match=r"at the service tier flex.*--price-in"):
         prices_of("gpt-4.1-nano", [OPENAI], **NO_PRICE, max_cost=1.0, tier="flex")

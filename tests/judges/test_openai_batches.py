@@ -24,6 +24,7 @@ from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
 from tests.batch_server import BatchServer, Fate, Fault, batch_server
+from tests.conftest import refuses
 
 KEY = "sk-planted-7d1e5c90ab42"
 NAMED = {"robin": "run-1/0003"}
@@ -188,8 +189,7 @@ def test_a_creation_whose_answer_is_too_long_to_be_read_may_have_been_made(
 ) -> None:
     talk.options = {"max_reply_bytes": 2000}
     server.faults.append(Fault("POST", BATCHES, 200, body={"id": "batch-1", "more": "x" * 3000}))
-    with pytest.raises(Unknown, match="more than 2,000 bytes"):
-        talk(made(asked))
+    refuses(Unknown, "more than 2,000 bytes", talk, made(asked))
 
 
 def test_a_creation_that_never_left_is_sent_again(server: BatchServer, talk: Talk, asked: Path) -> None:
@@ -301,11 +301,9 @@ def test_a_file_or_batch_that_the_service_will_not_have_is_refused(
         talk(lambda service: service.create("file-gone", NAMED))
     assert not refused.value.is_full
     server.faults.append(Fault("POST", BATCHES, 404, body={"error": {"message": "No such File object: file-gone"}}))
-    with pytest.raises(BatchRefused, match="file-gone"):
-        talk(lambda service: service.create("file-gone", NAMED))
+    refuses(BatchRefused, "file-gone", talk, lambda service: service.create("file-gone", NAMED))
     server.most_bytes = 10
-    with pytest.raises(BatchRefused, match="more than 10"):
-        talk(lambda service: service.upload(asked))
+    refuses(BatchRefused, "more than 10", talk, lambda service: service.upload(asked))
     assert talk.slept == []
 
 
@@ -349,14 +347,12 @@ def test_what_will_not_pass_ends_the_run_at_once_with_a_next_step(
 
 def test_without_a_batch_service_the_error_says_what_to_leave_out(server: BatchServer, talk: Talk, asked: Path) -> None:
     server.serves = False
-    with pytest.raises(EndpointError, match=r"no batch service .* leave --batch out"):
-        talk(made(asked))
+    refuses(EndpointError, r"no batch service .* leave --batch out", talk, made(asked))
 
 
 def test_a_key_that_is_missing_is_asked_for(server: BatchServer, talk: Talk, asked: Path) -> None:
     talk.options = {"api_key": "none"}
-    with pytest.raises(EndpointError, match="OPENAI_API_KEY"):
-        talk(made(asked))
+    refuses(EndpointError, "OPENAI_API_KEY", talk, made(asked))
 
 
 def test_a_batch_that_is_not_known_yet_is_asked_for_again(server: BatchServer, talk: Talk, asked: Path) -> None:
@@ -366,8 +362,7 @@ def test_a_batch_that_is_not_known_yet_is_asked_for_again(server: BatchServer, t
 
 
 def test_a_batch_that_is_never_known_ends_the_run(talk: Talk) -> None:
-    with pytest.raises(EndpointError, match=r"not known there .*No batch found"):
-        talk(lambda service: service.get("batch-x"))
+    refuses(EndpointError, r"not known there .*No batch found", talk, lambda service: service.get("batch-x"))
     assert openai_batches.SHORTLY_S <= sum(talk.slept) < openai_batches.SHORTLY_S + 120
 
 
@@ -417,8 +412,7 @@ def test_a_cancel_does_not_keep_the_user_waiting(server: BatchServer, talk: Talk
     server.fates.append(Fate(polls=9))
     batch = talk(made(asked))
     server.fail("POST", CANCEL, 503, times=1000)
-    with pytest.raises(EndpointError, match="503"):
-        talk(lambda service: service.cancel(batch.id))
+    refuses(EndpointError, "503", talk, lambda service: service.cancel(batch.id))
     assert sum(talk.slept) <= openai_batches.AT_ONCE_S + 60
 
 
@@ -442,8 +436,7 @@ def test_a_download_cut_short_leaves_nothing_but_the_file_that_was_there(
     to.write_bytes(b"as it was")
     server.fail("GET", CONTENT, "half", times=3)
     server.fail("GET", CONTENT, 401)
-    with pytest.raises(EndpointError, match="refused"):
-        talk(lambda service: service.download("file-1", to))
+    refuses(EndpointError, "refused", talk, lambda service: service.download("file-1", to))
     assert len(talk.slept) == 3
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("out.jsonl", b"as it was")]
 
@@ -469,8 +462,7 @@ def test_a_full_disk_is_no_fault_of_the_connection(server: BatchServer, talk: Ta
             assert isinstance(service, OpenAIBatches)
             await service._transport.fetch("files/file-1/content", full, 10**6)
 
-        with pytest.raises(OSError, match="No space left"):
-            talk(fetch)
+        refuses(OSError, "No space left", talk, fetch)
 
 
 def test_a_compressed_file_is_not_taken_for_lines(server: BatchServer, talk: Talk, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
 from robin_cli.views.status import lines_of
-from tests.conftest import environment, has, robin, write_pairs
+from tests.conftest import environment, has, refuses, robin, write_pairs
 from tests.many_starts import Starts, starts
 from tests.packages import put_example, put_package
 
@@ -274,8 +274,7 @@ def test_ends_and_says_why_where_a_judge_raises_what_ends_programs(
 
 
 def test_says_that_an_answer_is_text() -> None:
-    with pytest.raises(EndpointError, match="gave int, not text; return the answer as a str"):
-        ask(lambda _: 3)
+    refuses(EndpointError, "gave int, not text; return the answer as a str", ask, lambda _: 3)
 
 
 def test_keeps_no_more_answers_than_were_asked_for_and_counts_all_of_them() -> None:
@@ -336,8 +335,7 @@ def test_names_the_package_whose_judge_is_broken(install: Install, code: str, sa
 def test_says_which_judges_there_are_and_which_two_have_one_name(install: Install) -> None:
     install("robin-one", "def judge(messages): return ''", "twin")
     install("robin-two", "def judge(messages): return ''", "twin")
-    with pytest.raises(InputError, match=r"robin-one and robin-two both add twin. Uninstall one"):
-        registry.check_known("twin")
+    refuses(InputError, r"robin-one and robin-two both add twin. Uninstall one", registry.check_known, "twin")
     with pytest.raises(
         InputError, match=r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
     ):

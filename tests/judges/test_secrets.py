@@ -20,7 +20,7 @@ from robin_cli.judges.redaction import Redactor, WithoutKey
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Failure
-from tests.conftest import free_port, robin, write_pairs
+from tests.conftest import free_port, refuses, robin, write_pairs
 from tests.judges.wire import Answer, Talk, ask, completion, error, serving
 
 KEY = "sk-planted/7d1e5c+90ab42=="
@@ -146,8 +146,7 @@ def test_writes_that_nobody_answered(tmp_path: Path) -> None:
 
 
 def test_says_when_the_file_for_a_bug_report_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--debug-http"):
-        ask("http://127.0.0.1:9/v1", debug_http=str(tmp_path / "no" / "http.jsonl"))
+    refuses(InputError, "--debug-http", ask, "http://127.0.0.1:9/v1", debug_http=str(tmp_path / "no" / "http.jsonl"))
 
 
 def test_takes_the_key_out_and_nothing_beside_it() -> None:

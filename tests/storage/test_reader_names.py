@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from robin_cli.model.errors import StorageError
 from robin_cli.storage.layout import PAIRS
 from robin_cli.storage.reader import read_pair_batches
+from tests.conftest import refuses
 
 
 def test_refuses_pairs_with_two_columns_of_one_human_rating(tmp_path: Path) -> None:
@@ -15,5 +15,4 @@ def test_refuses_pairs_with_two_columns_of_one_human_rating(tmp_path: Path) -> N
     names = ["pair_id", "prompt", "response", "helpfulness", "helpfulness"]
     pq.write_table(pa.Table.from_arrays([*texts, *ratings], names), tmp_path / PAIRS)
 
-    with pytest.raises(StorageError, match="called the same"):
-        list(read_pair_batches(tmp_path))
+    refuses(StorageError, "called the same", list, read_pair_batches(tmp_path))

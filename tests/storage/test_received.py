@@ -43,7 +43,7 @@ from robin_cli.views.gate import gated
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
-from tests.conftest import ROOT, environment, judging, robin, shared_folder, write_pairs
+from tests.conftest import ROOT, environment, judging, refuses, robin, shared_folder, write_pairs
 from tests.storage.test_store import PAIRS, SETTINGS, ids, judgment, manifest
 
 NAMES = ("manifest.json", "pairs.parquet", "journal.jsonl", "judgments/00001.parquet", "lock")
@@ -99,14 +99,12 @@ def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
             at = at[name]
         at[path[-1]] = value
         (run / "manifest.json").write_text(json.dumps(odd))
-        with pytest.raises(RunError, match=rf"{re.escape(place)}.*; restore the file from a copy"):
-            status_of(run)
+        refuses(RunError, rf"{re.escape(place)}.*; restore the file from a copy", status_of, run)
     for name in ("manifest.json", "journal.jsonl", "rescued.jsonl"):
         run = made(tmp_path / name)
         with (run / name).open("ab") as file:
             file.truncate(2**34)  # a hole, which takes no room
-        with pytest.raises(RobinError, match=rf"{name}: cannot be read \(it is longer than .*"):
-            status_of(run)
+        refuses(RobinError, rf"{name}: cannot be read \(it is longer than .*", status_of, run)
 
 
 def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Path) -> None:
@@ -131,14 +129,12 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Pa
         uses: list[Callable[[Path], object]] = [lambda run: write_report([run], None)]
         uses += [resumed] if column in impossible else []
         for use in uses:
-            with pytest.raises(StorageError, match=r"cannot be read .*restore it from a copy"):
-                use(run)
+            refuses(StorageError, r"cannot be read .*restore it from a copy", use, run)
     run = made(tmp_path / "r")
     row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
     (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
     for read in (status_of, RunStore.open):
-        with pytest.raises(StorageError, match=r"journal.jsonl: holds a line that is no judgment"):
-            read(run)
+        refuses(StorageError, r"journal.jsonl: holds a line that is no judgment", read, run)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +149,7 @@ def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, co
     pq.write_table(table, run / "judgments" / "00001.parquet")
     uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
     for use in uses:
-        with pytest.raises(StorageError, match="ratings outside the scale 0-4"):
-            use(run)
+        refuses(StorageError, "ratings outside the scale 0-4", use, run)
 
 
 @pytest.mark.parametrize(("attributes", "pairs", "budget"), [(1, 3, 2), (10_000, 30_000, 10**9)])
@@ -170,16 +165,14 @@ def test_makes_no_room_for_more_than_a_runs_budget_reaches(
     pq.write_table(pa.table({"pair_id": ids, "prompt": empty, "response": empty}), run / "pairs.parquet")
     uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
     for use in uses:
-        with pytest.raises(StorageError, match=f"make {attributes * pairs:,} pairs × attributes × judges: more than"):
-            use(run)
+        refuses(StorageError, f"make {attributes * pairs:,} pairs × attributes × judges: more than", use, run)
 
 
 def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     (run / "state.parquet").unlink()
     (run / "judgments" / "00001.parquet").write_bytes(b"damaged")
-    with pytest.raises(RunError, match="its template and rubrics are not those that the run was made with"):
-        reopen_run(run, Settings())
+    refuses(RunError, "its template and rubrics are not those that the run was made with", reopen_run, run, Settings())
     assert not is_locked(run)
 
 
@@ -208,8 +201,7 @@ def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(tmp_path: Pa
         found = replace(found, prompt={**found.prompt, where: [name] if where == "rubric_files" else name})
     found.write(run)
     if Path(name).is_file():  # as files of /proc are
-        with pytest.raises(RunError, match=f"{re.escape(name)}: .*move that file away"):
-            reopen_run(run, Settings())
+        refuses(RunError, f"{re.escape(name)}: .*move that file away", reopen_run, run, Settings())
     else:  # not there
         reopen_run(run, Settings()).close()
 
@@ -256,8 +248,7 @@ def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: st
     readers: list[Callable[[Path], object]] = [status_of, lambda run: write_report([run], None), go_on]
     readers += [lambda run: list(judgments_of(run).parts)] if name.startswith("j") else []
     for use in readers if name != "lock" else [go_on]:
-        with pytest.raises(RobinError, match=why if name != "lock" else "no file of this run's own.*; delete it"):
-            use(run)
+        refuses(RobinError, why if name != "lock" else "no file of this run's own.*; delete it", use, run)
     assert bashrc.read_bytes() == before
     assert not is_locked(run)
 
@@ -267,15 +258,13 @@ def test_follows_no_link_to_another_folder_and_reads_no_pool_through_one(tmp_pat
     (run / "judgments").rename(tmp_path / "elsewhere")
     (run / "judgments").symlink_to(tmp_path / "elsewhere")
     for use in (go_on, read_run, load_pools):
-        with pytest.raises(RunError, match="it is a link, and none is followed here; put the folder itself there"):
-            use(run)
+        refuses(RunError, "it is a link, and none is followed here; put the folder itself there", use, run)
     (facts,) = runs_in(tmp_path)
     assert facts["state"] == "damaged"
     pools = made(tmp_path / "pools")
     (pools / "pairs.parquet").unlink()
     os.mkfifo(pools / "pairs.parquet")
-    with pytest.raises(RobinError, match="no regular file"):
-        load_pools(pools)
+    refuses(RobinError, "no regular file", load_pools, pools)
 
 
 def test_writes_over_nothing_that_a_run_links_to_and_leaves_no_temporary_file(tmp_path: Path) -> None:
@@ -316,8 +305,7 @@ def test_takes_no_file_for_its_lock_that_has_another_name_elsewhere(tmp_path: Pa
     (run / "lock").unlink(missing_ok=True)
     (tmp_path / "bashrc").write_text("alias a=b\n")
     os.link(tmp_path / "bashrc", run / "lock")
-    with pytest.raises(RunError, match=r"no file of this run's own.*; delete it"):
-        RunStore.open(run)
+    refuses(RunError, r"no file of this run's own.*; delete it", RunStore.open, run)
     assert (tmp_path / "bashrc").read_text() == "alias a=b\n"
     (run / "lock").unlink()
     RunStore.open(run).close()
@@ -346,8 +334,7 @@ def test_knows_that_robin_0_1_0_is_at_work(tmp_path: Path) -> None:
         assert old.stdout is not None
         assert old.stdout.readline() == b"locked\n"
         assert is_locked(run)
-        with pytest.raises(RunError, match="another robin is at work"):
-            RunStore.open(run)
+        refuses(RunError, "another robin is at work", RunStore.open, run)
         old.communicate()
     RunStore.open(run).close()
 
@@ -445,8 +432,7 @@ def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     text = (run / "manifest.json").read_text()
     (run / "manifest.json").write_text(text.replace(read_manifest(run).run_id, "../../home/me/x"))
-    with pytest.raises(RunError, match=r"run_id.*restore the file from a copy"):
-        read_manifest(run)
+    refuses(RunError, r"run_id.*restore the file from a copy", read_manifest, run)
 
 
 @pytest.mark.parametrize("name", ["judgments/00001.parquet", "pairs.parquet", "columns.parquet"])
@@ -493,8 +479,7 @@ def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, na
         store.append([judgment(3)])
     (run / name).rename(tmp_path / "away")
     for read in READERS:
-        with pytest.raises(StorageError, match=r"(segments are|is) missing.*Restore it from a copy"):
-            read(run)
+        refuses(StorageError, r"(segments are|is) missing.*Restore it from a copy", read, run)
     (listed,) = runs_in(tmp_path)
     assert "missing" in listed["error"]
     left = {"judgments/00001.parquet": 1, "judgments/00002.parquet": 3, "journal.jsonl": 4}[name]
@@ -550,8 +535,7 @@ def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(tmp
         few = pq.read_table(run / "judgments/00002.parquet").slice(0, 2)
         write_table(few, run / "judgments/00002.parquet")
     for read in READERS:
-        with pytest.raises(StorageError, match=r"as the last session ended|is missing, or has no first line"):
-            read(run)
+        refuses(StorageError, r"as the last session ended|is missing, or has no first line", read, run)
     assert "judgments" in runs_in(tmp_path)[0]["error"]
     goes_on_without(run, 6 if how == "cut at a line end" else 3)
 
@@ -563,10 +547,8 @@ def test_refuses_a_journal_that_is_older_than_the_segments_beside_it(tmp_path: P
         with RunStore.open(run) as store:
             store.append([judgment(number)])
     (run / "journal.jsonl").write_bytes(copy)
-    with pytest.raises(StorageError, match="is older than the segments beside it"):
-        read_run(run)
-    with pytest.raises(StorageError, match="is older than the segments beside it"):
-        RunStore.open(run)
+    refuses(StorageError, "is older than the segments beside it", read_run, run)
+    refuses(StorageError, "is older than the segments beside it", RunStore.open, run)
     goes_on_without(run, 6)
 
 
@@ -575,8 +557,7 @@ def test_takes_no_segment_for_another(tmp_path: Path) -> None:
     with RunStore.open(run) as store:
         store.append([judgment(number) for number in range(3, 6)])
     shutil.copy(run / "judgments/00001.parquet", run / "judgments/00002.parquet")
-    with pytest.raises(StorageError, match=r"00002.parquet: cannot be read \(it is segment 1, copied over this one\)"):
-        read_run(run)
+    refuses(StorageError, r"00002.parquet: cannot be read \(it is segment 1, copied over this one\)", read_run, run)
     goes_on_without(run, 3)
 
 
@@ -698,8 +679,7 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
             lambda run: Ledger(run, "0" * 16, 3),
             lambda run: merge([run], tmp_path / "all", lambda *_: "uniform"),
         ):
-            with pytest.raises(StorageError, match=r"00001.json: cannot be read .*; restore it from a copy"):
-                read(run)
+            refuses(StorageError, r"00001.json: cannot be read .*; restore it from a copy", read, run)
         assert "restore it from a copy" in runs_in(tmp_path)[0]["error"]
 
 
@@ -723,5 +703,4 @@ def test_says_plainly_why_a_ledger_or_its_pairs_cannot_be_read(tmp_path: Path) -
         read_batches(run)
     assert re.fullmatch(rf"{ledger}: cannot be read \([^\[\]]+\); restore it from a copy", str(found.value))
     (run / "pairs.parquet").write_bytes(b"damaged")
-    with pytest.raises(StorageError, match=r"r/pairs\.parquet: .*[Rr]estore it from a copy"):
-        read_columns(run)
+    refuses(StorageError, r"r/pairs\.parquet: .*[Rr]estore it from a copy", read_columns, run)

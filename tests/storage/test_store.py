@@ -24,7 +24,7 @@ from robin_cli.storage.manifest import Manifest, differences, ends_of, read_mani
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from tests.conftest import environment
+from tests.conftest import environment, refuses
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]
 SETTINGS = {"scheduler": "uniform", "delta": 0.007, "mode": "practice", "objective": "worst-case", "model": "m"}
@@ -122,8 +122,7 @@ def test_names_a_damaged_line_that_has_sound_ones_after_it(tmp_path: Path) -> No
         journal.write([judgment(k) for k in range(3)])
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([*lines[:2], lines[2][:20], *lines[3:]]))
-    with pytest.raises(StorageError, match=r"journal\.jsonl:3: this line is damaged"):
-        read_journal(path)
+    refuses(StorageError, r"journal\.jsonl:3: this line is damaged", read_journal, path)
 
 
 @given(
@@ -233,8 +232,7 @@ def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path:
         resource.RLIMIT_FSIZE, (size + 50, before[1])
     )  # python ignores the signal: writing fails instead
     try:
-        with pytest.raises(StorageError, match="could not be written"):
-            store.append([judgment(1), judgment(2)])
+        refuses(StorageError, "could not be written", store.append, [judgment(1), judgment(2)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert ids(tmp_path / "r") == ["r0"]
@@ -251,20 +249,15 @@ def test_keeps_files_to_their_owner(tmp_path: Path) -> None:
 
 
 def test_says_what_is_wrong_with_a_run_directory(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"not a run directory.*; robin runs lists those in \./runs"):
-        RunStore.open(tmp_path)
+    refuses(RunError, r"not a run directory.*; robin runs lists those in \./runs", RunStore.open, tmp_path)
     RunStore.create(tmp_path / "runs" / "first", manifest(), PAIRS).close()
-    with pytest.raises(RunError, match=r'not a run directory.*did you mean "first"'):
-        RunStore.open(tmp_path / "runs" / "frist")
+    refuses(RunError, r'not a run directory.*did you mean "first"', RunStore.open, tmp_path / "runs" / "frist")
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(RunError, match=r"name another folder with --run"):
-        RunStore.create(tmp_path / "file", manifest(), PAIRS)
-    with pytest.raises(RunError, match="not empty, and not a run"):
-        RunStore.create(tmp_path, manifest(), PAIRS)
+    refuses(RunError, r"name another folder with --run", RunStore.create, tmp_path / "file", manifest(), PAIRS)
+    refuses(RunError, "not empty, and not a run", RunStore.create, tmp_path, manifest(), PAIRS)
     RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
     (tmp_path / "r" / "manifest.json").write_text('{"format": 99, "versions": {"robin": "9.9"}}', encoding="utf-8")
-    with pytest.raises(RunError, match=r"made by robin 9\.9.*upgrade"):
-        read_run(tmp_path / "r")
+    refuses(RunError, r"made by robin 9\.9.*upgrade", read_run, tmp_path / "r")
 
 
 def test_notices_a_missing_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,8 +266,7 @@ def test_notices_a_missing_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for number in range(5):
             store.append([judgment(number)])
     (tmp_path / "r" / "judgments" / "00001.parquet").unlink()
-    with pytest.raises(StorageError, match="segments are missing"):
-        read_run(tmp_path / "r")
+    refuses(StorageError, "segments are missing", read_run, tmp_path / "r")
 
 
 def test_names_the_last_segment_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,8 +277,7 @@ def test_names_the_last_segment_where_it_is_missing(tmp_path: Path, monkeypatch:
     store._journal.close()  # as a crash does: the third segment is still the journal's
     store._lock.release()
     (tmp_path / "r" / "judgments" / "00002.parquet").unlink()
-    with pytest.raises(StorageError, match=r"00002.parquet is missing.* Restore it from a copy"):
-        RunStore.open(tmp_path / "r")
+    refuses(StorageError, r"00002.parquet is missing.* Restore it from a copy", RunStore.open, tmp_path / "r")
 
 
 def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -> None:
@@ -337,15 +328,13 @@ def test_removes_what_killed_processes_left_and_nothing_else(tmp_path: Path) -> 
     foreign = tmp_path / "t"
     foreign.mkdir()
     (foreign / "mine.tmp").write_text("x")
-    with pytest.raises(RunError, match=r"it holds mine\.tmp"):
-        RunStore.create(foreign, manifest(), PAIRS)
+    refuses(RunError, r"it holds mine\.tmp", RunStore.create, foreign, manifest(), PAIRS)
 
 
 @pytest.mark.parametrize("content", ["[]", '"text"', "{}", '{"format": "1"}', "3"])
 def test_says_that_a_manifest_is_none_of_robins(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(RunError, match="not a manifest that robin wrote"):
-        read_manifest(tmp_path)
+    refuses(RunError, "not a manifest that robin wrote", read_manifest, tmp_path)
 
 
 def test_reads_back_the_manifest_it_wrote(tmp_path: Path) -> None:

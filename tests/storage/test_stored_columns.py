@@ -15,7 +15,7 @@ from robin_cli.model.records import Pair
 from robin_cli.storage.reader import read_columns, read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.status import status_of
-from tests.conftest import has
+from tests.conftest import has, refuses
 from tests.storage.test_store import judgment, manifest
 
 PAIRS = [
@@ -76,8 +76,7 @@ def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:
     with RunStore.open(run) as store:
         assert store.pairs[1].response == "b"
     for use in (lambda: data.pairs[0].columns["system"], lambda: data.column_names, lambda: data.columns):
-        with pytest.raises(StorageError, match=r"columns.parquet"):
-            use()
+        refuses(StorageError, r"columns.parquet", use)
 
 
 def test_leaves_no_columns_of_a_run_that_made_way(tmp_path: Path) -> None:
@@ -114,12 +113,10 @@ def test_refuses_columns_that_unpack_to_giants_or_lead_elsewhere(
     run = made(tmp_path / "r")
     (run / "columns.parquet").rename(tmp_path / "elsewhere.parquet")
     (run / "columns.parquet").symlink_to(tmp_path / "elsewhere.parquet")
-    with pytest.raises(StorageError, match="it is a link"):
-        read_columns(run)
+    refuses(StorageError, "it is a link", read_columns, run)
     (run / "columns.parquet").unlink()
     os.mkfifo(run / "columns.parquet")
-    with pytest.raises(StorageError, match="no regular file"):
-        read_columns(run)
+    refuses(StorageError, "no regular file", read_columns, run)
     (run / "columns.parquet").unlink()
 
     monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
@@ -129,8 +126,7 @@ def test_refuses_columns_that_unpack_to_giants_or_lead_elsewhere(
         pa.table({f"c{at}": bomb.cast(pa.string()) for at in range(9)}), run / "columns.parquet", compression="zstd"
     )
     read_columns(run, ["c1"])
-    with pytest.raises(StorageError, match=r"columns.parquet: unpacks to more than .* ROBIN_MAX_UNPACKED_GB"):
-        read_columns(run)
+    refuses(StorageError, r"columns.parquet: unpacks to more than .* ROBIN_MAX_UNPACKED_GB", read_columns, run)
 
 
 def test_reads_its_own_columns_however_well_they_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,5 +140,4 @@ def test_reads_its_own_columns_however_well_they_are_packed(tmp_path: Path, monk
 def test_takes_no_folder_with_columns_of_another_for_its_own(tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "columns.csv").write_text("x")
-    with pytest.raises(RunError, match="not empty, and not a run"):
-        RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    refuses(RunError, "not empty, and not a run", RunStore.create, tmp_path / "r", manifest(), PAIRS)

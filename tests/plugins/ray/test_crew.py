@@ -24,7 +24,7 @@ from robin_ray import groups, on_cluster
 from robin_ray.crew import shared_out
 from robin_ray.wire import Came, Group, Posed, Run, Texts
 from robin_ray.worker import Worker
-from tests.conftest import robin
+from tests.conftest import refuses, robin
 from tests.judges.wire import completion, error, serving
 from tests.plugins.ray.here import Plan
 from tests.plugins.ray.judge import Asked, judge
@@ -155,8 +155,7 @@ def test_ends_where_no_worker_can_be_begun_any_more(plan: Plan, tmp_path: Path) 
             return 200, {}
 
         asked.answer = answer
-        with pytest.raises(EndpointError, match=r"no worker is left \(node .*no room there"):
-            judged(asked.url, tmp_path / "run", 200)
+        refuses(EndpointError, r"no worker is left \(node .*no room there", judged, asked.url, tmp_path / "run", 200)
     assert plan.is_closed
     assert robin_cli.open_run(tmp_path / "run").judgments()["request_id"].is_unique
 
@@ -250,8 +249,7 @@ def test_spends_the_money_there_is_and_no_more(plan: Plan, tmp_path: Path) -> No
     with judge() as asked:
         asked.answer = once(30, lambda: plan.kill("one"))
         money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 20}
-        with pytest.raises(LimitReached, match="--max-cost"):
-            judged(asked.url, tmp_path / "run", 10_000, max_cost=0.5, **money)
+        refuses(LimitReached, "--max-cost", judged, asked.url, tmp_path / "run", 10_000, max_cost=0.5, **money)
     spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
     assert len(asked.arrivals) * 110 * 10 / 1e6 <= 0.5
     assert spent > 0.2
