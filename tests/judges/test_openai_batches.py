@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,13 +15,12 @@ import orjson
 import pytest
 
 from robin_cli.judges import openai_batches
-from robin_cli.judges.batch_lines import Line, line_of, read_lines
+from robin_cli.judges.batch_lines import line_of, read_lines
 from robin_cli.judges.batches import Batch, BatchRefused, BatchService, Counts, Unknown
 from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.replies import Completion
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
-from robin_cli.model.exchange import Failure
 from tests.batch_server import BatchServer, Fate, Fault, batch_server
 from tests.conftest import refuses
 
@@ -472,16 +470,6 @@ def test_a_compressed_file_is_not_taken_for_lines(server: BatchServer, talk: Tal
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("end", "given"), [("completed", None), ("expired", ""), ("cancelled", None)])
-def test_a_batch_over_without_output_has_none(
-    server: BatchServer, talk: Talk, asked: Path, end: str, given: str | None
-) -> None:
-    server.fates.append(Fate(end=end, done=0, no_output=given))
-    batch = talk(at_its_end(asked))
-    assert (batch.status, batch.output_file) == (end, None)
-    assert batch.error_file is not None
-
-
 ODD = [
     ({"id": "b", "status": "CANCELED"}, "cancelled", True),
     (
@@ -556,69 +544,4 @@ def test_large_files_go_up_and_down_without_being_held(server: BatchServer, tmp_
     assert (tmp_path / "large.jsonl.back").stat().st_size == 64 * 2**20
 
 
-def kinds(lines: list[Line]) -> Counter[str]:
-    def kind(line: Line) -> str:
-        if line.outcome is None:
-            return "not done"
-        return line.outcome.reason if isinstance(line.outcome, Failure) else type(line.outcome).__name__
-
-    return Counter(map(kind, lines))
-
-
 # what became of ten requests; how their lines are read; how many are billed
-FATES = [
-    (Fate(end="expired", done=6), {"Completion": 6, "not done": 4}, 6),
-    (Fate(end="cancelled", done=3), {"Completion": 3, "not done": 7}, 3),
-    (Fate(unsaid=10), {"batch_error": 10}, 0),
-    (Fate(unsaid=4, strings=True), {"Completion": 6, "batch_error": 4}, 6),
-    (Fate(quota=7), {"Completion": 7, "Stop": 3}, 7),
-    (Fate(lost=2), {"Completion": 8}, 10),
-    (Fate(twice=3, order="reversed"), {"Completion": 13}, 10),
-    (Fate(strange=2), {"Completion": 10, "batch_error": 2}, 10),
-    (Fate(broken=2), {"Completion": 10, "malformed": 2}, 10),
-]
-
-
-@pytest.mark.parametrize(("fate", "read", "billed"), FATES)
-def test_every_way_that_a_batch_can_end_is_read_line_by_line(
-    server: BatchServer, talk: Talk, asked: Path, tmp_path: Path, fate: Fate, read: dict[str, int], billed: int
-) -> None:
-    server.fates.append(replace(fate))
-
-    async def whole(service: BatchService) -> list[Path]:
-        batch = await at_its_end(asked)(service)
-        files = [each for each in (batch.output_file, batch.error_file) if each is not None]
-        for each in files:
-            await service.download(each, tmp_path / each)
-        return [tmp_path / each for each in files]
-
-    lines = list(read_lines(talk(whole), 2**20))
-    assert kinds(lines) == read
-    assert len(server.billed) == billed
-    assert set(server.billed) >= {line.custom_id for line in lines if isinstance(line.outcome, Completion)}
-
-
-def test_a_client_that_is_killed_within_a_creation_leaves_a_batch_to_be_found(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
-    server.fail("POST", BATCHES, "hold after")
-
-    async def killed(service: BatchService) -> str:
-        file_id = await service.upload(asked)
-        creation = asyncio.create_task(service.create(file_id, NAMED))
-        await asyncio.to_thread(server.held.wait)
-        creation.cancel()
-        return file_id
-
-    file_id = talk(killed)
-    server.release()
-    found = talk(lambda service: service.find(NAMED, file_id))
-    assert found is not None
-    assert list(server.batches) == [found.id]
-
-
-def test_a_batch_stays_under_way_while_its_service_pauses(server: BatchServer, talk: Talk, asked: Path) -> None:
-    batch = talk(made(asked))
-    with server.pause():
-        assert not talk(lambda service: service.get(batch.id)).is_over
-    assert talk(lambda service: service.get(batch.id)).is_over
