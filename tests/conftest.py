@@ -71,7 +71,7 @@ Done = subprocess.CompletedProcess[str]
 P = ParamSpec("P")
 
 
-def robin(*args: str | Path, cwd: Path, stdin: str | None = None, exits: int | None = None, **env: str) -> Done:
+def robin(*args: str | Path, cwd: Path, stdin: str | None = None, exits: object = None, **env: str) -> Done:
     """Run the robin command in ``cwd`` to its end, which is to be with status ``exits`` where that is given."""
     here = run_here(args, cwd=cwd, env=environment(**env), stdin=None if stdin is None else stdin.encode())
     if here is None:
@@ -82,9 +82,11 @@ def robin(*args: str | Path, cwd: Path, stdin: str | None = None, exits: int | N
     return ended(done, exits)
 
 
-def ended(done: Done, exits: int | None) -> Done:
+def ended(done: Done, exits: object) -> Done:
     """The command that ended, after a check of its exit status."""
-    assert exits in {None, done.returncode}, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr}"
+    assert exits is None or exits == done.returncode, (
+        f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr}"
+    )
     return done
 
 
@@ -109,7 +111,7 @@ def _as_text(said: bytes) -> str:
     return said.decode().replace("\r\n", "\n")
 
 
-def robin_afresh(*args: str | Path, cwd: Path, exits: int | None = None, **env: str) -> Done:
+def robin_afresh(*args: str | Path, cwd: Path, exits: object = None, **env: str) -> Done:
     """As `robin`, in an interpreter that is started for it."""
     return ended(_to_its_end(args, cwd, None, environment(**env), afresh=True), exits)
 

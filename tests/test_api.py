@@ -32,16 +32,8 @@ def test_a_run_from_python_is_the_run_of_the_command_line(tmp_path: Path, replay
 
     run = judge(data, budget=400, seed=3, concurrency=1, **settings(replay_url, tmp_path / "mine"))
     command: list[str | Path] = [
-        "judge",
-        data,
-        "--budget",
-        "400",
-        "-a",
-        "helpfulness",
-        "--base-url",
-        replay_url,
-        "--model",
-        REPLAY_MODEL,
+        *("judge", data, "--budget", "400", "-a", "helpfulness", "--base-url", replay_url),
+        *("--model", REPLAY_MODEL),
     ]
     done = robin(*command, "--seed", "3", "--concurrency", "1", "--run", "theirs", cwd=tmp_path)
     theirs = open_run(tmp_path / "theirs")

@@ -74,7 +74,7 @@ def started(server: BatchServer, folder: Path, **streams: Any) -> Robin:
     return Robin(judging(server, folder, *quiet), env=environment(), cwd=folder, **streams)
 
 
-def killed(server: BatchServer, folder: Path, *held: str) -> None:
+def killed(server: BatchServer, folder: Path, *held: Any) -> None:
     """A run that was killed while the request ``held`` was under way, or else while its batch was at work."""
     if held:
         server.fail(*held)

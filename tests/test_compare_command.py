@@ -265,12 +265,8 @@ def test_a_report_of_two_systems_has_the_difference_first_and_every_prompt_with_
 
 def test_a_gate_holds_a_difference_against_a_number(work: Path) -> None:
     needs = [
-        "--require",
-        "compare(new,old)>=0",
-        "--require",
-        "compare(old,older)>=0",
-        "--require",
-        "compare(old,new)>0",
+        *("--require", "compare(new,old)>=0", "--require", "compare(old,older)>=0"),
+        *("--require", "compare(old,new)>0"),
     ]
     done = robin("gate", "all", *needs, cwd=work)
     lines = done.stdout.splitlines()

@@ -152,16 +152,8 @@ def test_checks_endpoints_alone(tmp_path: Path) -> None:
 def test_says_before_it_asks_that_openai_wants_a_key(tmp_path: Path) -> None:
     done = robin(
         *(
-            "judge",
-            "p.jsonl",
-            "-b",
-            "1",
-            "-a",
-            "helpfulness",
-            "--model",
-            "m",
-            "--base-url",
-            "https://api.openai.com/v1",
+            *("judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m"),
+            *("--base-url", "https://api.openai.com/v1"),
         ),
         cwd=tmp_path,
         exits=2,

@@ -59,13 +59,7 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
         full = subprocess.run(
             # no file may grow beyond 59 KB: the journal is the first to hit it
             [
-                "sh",
-                "-c",
-                'ulimit -f 118; exec "$@"',
-                "sh",
-                sys.executable,
-                "-m",
-                "robin_cli",
+                *("sh", "-c", 'ulimit -f 118; exec "$@"', "sh", sys.executable, "-m", "robin_cli"),
                 *command(wire.url, "r", 1000),
             ],
             cwd=tmp_path,

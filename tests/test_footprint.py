@@ -80,12 +80,7 @@ def test_writes_and_says_the_key_nowhere(tmp_path: Path) -> None:
         said = [run(wire.url, tmp_path, "--debug-http", "http.jsonl", **logging)]
         assert said[0].returncode == 0, said[0].stderr
         said.append(robin("resume", "r", "-b", "70", cwd=tmp_path, OPENAI_API_KEY=KEY, **logging))
-        commands = (
-            ("status", "r"),
-            ("status", "r", "--json"),
-            ("export", "r"),
-            ("report", "r"),
-        )
+        commands = (("status", "r"), ("status", "r", "--json"), ("export", "r"), ("report", "r"))
         said += [robin(*command, cwd=tmp_path, OPENAI_API_KEY=KEY) for command in commands]
         for suffix in ("csv", "jsonl", "parquet", "xlsx"):
             target = f"judgments.{suffix}"
@@ -138,11 +133,7 @@ def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_pa
     address = wire.url.removeprefix("http://").removesuffix("/v1")
     has(seen, f"connect {address}", f"write {work / 'r' / 'journal.jsonl'}")
     mine = (
-        f"connect {address}",
-        f"write {work / 'r'}",
-        f"os.mkdir {work / 'r'}",
-        "os.mkdir r",
-        "os.rename r/",
+        *(f"connect {address}", f"write {work / 'r'}", f"os.mkdir {work / 'r'}", "os.mkdir r", "os.rename r/"),
         "write /dev/null",
     )
     sdk = ("subprocess.Popen uname ",)  # the openai SDK names the machine's kind in its headers

@@ -60,14 +60,7 @@ def steers(text: str) -> set[str]:
 def on_a_terminal(*args: str, cwd: Path) -> str:
     """What the command writes to a terminal that it believes in, with the colours of its own taken out."""
     leader, follower = pty.openpty()
-    process = Robin(
-        args,
-        cwd=cwd,
-        env=environment(),
-        stdout=follower,
-        stderr=follower,
-        stdin=follower,
-    )
+    process = Robin(args, cwd=cwd, env=environment(), stdout=follower, stderr=follower, stdin=follower)
     os.close(follower)
     parts = []
     while True:
@@ -154,12 +147,7 @@ def test_keeps_text_as_it_is_where_nothing_acts_on_it(work: Path, what: str, fmt
 def test_makes_no_file_where_an_id_points(work: Path) -> None:
     names = {path.name for path in (work / "r").rglob("*")}
     assert names == {
-        "manifest.json",
-        "pairs.parquet",
-        "judgments",
-        "00001.parquet",
-        "state.parquet",
-        "journal.jsonl",
+        *("manifest.json", "pairs.parquet", "judgments", "00001.parquet", "state.parquet", "journal.jsonl"),
         "lock",
     }
 

@@ -42,15 +42,8 @@ def kill_and_resume(
     data = write_pairs(folder / "pairs.jsonl", 20)
     judge = ["judge", str(data), "--budget", str(budget), "--attribute", "helpfulness", "--base-url", record.url]
     judge += [
-        "--model",
-        model,
-        "--run",
-        str(run),
-        "--concurrency",
-        str(concurrency),
-        "--quiet",
-        "-o",
-        str(folder / "s.csv"),
+        *("--model", model, "--run", str(run), "--concurrency", str(concurrency)),
+        *("--quiet", "-o", str(folder / "s.csv")),
     ]
     if model == "tiny-judge":
         judge += ["--extra-body", json.dumps(GRAMMAR), "--template", str(short_prompt(folder))]

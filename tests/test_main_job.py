@@ -150,12 +150,7 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "30") as url:
         with subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "robin_cli",
-                *map(str, judging(url, data, 200, "--run", "r", "--concurrency", "4")),
-            ],
+            [sys.executable, "-m", "robin_cli", *map(str, judging(url, data, 200, "--run", "r", "--concurrency", "4"))],
             cwd=tmp_path,
             env=environment(),
             stdout=subprocess.PIPE,
@@ -418,16 +413,8 @@ def test_imports_nothing_heavy_for_help() -> None:
 def test_judges_with_a_real_server(tmp_path: Path) -> None:
     with llama_server(tmp_path / "server.log", "--api-key", "sk-local-test-key") as url:
         command: list[str | Path] = [
-            "judge",
-            DEMO / "pairs.jsonl",
-            "--limit",
-            "12",
-            "--budget",
-            "60",
-            "-a",
-            "correctness",
-            "--base-url",
-            url,
+            *("judge", DEMO / "pairs.jsonl", "--limit", "12", "--budget", "60", "-a", "correctness"),
+            *("--base-url", url),
         ]
         command += ["--model", "tiny-judge", "--run", "r", "--extra-body", json.dumps(GRAMMAR)]
         refused = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-wrong")

@@ -46,14 +46,7 @@ def test_makes_one_run_that_every_command_reads(shards: Path, tmp_path: Path, re
     each = [pd.read_csv(io.StringIO(robin("export", part, cwd=tmp_path).stdout)) for part in parts]
     of_parts = pd.concat(each, ignore_index=True)
     exact = [
-        "pair_id",
-        "attribute",
-        "score",
-        "n",
-        "variance",
-        "ci_low",
-        "ci_high",
-        "n_unparsed",
+        *("pair_id", "attribute", "score", "n", "variance", "ci_low", "ci_high", "n_unparsed"),
     ]  # the others pool over all
     pd.testing.assert_frame_equal(exported[exact], of_parts[exact])
     spent, judge = ("--budget", "600"), ("--base-url", replay_url, "--model", REPLAY_MODEL)

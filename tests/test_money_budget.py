@@ -185,16 +185,8 @@ def test_says_how_far_it_is_in_dollars_while_it_works(tmp_path: Path) -> None:
             run = tmp_path / f"r{len(more)}"
             price: tuple[str, ...] = ("--price-in", "1", "--price-out", "4", "--budget-usd", "0.02", *more)
             command: list[str | Path] = [
-                "judge",
-                data,
-                "-a",
-                "helpfulness",
-                "--run",
-                run,
-                "--base-url",
-                url,
-                "--model",
-                REPLAY_MODEL,
+                *("judge", data, "-a", "helpfulness", "--run", run, "--base-url", url),
+                *("--model", REPLAY_MODEL),
             ]
             code, shown = on_a_terminal(*command, *price, "-o", tmp_path / "s.csv", cwd=tmp_path)
             assert code == (4 if more else 0)

@@ -44,16 +44,8 @@ def pairs(folder: Path, *, reference: bool = False) -> Path:
 def test_judges_by_a_rubric_of_the_users_own(tmp_path: Path, wire: Wire) -> None:
     (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
     command: list[str | Path] = [
-        "judge",
-        pairs(tmp_path),
-        "--rubric",
-        "stars.toml",
-        "--base-url",
-        wire.url,
-        "--model",
-        "m",
-        "--run",
-        "r",
+        *("judge", pairs(tmp_path), "--rubric", "stars.toml", "--base-url", wire.url),
+        *("--model", "m", "--run", "r"),
     ]
 
     done = robin(*command, "--budget", "60", cwd=tmp_path, exits=0)
@@ -82,14 +74,8 @@ def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(tmp_path
     answers = [f"Feedback: ok.\nRating: {low}", f"Feedback: ok.\nRating: {high}/{high}", f"Rating: {high + 1}"]
     command: list[str | Path] = ["judge", pairs(tmp_path, reference=True), "--rubric", "match.toml", "--budget", "36"]
     command += [
-        "--template",
-        "with-reference",
-        "--columns",
-        "reference=gold",
-        "--scheduler",
-        "two-priors",
-        "--run",
-        "r",
+        *("--template", "with-reference", "--columns", "reference=gold", "--scheduler", "two-priors"),
+        *("--run", "r"),
     ]
 
     with serving(lambda number, _: completion(answers[number % 3])) as wire:
@@ -108,12 +94,7 @@ def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(tmp_path
 
 def test_compares_with_reference_answers(tmp_path: Path, wire: Wire) -> None:
     command: list[str | Path] = [
-        "judge",
-        pairs(tmp_path, reference=True),
-        "-a",
-        "correctness",
-        "--template",
-        "with-reference",
+        *("judge", pairs(tmp_path, reference=True), "-a", "correctness", "--template", "with-reference"),
     ]
     where: list[str | Path] = ["--base-url", wire.url, "--model", "m", "--budget", "9", "--run", "r"]
 

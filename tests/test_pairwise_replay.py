@@ -16,15 +16,8 @@ def test_finds_the_order_effect_that_was_planted(tmp_path: Path, answer_format: 
     with replaying(DEMO / "votes.parquet", "--first-place", "0.3", "--seed", "1") as url:
         done = robin(
             *(
-                "judge",
-                DEMO / "responses.jsonl",
-                "--pairwise",
-                "--base-url",
-                url,
-                "--model",
-                "replay:votes",
-                "--run",
-                "run",
+                *("judge", DEMO / "responses.jsonl", "--pairwise", "--base-url", url),
+                *("--model", "replay:votes", "--run", "run"),
             ),
             *("--budget", "600", "--answer-format", answer_format, "--seed", "7", *([] if ties else ["--no-ties"])),
             cwd=tmp_path,

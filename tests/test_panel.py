@@ -40,16 +40,8 @@ def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(tmp_path: Path, two_judges: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     judge: list[str | Path] = [
-        "judge",
-        data,
-        "-a",
-        "helpfulness",
-        "-b",
-        "700",
-        "--base-url",
-        two_judges,
-        "--scheduler",
-        "two-priors",
+        *("judge", data, "-a", "helpfulness", "-b", "700", "--base-url", two_judges),
+        *("--scheduler", "two-priors"),
     ]
     done = robin(*judge, "--model", HARSH, "--model", MILD, "--run", "r", "--concurrency", "8", cwd=tmp_path, exits=0)
 
@@ -132,18 +124,8 @@ def test_counts_each_judges_money_by_its_own_price(tmp_path: Path) -> None:
     with serving(lambda *_: completion()) as wire:
         done = robin(
             *(
-                "judge",
-                data,
-                "-a",
-                "helpfulness",
-                "-b",
-                "24",
-                "--run",
-                "r",
-                "--base-url",
-                wire.url,
-                "--scheduler",
-                "uniform",
+                *("judge", data, "-a", "helpfulness", "-b", "24", "--run", "r"),
+                *("--base-url", wire.url, "--scheduler", "uniform"),
             ),
             *("--model", "dear", "--model", "free", "--max-cost", "5"),
             *("--price-in", "100", "--price-in", "0", "--price-out", "200", "--price-out", "0"),

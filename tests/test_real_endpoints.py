@@ -89,15 +89,8 @@ def test_stops_before_more_money_is_spent_and_goes_on_with_more(tmp_path: Path) 
 def test_refuses_to_limit_money_that_has_no_price(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     done = robin(
-        "judge",
-        data,
-        "-b",
-        "50",
-        *HELPFUL,
-        "--base-url",
-        "http://127.0.0.1:9/v1",
-        "--max-cost",
-        "1",
+        *("judge", data, "-b", "50", *HELPFUL, "--base-url", "http://127.0.0.1:9/v1"),
+        *("--max-cost", "1"),
         cwd=tmp_path,
         exits=2,
     )
@@ -162,19 +155,8 @@ def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     with serving(any_shape) as wire:
         done = robin(
-            "judge",
-            data,
-            "-b",
-            "300",
-            *HELPFUL,
-            "--base-url",
-            wire.url,
-            "--samples-per-request",
-            samples,
-            "--max-retries",
-            "20",
-            "--concurrency",
-            "32",
+            *("judge", data, "-b", "300", *HELPFUL, "--base-url", wire.url),
+            *("--samples-per-request", samples, "--max-retries", "20", "--concurrency", "32"),
             cwd=tmp_path,
         )
     assert done.returncode == 0, done.stderr

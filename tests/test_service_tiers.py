@@ -92,10 +92,7 @@ def test_goes_on_at_another_tier_than_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            ("--service-tier", "flex", "--max-cost", "1", "--model", "gpt-4.1-nano"),
-            "at the service tier flex",
-        ),
+        (("--service-tier", "flex", "--max-cost", "1", "--model", "gpt-4.1-nano"), "at the service tier flex"),
         (("--price-cached", "1", "--model", "m"), "give --price-in and --price-out too"),
         (
             ("--service-tier", "flex", "--extra-body", '{"service_tier": "flex"}', "--model", "m"),

@@ -69,16 +69,8 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
         "stars": [1, 10],
     }
     planned = robin(
-        "plan",
-        "pairs.jsonl",
-        *asked[:-4],
-        "-b",
-        "200",
-        "--variances",
-        "r",
-        "--for-error",
-        "0.2",
-        "--json",
+        *("plan", "pairs.jsonl", *asked[:-4], "-b", "200", "--variances", "r"),
+        *("--for-error", "0.2", "--json"),
         cwd=tmp_path,
         exits=0,
     )

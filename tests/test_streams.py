@@ -15,17 +15,7 @@ import pytest
 
 from robin_cli.settings.table import Settings
 from robin_cli.views.messages import messages_for
-from tests.conftest import (
-    DEMO,
-    environment,
-    has,
-    judging,
-    lines_of,
-    replaying,
-    robin,
-    robin_afresh,
-    wait_until,
-)
+from tests.conftest import DEMO, environment, has, judging, lines_of, replaying, robin, robin_afresh, wait_until
 from tests.starting import Robin
 
 PAIRS = DEMO / "pairs.jsonl"

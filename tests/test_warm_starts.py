@@ -120,10 +120,7 @@ def test_plans_with_the_prior_that_the_run_will_have(place: Path, judge: str) ->
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [
-        (("--mode", "theory", "--budget", "20000"), "use --mode practice"),
-        (("--variances", "nowhere"), "nowhere"),
-    ],
+    [(("--mode", "theory", "--budget", "20000"), "use --mode practice"), (("--variances", "nowhere"), "nowhere")],
 )
 def test_refuses_before_anything_is_made(place: Path, judge: str, more: tuple[str, ...], said: str) -> None:
     refused = robin(*asking(judge, 400, "--run", "second", "--variances", "first", *more), cwd=place, exits=2)

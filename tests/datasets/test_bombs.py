@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
-import lzma
 import os
 import re
 import resource
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +27,7 @@ from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.conftest import has, refuses
+from tests.datasets.test_compressed import PACKERS
 from tests.datasets.writing import complaint, written
 from tests.judges.wire import completion, serving
 from tests.storage.test_store import judgment, manifest
@@ -122,17 +119,20 @@ def test_believes_no_size_that_the_footer_states(tmp_path: Path, monkeypatch: py
     assert "a page of 16 MiB when it is unpacked" in complaint(path)
 
 
-def test_refuses_gzipped_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**24)
-    row = json.dumps({"prompt": "a" * 2**20, "response": "r"}).encode()
+@pytest.mark.parametrize("packing", PACKERS)
+def test_refuses_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str) -> None:
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
+    rows = [json.dumps({"prompt": f"{n}{'a' * 2**20}", "response": "r"}).encode() for n in range(9)]
     texts = {
-        ".jsonl": b"".join(row.replace(b"aa", b"%d" % n, 1) + b"\n" for n in range(40)),
-        ".json": b"[" + b",\n".join(row.replace(b"aa", b"%d" % n, 1) for n in range(40)) + b"]",
-        ".csv": b"prompt,response\n" + b"".join(b"%d%b,r\n" % (n, b"a" * 2**20) for n in range(40)),
+        ".jsonl": b"\n".join(rows),
+        ".json": b"[" + b",\n".join(rows) + b"]",
+        ".csv": b"prompt,response\n" + b"".join(b"%d%b,r\n" % (n, b"a" * 2**20) for n in range(9)),
     }
-    for suffix, text in texts.items():
-        path = written(tmp_path, f"pairs{suffix}.gz", gzip.compress(text))
-        assert f"pairs{suffix}.gz: unpacks to more than" in complaint(path)
+    paths = [written(tmp_path, f"pairs{end}{packing}", PACKERS[packing](text)) for end, text in texts.items()]
+    for path in paths:
+        assert f"{path.name}: unpacks to more than" in complaint(path)
+    monkeypatch.setenv(lines.LIMIT_ENV, "1")
+    assert [len(load_pairs(path).pairs) for path in paths] == [9] * 3
 
 
 def test_reads_a_json_array_a_row_at_a_time(tmp_path: Path) -> None:
@@ -285,11 +285,9 @@ def test_reads_an_array_of_rows_that_are_nearly_too_long(tmp_path: Path, monkeyp
     assert said.startswith("a.json:row 3: the row is longer than 4 MiB. Shorten the row")
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", PACKERS)
 def test_refuses_a_file_of_blank_lines(tmp_path: Path, suffix: str) -> None:
-    pack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
-    data = b'{"prompt": "p", "response": "r"}' + b"\n" * (2**20 + 99)
-    packed = pack[suffix](data) if suffix in pack else pa.compress(data, codec="zstd", asbytes=True)
+    packed = PACKERS[suffix](b'{"prompt": "p", "response": "r"}' + b"\n" * (2**20 + 99))
     said = complaint(written(tmp_path, f"pairs.jsonl{suffix}", packed))
     assert said.startswith(f"pairs.jsonl{suffix}: has 1,048,577 blank lines and 1 with data, and was not read further.")
     assert said.endswith("Write the file without them.")

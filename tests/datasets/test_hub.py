@@ -147,10 +147,7 @@ def refusing() -> Iterator[str]:
 
 def test_says_of_a_hub_that_it_refuses_or_is_not_there(tmp_path: Path, refusing: str) -> None:
     env = {"HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN, "HF_ENDPOINT": refusing}
-    for more, fact in (
-        ({}, "no such data set on the hub"),
-        ({"HF_HUB_OFFLINE": "1"}, "the hub cannot be reached"),
-    ):
+    for more, fact in (({}, "no such data set on the hub"), ({"HF_HUB_OFFLINE": "1"}, "the hub cannot be reached")):
         done = robin(
             "render", "hf://no/where?split=x", "--pair", "p", "-a", "helpfulness", cwd=tmp_path, **env, **more, exits=2
         )

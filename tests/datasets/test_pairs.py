@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import hashlib
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,10 @@ def axis_row(axes: dict[str, Any] | None, **info: Any) -> dict[str, Any]:
 
 
 AXES = {"overall": 6, "accuracy": 7, "coverage": None, "coherence": 5, "compatible": True}
-RATED = {"overall": 6, "accuracy": 7, "coherence": 5}
+RATED: dict[str, float] = {"overall": 6, "accuracy": 7, "coherence": 5}
 
 # Rows, the columns that are named, and the pairs: their ids (None: made of the texts), texts and ratings.
-ROWS: dict[str, tuple[list[dict[str, Any]], dict[str, str], list[tuple[str | None, str, str, dict[str, float]]]]] = {
+ROWS: dict[str, tuple[list[dict[str, Any]], dict[str, str], list[tuple[str | None, str, str, Mapping[str, float]]]]] = {
     "HelpSteer2, with its conversations as they are": (
         HELPSTEER,
         {},

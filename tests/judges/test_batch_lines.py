@@ -90,7 +90,7 @@ def of_vllm(custom_id: str, status: int, body: object, error: object) -> bytes:
     return orjson.dumps({"id": "vllm-1c", "custom_id": custom_id, "response": given, "error": error}) + b"\n"
 
 
-VLLM_MESSAGE = {"role": "assistant", "content": "Rating: 4", "refusal": None, "tool_calls": []}
+VLLM_MESSAGE: dict[str, object] = {"role": "assistant", "content": "Rating: 4", "refusal": None, "tool_calls": []}
 VLLM_CHOICE = {"index": 0, "message": VLLM_MESSAGE, "logprobs": None, "finish_reason": "stop", "token_ids": None}
 VLLM_USAGE = {"prompt_tokens": 30, "total_tokens": 34, "completion_tokens": 4, "prompt_tokens_details": None}
 VLLM_BODY = {

@@ -141,10 +141,7 @@ def test_takes_the_time_it_is_told_to() -> None:
         url = await ready
         body = {"model": "replay:set", "messages": [{}]}
         started = time.monotonic()
-        async with (
-            aiohttp.ClientSession() as client,
-            client.post(f"{url}/chat/completions", json=body) as answer,
-        ):
+        async with aiohttp.ClientSession() as client, client.post(f"{url}/chat/completions", json=body) as answer:
             assert answer.status == 200
         stop.set()
         await server

@@ -226,16 +226,8 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
     write_pairs(tmp_path / "pairs.jsonl", calls)
     with serving(answer) as wire:
         command = (
-            "judge",
-            "pairs.jsonl",
-            "-a",
-            "helpfulness",
-            "-b",
-            str(calls),
-            "--base-url",
-            wire.url,
-            "--model",
-            "m",
+            *("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(calls), "--base-url", wire.url),
+            *("--model", "m"),
         )
         more = ("--run", "r", "-o", "s.csv", "--max-retries", "0", "--concurrency", "4", "--debug-http", "log")
         said = [robin(*command, *more, cwd=tmp_path, OPENAI_API_KEY=KEY)]

@@ -149,18 +149,8 @@ def adapt_files(folder: Path, llama_server: Path, cluster: Served, *, has_second
     assert (program, flags[:4]) == ("llama-server", ["-m", "judge.gguf", "-c", "65536"])
     model = ROOT / "tests" / "servers" / "tiny-judge.gguf"
     command = [
-        llama_server,
-        "-m",
-        model,
-        "-c",
-        16384,
-        *flags[4:],
-        "-t",
-        1,
-        "--offline",
-        "--metrics",
-        "--alias",
-        "tiny-judge",
+        *(llama_server, "-m", model, "-c", 16384, *flags[4:], "-t", 1, "--offline"),
+        *("--metrics", "--alias", "tiny-judge"),
     ]
     judge["args"]["command"] = [*map(str, command)]
     judge["deployments"][0]["ray_actor_options"]["num_cpus"] = 0.6  # one on each node, and room for the second

@@ -53,15 +53,8 @@ BUDGET = 61
 PAIRS = 6
 SEGMENT_ROWS = 10
 ARGUMENTS = [
-    "--attribute",
-    "helpfulness",
-    "--base-url",
-    "http://memory/v1",
-    "--model",
-    "m",
-    "--quiet",
-    "-o",
-    "scores.csv",
+    *("--attribute", "helpfulness", "--base-url", "http://memory/v1", "--model", "m"),
+    *("--quiet", "-o", "scores.csv"),
 ]
 PANEL = ["--model", "other@http://memory/v2"]
 SAMPLES = ["--samples-per-request", "5"]

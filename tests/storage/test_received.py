@@ -413,16 +413,8 @@ def test_says_once_that_others_may_write_to_a_run(tmp_path: Path) -> None:
     shared.mkdir()
     shared.chmod(0o777)
     words = [
-        "-b",
-        "1",
-        "-a",
-        "helpfulness",
-        "--base-url",
-        "http://127.0.0.1:9/v1",
-        "--model",
-        "m",
-        "--max-retries",
-        "0",
+        *("-b", "1", "-a", "helpfulness", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"),
+        *("--max-retries", "0"),
     ]
     done = robin("judge", "pairs.jsonl", *words, "--run", "shared", cwd=tmp_path)
     assert done.stderr.count("shared: others may write here") == 1
