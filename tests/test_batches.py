@@ -420,7 +420,7 @@ def test_asks_on_a_terminal_whether_to_cancel(answer: str, server: BatchServer, 
     os.close(ours)
 
 
-def test_splits_what_is_too_much_for_one_batch(
+def test_splits_what_is_too_much_for_a_batch(
     server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert batches_module.MOST_REQUESTS == 50_000  # OpenAI's limit

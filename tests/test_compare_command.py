@@ -251,7 +251,7 @@ def test_runs_that_were_judged_in_different_ways_are_refused_with_what_differs(
     has(done.stderr, "were not judged in the same way", said, "robin export RUN --what agreement")
 
 
-def test_a_report_of_two_systems_has_the_difference_first_and_every_prompt_with_both_answers(
+def test_a_report_of_two_systems_has_the_difference_and_every_prompt_with_both_answers(
     work: Path, tmp_path: Path
 ) -> None:
     robin("report", work / "new", work / "old", "-o", "c.html", cwd=tmp_path, exits=0)

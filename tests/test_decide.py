@@ -383,7 +383,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("given", "said"), BAD, ids=[" ".join(given)[:40] for given, _ in BAD])
-def test_refuses_what_cannot_be_decided_before_anything_is_sent_or_made(
+def test_refuses_what_cannot_be_decided_before_anything_is_made(
     tmp_path: Path, given: tuple[str, ...], said: str
 ) -> None:
     write_rows(tmp_path / "pairs.jsonl")

@@ -43,9 +43,7 @@ def judged(url: str, data: Path, *more: str | Path) -> list[str | Path]:
     return ["judge", data, "-a", "helpfulness", "--run", "r", *panel, *more]
 
 
-def test_spends_no_more_than_the_money_and_most_of_it_on_whom_a_dollar_buys_most(
-    tmp_path: Path, two_judges: str
-) -> None:
+def test_spends_no_more_than_the_money_and_most_where_a_dollar_buys_most(tmp_path: Path, two_judges: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
 
     done = robin(*judged(two_judges, data, "--budget-usd", "0.2", "--concurrency", "8"), cwd=tmp_path)

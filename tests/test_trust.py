@@ -70,7 +70,7 @@ def keys_sent(wire: Wire) -> set[str]:
 
 
 @pytest.mark.parametrize("address", ["base_url", "model"])
-def test_sends_nothing_to_a_host_that_only_the_folder_names(
+def test_sends_nothing_to_a_host_only_the_folder_names(
     here: Path, env: dict[str, str], wire: Wire, address: str
 ) -> None:
     named = {"base_url": f'model = "m"\nbase_url = "{elsewhere(wire)}"', "model": f'model = "m@{elsewhere(wire)}"'}
@@ -355,9 +355,7 @@ def test_takes_no_address_that_two_readers_could_read_as_two_hosts(url: str) -> 
     refuses(InputError, "--base-url: must", load_settings, {"base_url": [url]}, None)
 
 
-def test_holds_another_scheme_port_or_variable_for_another_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_holds_another_scheme_port_or_variable_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     run = Source(
         "r", "run", {"base_url": ["https://mine/v1"], "model": ["m@https://panel/v1"], "api_key_env": ["MINE"]}
@@ -378,9 +376,7 @@ def test_holds_another_scheme_port_or_variable_for_another_host(
     assert len(list(filter(None, lines))) == len(remembered())  # each once
 
 
-def test_keeps_what_was_named_where_no_other_and_no_folder_decides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keeps_what_was_named_where_no_other_folder_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "config" / "robin" / "trusted-hosts"
     target = tmp_path / "target"
     target.write_text("https://evil K\n", encoding="utf-8")
@@ -439,9 +435,7 @@ FOREIGN = 'model = "m"\nbase_url = ["http://127.0.0.1:1/v1", "https://evil.examp
         ('model = ["a", "b@https://evil.example/v1"]\nvariances = "../run"', "--variances"),
     ],
 )
-def test_refuses_what_only_a_named_file_may_say(
-    here: Path, monkeypatch: pytest.MonkeyPatch, text: str, flag: str
-) -> None:
+def test_refuses_what_only_named_files_say(here: Path, monkeypatch: pytest.MonkeyPatch, text: str, flag: str) -> None:
     outside = here.parent / "outside"
     outside.mkdir()
     (outside / "x.txt").touch()
@@ -462,7 +456,7 @@ def test_refuses_what_only_a_named_file_may_say(
     load_settings({name: ["MINE"] if several else "local" if name == "ray" else "mine"}, None)
 
 
-def test_goes_by_no_price_of_a_found_file_that_makes_a_limit_on_money_worthless(
+def test_goes_by_no_price_of_a_found_file_that_undoes_a_limit_on_money(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here)

@@ -122,9 +122,7 @@ def test_refuses_the_same_texts_twice_in_data_that_is_not_of_workers(tmp_path: P
     ),
     st.integers(1, 4) | st.none(),
 )
-def test_gives_every_summary_the_mean_of_its_workers(
-    rated: list[tuple[str, list[int | None]]], limit: int | None
-) -> None:
+def test_gives_a_summary_the_mean_of_its_workers(rated: list[tuple[str, list[int | None]]], limit: int | None) -> None:
     rows = [axis_row(f"w{at}", text, *ratings) for at, (text, ratings) in enumerate(rated)]
     with tempfile.TemporaryDirectory() as folder:
         data = load_pairs(written(Path(folder), "axis.jsonl", as_lines(rows)), limit=limit)

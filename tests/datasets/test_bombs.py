@@ -236,9 +236,7 @@ def test_holds_a_page_of_a_parquet_file_beside_few_rows(tmp_path: Path) -> None:
     assert peak_of(tmp_path, "plan", "a.parquet", "-a", "helpfulness", "-b", "9") < 600
 
 
-def test_says_how_to_write_a_parquet_file_whose_pages_are_too_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_says_how_to_write_parquet_whose_pages_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**23)
     table = pa.table({"prompt": ["p"] * 9, "response": [f"{n}" * 2**20 for n in range(9)]})
     pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
@@ -266,9 +264,7 @@ def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypat
     assert [pair.prompt[:1] for pair in read_run(tmp_path / "r").pairs] == [f"{n}" for n in range(8)]
 
 
-def test_reads_a_run_of_its_own_however_well_its_texts_are_packed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reads_its_own_run_however_well_its_texts_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lines, store):
         monkeypatch.setattr(module, "MOST_UNPACKED", 2**24, raising=False)
     pairs = [Pair(f"p{n}", "a" * 2**20, "r") for n in range(40)]  # one long prompt, and many responses to it

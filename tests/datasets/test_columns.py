@@ -303,9 +303,7 @@ def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> N
     assert [len(each.get("page", "")) for each in kept(tmp_path, *rows)] == [5, 32 * 2**10, 1]
 
 
-def test_leaves_out_what_takes_the_most_where_all_take_too_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leaves_out_what_takes_most_where_all_take_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MOST_BYTES", 2**17)
     rows = [row(id=f"{at}", long="x" * 900 + str(at), model=f"m{at % 3}", n=at, system="s") for at in range(400)]
     for path in (written(tmp_path, f"pairs{end}", WRITERS[end](rows)) for end in (".jsonl", ".parquet")):

@@ -42,9 +42,7 @@ PAIRS = st.builds(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6), st.sampled_from([0, 300, 2**26]), st.data())
-def test_gives_pairs_back_from_memory_and_from_disk(
-    parts: list[list[Pair]], in_memory: int, data: st.DataObject
-) -> None:
+def test_gives_pairs_back_from_memory_and_disk(parts: list[list[Pair]], in_memory: int, data: st.DataObject) -> None:
     with patch.object(spool, "IN_MEMORY_BYTES", in_memory), patch.object(spool, "_ROWS", 3):
         growing = GrowingTable()
         kept: list[Pair] = []

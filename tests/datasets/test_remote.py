@@ -201,7 +201,7 @@ def test_says_what_a_server_answers_and_what_to_do(server: Server) -> None:
     assert said_of("https://").startswith("https://…: names no file. Write it as https://HOST/FILE.")
 
 
-def test_takes_no_more_than_a_file_may_have_and_unpacks_nothing_on_the_way(
+def test_takes_no_more_than_a_file_may_have_and_unpacks_nothing(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.files["/a.jsonl"] = gzip.compress(as_lines(HELPSTEER))

@@ -132,7 +132,7 @@ FAILED = [
 
 
 @pytest.mark.parametrize(("text", "reason", "passes"), FAILED, ids=range(len(FAILED)))
-def test_a_failed_line_is_read_as_its_status_is_in_a_call(
+def test_a_failed_line_is_read_as_its_status_is_a_call_s(
     tmp_path: Path, text: bytes, reason: str, passes: bool
 ) -> None:
     got = outcome(tmp_path, text)
@@ -157,7 +157,7 @@ A, B = line("a", response()), line("b", response())
         ((b"\xef\xbb\xbf" + A + b"\r\n\n   \n" + B.replace(b"\n", b"\r\n"),), "ab"),  # a mark, and blank lines
     ],
 )
-def test_lines_keep_their_order_and_are_given_as_often_as_they_come(
+def test_lines_keep_their_order_and_come_as_often_as_they_do(
     tmp_path: Path, texts: tuple[bytes, ...], ids: str
 ) -> None:
     assert [each.custom_id for each in read(tmp_path, *texts)] == list(ids)

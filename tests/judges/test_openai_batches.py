@@ -97,7 +97,7 @@ def at_its_end(asked: Path) -> Callable[[BatchService], Awaitable[Batch]]:
     return wait
 
 
-def test_a_batch_goes_up_and_what_came_of_it_comes_down(
+def test_a_batch_goes_up_and_its_answers_come_down(
     server: BatchServer, talk: Talk, asked: Path, tmp_path: Path
 ) -> None:
     server.fates.append(Fate(polls=2))
@@ -170,7 +170,7 @@ def test_what_may_pass_is_waited_out_at_every_step_but_creation(
 @pytest.mark.parametrize(
     ("how", "is_made"), [("lose", 1), ("drop", 0), ("html", 1), ("nothing", 1), ("half", 1), (502, 0)]
 )
-def test_a_creation_of_unknown_outcome_is_not_sent_twice(
+def test_an_unknown_creation_is_not_sent_twice(
     server: BatchServer, talk: Talk, asked: Path, how: str, is_made: int
 ) -> None:
     server.fail("POST", BATCHES, how)
@@ -182,9 +182,7 @@ def test_a_creation_of_unknown_outcome_is_not_sent_twice(
     assert (found is not None) == bool(is_made)
 
 
-def test_a_creation_whose_answer_is_too_long_to_be_read_may_have_been_made(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
+def test_a_creation_whose_answer_is_too_long_may_have_been_made(server: BatchServer, talk: Talk, asked: Path) -> None:
     talk.options = {"max_reply_bytes": 2000}
     server.faults.append(Fault("POST", BATCHES, 200, body={"id": "batch-1", "more": "x" * 3000}))
     refuses(Unknown, "more than 2,000 bytes", talk, made(asked))
@@ -220,9 +218,7 @@ def test_too_many_requests_without_end_are_no_room_for_a_batch(server: BatchServ
 
 
 @pytest.mark.parametrize("keeps_metadata", [True, False])
-def test_a_batch_is_found_by_its_metadata_or_its_file(
-    server: BatchServer, talk: Talk, asked: Path, keeps_metadata: bool
-) -> None:
+def test_finds_a_batch_by_metadata_or_file(server: BatchServer, talk: Talk, asked: Path, keeps_metadata: bool) -> None:
     server.keeps_metadata = keeps_metadata
     server.page = 3
 
@@ -254,9 +250,7 @@ def test_a_list_that_never_ends_is_read_for_so_long_and_no_longer(server: BatchS
 
 
 @pytest.mark.parametrize("at", ["creation", "validation"])
-def test_a_cap_on_what_is_enqueued_is_told_from_other_refusals(
-    server: BatchServer, talk: Talk, asked: Path, at: str
-) -> None:
+def test_a_cap_on_what_is_enqueued_is_told_from_others(server: BatchServer, talk: Talk, asked: Path, at: str) -> None:
     server.cap, server.cap_at = 15, at
     server.fates.append(Fate(polls=9))
     talk(made(asked))
@@ -278,9 +272,7 @@ def test_a_batch_refused_for_want_of_credit_says_so(server: BatchServer, talk: T
     assert (batch.status, batch.is_full, batch.is_broke) == ("failed", False, True)
 
 
-def test_a_batch_refused_at_validation_says_why_without_the_key(
-    server: BatchServer, talk: Talk, tmp_path: Path
-) -> None:
+def test_a_batch_refused_at_validation_says_why_but_no_key(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_bytes(requests(tmp_path / "fine", 2).read_bytes().replace(b'"r1"', b'""'))
     batch = talk(at_its_end(wrong))
@@ -292,9 +284,7 @@ def test_a_batch_refused_at_validation_says_why_without_the_key(
     assert batch.errors == ("x: key [key] [2J is wrong", "y")
 
 
-def test_a_file_or_batch_that_the_service_will_not_have_is_refused(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
+def test_a_file_or_batch_that_a_service_will_not_have_is_refused(server: BatchServer, talk: Talk, asked: Path) -> None:
     with pytest.raises(BatchRefused, match="no such input file") as refused:
         talk(lambda service: service.create("file-gone", NAMED))
     assert not refused.value.is_full
@@ -389,9 +379,7 @@ def test_an_address_that_never_answered_is_not_tried_for_long(server: BatchServe
     assert sum(talk.slept) >= openai_batches.FIRST_S
 
 
-def test_a_batch_under_way_is_cancelled_and_one_that_is_over_is_left(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
+def test_a_batch_under_way_is_cancelled_and_one_over_is_left(server: BatchServer, talk: Talk, asked: Path) -> None:
     server.fates.append(Fate(polls=5, done=4))
     batch = talk(made(asked))
     assert talk(lambda service: service.cancel(batch.id)).status == "cancelling"
@@ -426,9 +414,7 @@ def test_a_file_that_cannot_be_deleted_is_left(server: BatchServer, talk: Talk, 
     assert file_id not in server.files
 
 
-def test_a_download_cut_short_leaves_nothing_but_the_file_that_was_there(
-    server: BatchServer, talk: Talk, tmp_path: Path
-) -> None:
+def test_a_download_cut_short_leaves_the_file_that_was_there(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
     server.files["file-1"] = b"x" * 100_000
     to = tmp_path / "out.jsonl"
     to.write_bytes(b"as it was")

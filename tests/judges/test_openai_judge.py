@@ -113,9 +113,7 @@ def test_asks_again_ends_or_gives_a_pair_up_by_the_first_answer(answer: Answer, 
         ({"retry-after": "7200"}, MAX_HOLD_S, MAX_HOLD_S + 1),
     ],
 )
-def test_waits_as_long_as_an_endpoint_says_and_says_so_of_what_it_shortens(
-    headers: dict[str, str], least: float, most: float
-) -> None:
+def test_waits_as_long_as_an_endpoint_says_or_says_so(headers: dict[str, str], least: float, most: float) -> None:
     with serving(once(error(429, "slow down", headers))) as wire:
         talk = ask(wire.url)
     reply(talk.outcomes[0])

@@ -86,9 +86,7 @@ def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path:
     assert "://" not in lines_of(run.status())["judge"]
 
 
-def test_goes_on_with_the_same_function_and_says_how_where_it_cannot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_goes_on_with_the_same_function_and_says_how_if_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     run = judge(
         write_pairs(tmp_path / "p.jsonl", 4), attribute="coherence", budget=40, judge=by_length, run=tmp_path / "r"
@@ -250,9 +248,7 @@ def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(reply: Reply, tm
 
 @pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 @pytest.mark.parametrize("later", [False, True])
-def test_ends_and_says_why_where_a_judge_raises_what_ends_programs(
-    raised: type[BaseException], later: bool, tmp_path: Path
-) -> None:
+def test_ends_where_a_judge_raises_what_ends_programs(raised: type[BaseException], later: bool, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
 
     def ends(_messages: Messages) -> str:
@@ -422,7 +418,7 @@ def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_pa
     assert list(run.judgments()["rating"]) == [3] * 4
 
 
-def test_keeps_the_scores_where_a_judge_cannot_be_closed(
+def test_keeps_scores_of_a_judge_that_cannot_close(
     install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = (

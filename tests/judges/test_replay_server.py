@@ -191,9 +191,7 @@ def verdicts(
 @pytest.mark.parametrize(
     ("number", "first", "second"), [(0, "A", "B"), (1, "B", "A"), (2, "tie", "tie"), (3, None, "B"), (4, "A", "B")]
 )
-def test_answers_with_the_verdict_on_the_two_responses_in_their_order(
-    number: int, first: str | None, second: str
-) -> None:
+def test_answers_with_the_verdict_on_two_responses_in_order(number: int, first: str | None, second: str) -> None:
     pair = VOTES.pairs[number]
     turned = replace(pair, response=pair.other or "", other=pair.response)
     for each, orders in ((pair, ORDERS), (turned, ORDERS[::-1])):

@@ -394,9 +394,7 @@ AFTER = [
     place=st.integers(0, 100),
     full_width=st.booleans(),
 )
-def test_reads_every_rating_back_from_every_dress(
-    data: tuple[str, ...], scale: Scale, place: int, full_width: bool
-) -> None:
+def test_reads_each_rating_back_in_any_dress(data: tuple[str, ...], scale: Scale, place: int, full_width: bool) -> None:
     k = scale.low + place % scale.levels
     digits = str(k).translate({ord("0") + digit: ord("０") + digit for digit in range(10)}) if full_width else str(k)
     text = "".join(data).format(k=digits, low=scale.low, high=scale.high)
@@ -412,9 +410,7 @@ def test_reads_no_rating_where_no_line_starts_with_rating(text: str, scale: Scal
 
 @UNHURRIED
 @given(before=TEXTS.map(without_rating_lines), said=TEXTS, scale=SCALES, finish_reason=ENDINGS)
-def test_reads_the_same_whatever_stands_before_the_rating_lines(
-    before: str, said: str, scale: Scale, finish_reason: str | None
-) -> None:
+def test_reads_the_same_whatever_stands_before(before: str, said: str, scale: Scale, finish_reason: str | None) -> None:
     answer = "Rating:" + re.sub("think", "thank", said, flags=re.IGNORECASE)
     assert read(f"{before}\n{answer}", scale, finish_reason=finish_reason) == read(
         answer, scale, finish_reason=finish_reason

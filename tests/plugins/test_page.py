@@ -65,9 +65,7 @@ def test_the_log_of_the_page_is_known_by_its_samples(tmp_path: Path) -> None:
         assert (pair.prompt, pair.response, pair.columns["system"]) == ("q", "a", "m")
 
 
-def test_the_carrier_of_the_page_has_the_calls_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replay_url: str
-) -> None:
+def test_the_carrier_of_the_page_makes_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replay_url: str) -> None:
     settings: dict[str, Any] = {
         "attribute": "helpfulness",
         "base_url": replay_url,

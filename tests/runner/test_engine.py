@@ -355,9 +355,7 @@ def test_keeps_a_reply_that_it_cannot_read_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("answers_at_last", [True, False])
-def test_ends_although_a_judge_does_not_let_itself_be_cancelled(
-    monkeypatch: pytest.MonkeyPatch, *, answers_at_last: bool
-) -> None:
+def test_ends_although_a_judge_cannot_be_cancelled(monkeypatch: pytest.MonkeyPatch, *, answers_at_last: bool) -> None:
     class Unwilling(MemoryJudge):
         async def ask(self, question: Question) -> Outcome:
             while True:

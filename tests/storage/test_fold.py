@@ -38,9 +38,7 @@ def folded(arm: IntArray, judgments: pa.Table, scale: Scale = FIVE) -> Fold:
 @pytest.mark.parametrize("lowest", [0, 1, -2, 10])
 @settings(max_examples=40)
 @given(values=VALUES)
-def test_counts_of_expected_ratings_keep_the_mean_and_the_number(
-    lowest: int, values: list[tuple[int, int | None]]
-) -> None:
+def test_counts_of_expected_ratings_keep_mean_and_number(lowest: int, values: list[tuple[int, int | None]]) -> None:
     rows = []
     for number, (pair, expected) in enumerate(values):
         value = None if expected is None else lowest + expected / 4096

@@ -29,7 +29,7 @@ def space_of(ids: Sequence[str], judges: Sequence[str] = ("m",)) -> ArmSpace:
 
 
 @given(data=st.data(), ids=IDS, judges=st.sampled_from([["m"], ["a", "b", "c"]]))
-def test_finds_the_arm_of_every_judgment_whatever_pairs_are_called(
+def test_finds_each_judgments_arm_whatever_pairs_are_called(
     data: st.DataObject, ids: list[str], judges: list[str]
 ) -> None:
     space = space_of(ids, judges)

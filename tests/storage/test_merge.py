@@ -317,9 +317,7 @@ def prompted(template: str = TEMPLATE, first: str = "none") -> dict[str, Any]:
         ({"settings": {**SETTINGS, "variances": "x"}}, ["variances: none to begin with in A; an earlier run's in B"]),
     ],
 )
-def test_refuses_runs_of_other_settings_with_each_that_differs(
-    tmp_path: Path, change: dict[str, Any], said: list[str]
-) -> None:
+def test_refuses_runs_by_each_setting_that_differs(tmp_path: Path, change: dict[str, Any], said: list[str]) -> None:
     first = shard(tmp_path / "a", PAIRS[:3])
     second = shard(tmp_path / "b", PAIRS[3:], **change)
 
@@ -386,7 +384,7 @@ def merged_sha(folder: Path, *, two_whole: bool) -> str:
 @pytest.mark.parametrize(
     ("budgets", "wanted"), [((8, 8), "robin-hood"), ((8, 600), "robin-hood"), ((8, 20), "two-priors")]
 )
-def test_takes_shards_for_which_auto_chose_different_schedulers(
+def test_takes_shards_for_which_auto_chose_different_ones(
     tmp_path: Path, budgets: tuple[int, int], wanted: str
 ) -> None:
     runs = []

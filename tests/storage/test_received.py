@@ -153,9 +153,7 @@ def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, co
 
 
 @pytest.mark.parametrize(("attributes", "pairs", "budget"), [(1, 3, 2), (10_000, 30_000, 10**9)])
-def test_makes_no_room_for_more_than_a_runs_budget_reaches(
-    tmp_path: Path, attributes: int, pairs: int, budget: int
-) -> None:
+def test_makes_no_room_beyond_a_runs_budget_at_all(tmp_path: Path, attributes: int, pairs: int, budget: int) -> None:
     run = made(tmp_path / "r")
     content = json.loads((run / "manifest.json").read_bytes())
     names = ["helpfulness", *(f"a{number}" for number in range(1, attributes))]
@@ -206,9 +204,7 @@ def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(tmp_path: Pa
         reopen_run(run, Settings()).close()
 
 
-def test_goes_on_with_a_larger_budget_where_the_manifests_is_below_what_is_spent(
-    tmp_path: Path, replay_url: str
-) -> None:
+def test_goes_on_with_a_larger_budget_where_the_manifests_is_too_low(tmp_path: Path, replay_url: str) -> None:
     robin(*judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"), cwd=tmp_path, exits=0)
     manifest = tmp_path / "r" / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"budget": 10}))

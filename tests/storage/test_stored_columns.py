@@ -107,9 +107,7 @@ def test_refuses_columns_that_it_does_not_write(tmp_path: Path, table: pa.Table,
     has(str(caught.value), said, str(run), "restore it from a copy")
 
 
-def test_refuses_columns_that_unpack_to_giants_or_lead_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refuses_columns_that_are_giants_or_lead_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made(tmp_path / "r")
     (run / "columns.parquet").rename(tmp_path / "elsewhere.parquet")
     (run / "columns.parquet").symlink_to(tmp_path / "elsewhere.parquet")

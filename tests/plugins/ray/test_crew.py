@@ -65,7 +65,7 @@ def messages(asked: Asked) -> Counter[str]:
 
 
 @pytest.mark.parametrize("way", ["all at once", "by shared storage", "with each call"])
-def test_asks_the_same_whichever_way_the_texts_come(
+def test_asks_the_same_however_texts_come(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if way != "all at once":
@@ -79,9 +79,7 @@ def test_asks_the_same_whichever_way_the_texts_come(
     assert plan.is_closed
 
 
-def test_makes_comparisons_with_both_responses_however_they_come(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_makes_comparisons_however_responses_come(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pd.DataFrame(
         {"prompt": [f"q{k}" for k in range(6)], "response_a": "this one", "response_b": "that one", "system_a": "x"}
     ).assign(system_b="y")
@@ -95,9 +93,7 @@ def test_makes_comparisons_with_both_responses_however_they_come(
     assert all("this one" in text and "that one" in text for text in texts)
 
 
-def test_comes_to_an_end_where_more_calls_may_be_under_way_than_workers_have_room_for(
-    plan: Plan, tmp_path: Path
-) -> None:
+def test_comes_to_an_end_where_more_calls_may_be_under_way_than_workers_take(plan: Plan, tmp_path: Path) -> None:
     plan.most = 1
     with judge() as asked:
         run = judged(asked.url, tmp_path / "run", 60)
@@ -179,7 +175,7 @@ def test_gives_a_machine_up_where_more_is_lost_than_answered(plan: Plan, tmp_pat
     assert len(robin_cli.open_run(tmp_path / "run").judgments()) >= 2
 
 
-def test_ends_and_asks_nothing_twice_where_a_text_cannot_be_read(
+def test_ends_and_asks_nothing_twice_of_a_lost_text(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
@@ -223,9 +219,7 @@ def test_ends_where_an_error_of_its_own_keeps_it_from_taking_answers_in(
         ({"fails": {"one": "no room", "two": "no room"}}, r"no worker could be begun \(node .*: no room\)"),
     ],
 )
-def test_asks_nobody_where_the_cluster_is_not_fit(
-    plan: Plan, tmp_path: Path, change: dict[str, Any], said: str
-) -> None:
+def test_asks_nobody_where_a_cluster_is_unfit(plan: Plan, tmp_path: Path, change: dict[str, Any], said: str) -> None:
     for name, value in change.items():
         setattr(plan, name, value)
     with judge() as asked, pytest.raises((EndpointError, InputError), match=said):
@@ -233,9 +227,7 @@ def test_asks_nobody_where_the_cluster_is_not_fit(
     assert not asked.arrivals
 
 
-def test_leaves_a_node_out_that_joins_without_what_it_needs(
-    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leaves_out_a_node_that_joins_unfit(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan.lacks["three"] = "has robin 0.0.1"
     with judge() as asked:
         asked.takes_s = 0.05
@@ -324,9 +316,7 @@ def test_learns_what_an_endpoint_does_not_take(plan: Plan, tmp_path: Path) -> No
     assert all("response_format" in body for body in wire.bodies)
 
 
-def test_ends_where_the_key_is_refused_and_says_so_without_it(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ends_and_says_so_where_the_key_is_refused(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     with (
         serving(lambda *_: error(401, "Incorrect API key provided: sk-planted-0123456789")) as wire,
@@ -409,7 +399,5 @@ def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -
         (0, [1], [9], [0]),
     ],
 )
-def test_shares_calls_out_so_that_all_have_equally_many(
-    count: int, loads: list[int], most: list[int], shares: list[int]
-) -> None:
+def test_shares_calls_out_so_all_have_as_many(count: int, loads: list[int], most: list[int], shares: list[int]) -> None:
     assert shared_out(count, loads, most) == shares
