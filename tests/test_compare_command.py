@@ -268,14 +268,13 @@ def test_a_gate_holds_a_difference_against_a_number(work: Path) -> None:
         *("--require", "compare(new,old)>=0", "--require", "compare(old,older)>=0"),
         *("--require", "compare(old,new)>0"),
     ]
-    done = robin("gate", "all", *needs, cwd=work)
+    done = robin("gate", "all", *needs, cwd=work, exits=5)
     lines = done.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "PASS compare(new,old,helpfulness)>=0",
         "INCONCLUSIVE compare(old,older,helpfulness)>=0",
         "FAIL compare(old,new,helpfulness)>0",
     ]
-    assert done.returncode == 5
     assert all("40 prompts that both answered" in line for line in lines)
     assert "more prompts like these" in lines[1] or "would settle it" in lines[1]
     two = robin("gate", "new", "--require", "compare(new,old)>=0", cwd=work)

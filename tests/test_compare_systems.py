@@ -82,10 +82,9 @@ def fewest_and_most(scores: pd.DataFrame) -> set[tuple[int, int]]:
 def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, 24, "--concurrency", "1"), cwd=tmp_path)
+        done = robin(*judging(wire.url, 24, "--concurrency", "1"), cwd=tmp_path, exits=0)
         asked = [asked_of(body) for body in wire.bodies]
 
-    assert done.returncode == 0, done.stderr
     said = " ".join(done.stderr.split())
     assert "--scheduler auto: paired; for --objective compare, it asks prompts not asked yet before it repeats" in said
     assert "the budget of 24 asks about 12 of the 30 prompts that systems are compared on, drawn at random" in said
@@ -131,9 +130,8 @@ def test_loses_nothing_and_goes_on_in_order_when_killed(tmp_path: Path) -> None:
         with Robin(command, cwd=tmp_path, env=environment()) as process:
             wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") >= 11, process)
             process.send_signal(signal.SIGKILL)
-        resumed = robin("resume", "r", cwd=tmp_path)
+        robin("resume", "r", cwd=tmp_path, exits=0)
         asked = [asked_of(body) for body in wire.bodies]
-    assert resumed.returncode == 0, resumed.stderr
     kept = list(dict.fromkeys(asked))  # one whose answer was on its way is asked again
     assert len(kept) == 60
     assert len(asked) <= 62
@@ -151,8 +149,7 @@ def test_leaves_few_prompts_partly_asked_at_many_calls_at_a_time_and_with_failur
         return completion("no idea") if kind < 0.2 else answer(number, body)
 
     with serving(flaky) as wire:
-        done = robin(*judging(wire.url, 120, "--concurrency", "24"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, 120, "--concurrency", "24"), cwd=tmp_path, exits=0)
     by_prompt = scores_in(done.stdout).groupby("prompt")["n"]
     assert by_prompt.min().sum() >= 40
     assert (by_prompt.max() - by_prompt.min()).sum() <= 8
@@ -163,10 +160,9 @@ def test_asks_all_attributes_of_all_judges_about_each_prompt(tmp_path: Path) -> 
     write_rows(tmp_path / "pairs.jsonl", rows_of(systems=("alpha", "beta", "gamma")))
     more = ("-a", "helpfulness,verbosity", "--model", "other", "--concurrency", "1")
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, 18 * 12, *more), cwd=tmp_path)
+        done = robin(*judging(wire.url, 18 * 12, *more), cwd=tmp_path, exits=0)
         asked = [asked_of(body)[0] for body in wire.bodies]
         judges = [body["model"] for body in wire.bodies]
-    assert done.returncode == 0, done.stderr
     assert len(set(asked)) == 18
     assert all(len(set(asked[k : k + 12])) == 1 for k in range(0, len(asked), 12))
     assert judges.count("m") == judges.count("other")
@@ -225,15 +221,12 @@ def test_keeps_to_comparing_when_it_goes_on(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         robin(*judging(wire.url, 20), cwd=tmp_path, exits=0)
-        target = robin("resume", "r", "--budget", "40", "--target-error", "0.3", cwd=tmp_path)
-        other = robin(*judging(wire.url, 60, "--objective", "worst-case"), cwd=tmp_path)
-        again = robin(*judging(wire.url, 40), cwd=tmp_path)
+        target = robin("resume", "r", "--budget", "40", "--target-error", "0.3", cwd=tmp_path, exits=2)
+        other = robin(*judging(wire.url, 60, "--objective", "worst-case"), cwd=tmp_path, exits=2)
+        again = robin(*judging(wire.url, 40), cwd=tmp_path, exits=0)
         spent = robin("resume", "r", cwd=tmp_path)
-    assert target.returncode == 2
     assert "--target-error: this run compares systems" in target.stderr
-    assert other.returncode == 2
     assert "objective: the run has compare" in other.stderr
-    assert again.returncode == 0, again.stderr
     assert "--scheduler auto: paired, as the run has it" in again.stderr
     for each in (again, spent):
         assert "20 of 30 prompts asked about in full" in each.stderr
@@ -253,9 +246,8 @@ def test_says_what_to_do_where_a_run_lost_its_systems(tmp_path: Path) -> None:
 def test_counts_prompts_of_one_system_and_asks_them_last(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of() + rows_of(40, ("alpha",))[30:])
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, 64, "--concurrency", "1"), cwd=tmp_path)
+        done = robin(*judging(wire.url, 64, "--concurrency", "1"), cwd=tmp_path, exits=0)
         asked = [asked_of(body)[0] for body in wire.bodies]
-    assert done.returncode == 0, done.stderr
     assert "one system alone answered 10 of 40 prompts" in done.stderr
     assert max(asked[:60]) < 30 <= min(asked[60:])
     assert "30 of 30 prompts asked about in full; 6 pairs without a score" in done.stderr
@@ -309,7 +301,7 @@ def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> 
     judged_here(tmp_path, 1200)
     asked = planning("--compare", "0.15", "--variances", "r", "--price-in", "1", "--price-out", "1")
 
-    shown = robin(*asked, cwd=tmp_path, COLUMNS="80")
+    shown = robin(*asked, cwd=tmp_path, COLUMNS="80", exits=0)
     done = robin(*asked, "--json", cwd=tmp_path, exits=0)
 
     plan = json.loads(done.stdout)
@@ -331,7 +323,6 @@ def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> 
         assert row["cost_usd_at_least"] > 0
     enough = {row["calls"]: row["calls_a_response"] for row in plan["rows"] if row["enough_prompts"]}
     assert plan["cheapest"] == (enough[min(enough)] if enough else None)
-    assert shown.returncode == 0, shown.stderr
     assert f"takes {plan['rows'][0]['prompts']:,} prompts at a call a response" in " ".join(shown.stdout.split())
     assert "…" not in shown.stdout
 
@@ -358,13 +349,11 @@ def test_plans_by_a_pilot_that_is_the_beginning_of_the_run(tmp_path: Path) -> No
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         judge = ("--base-url", wire.url, "--model", "m", "--run", "p")
-        done = robin(*planning("--compare", "0.1", "--pilot", "2", "--budget", "500", *judge), cwd=tmp_path)
+        done = robin(*planning("--compare", "0.1", "--pilot", "2", "--budget", "500", *judge), cwd=tmp_path, exits=0)
         assert len(wire.bodies) == 120
-        resumed = robin("resume", "p", "--budget", "200", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        robin("resume", "p", "--budget", "200", cwd=tmp_path, exits=0)
     assert "as in 120 calls of p." in done.stdout
     assert "robin resume p --budget 500" in " ".join(done.stdout.split())
-    assert resumed.returncode == 0, resumed.stderr
     assert json.loads((tmp_path / "p" / "manifest.json").read_text())["settings"]["scheduler"] == "paired"
 
 

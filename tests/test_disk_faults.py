@@ -69,11 +69,10 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
             timeout=120,
         )
         answered_by_then = list(given)
-        again = robin("resume", "r", "-o", "scores.csv", cwd=tmp_path)
+        robin("resume", "r", "-o", "scores.csv", cwd=tmp_path, exits=0)
     assert full.returncode == 1, full.stderr
     has(full.stderr, "could not be written", "robin resume r", "rescued.jsonl")
     assert "Traceback" not in full.stderr
-    assert again.returncode == 0, again.stderr
     ids = kept(tmp_path / "r")
     assert len(ids) == len(set(ids)) == 1000
     assert set(answered_by_then) <= set(ids), "an answer that came before the disk was full is lost"
@@ -115,8 +114,7 @@ def test_goes_on_with_a_run_that_was_copied_to_another_machine(tmp_path: Path) -
         robin(*command(wire.url, "r", 100), cwd=here, exits=0)
         shutil.copytree(here / "r", there / "copied")
         shutil.rmtree(here)
-        done = robin("resume", "copied", "--budget", "300", "-o", "scores.csv", cwd=there)
-    assert done.returncode == 0, done.stderr
+        robin("resume", "copied", "--budget", "300", "-o", "scores.csv", cwd=there, exits=0)
     assert len(kept(there / "copied")) == 300
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -32,7 +31,7 @@ from tests.conftest import (
     wait_until,
     write_pairs,
 )
-from tests.judges.wire import completion, error, serving
+from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 
 SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,likely_low,likely_high,n_unparsed,human,given_up"
@@ -58,12 +57,8 @@ def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency:
 
 
 def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> None:
-    done = robin(
-        *judging(
-            replay_url, DEMO / "pairs.jsonl", 1200, "--limit", "30", "--run", "r", "--seed", "7", "--concurrency", "1"
-        ),
-        cwd=tmp_path,
-    )
+    few = ("--limit", "30", "--run", "r", "--seed", "7", "--concurrency", "1")
+    done = robin(*judging(replay_url, DEMO / "pairs.jsonl", 1200, *few), cwd=tmp_path)
 
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].min() >= 20  # the warm-up
@@ -100,28 +95,6 @@ def test_takes_everything_but_budget_and_attribute_from_robin_toml(tmp_path: Pat
 
     assert sum(int(row["n"]) for row in rows(done.stdout)) == 100
     assert len(list((tmp_path / "runs").glob("*Z-helpfulness"))) == 1
-
-
-def test_keeps_human_ratings_beside_the_scores(tmp_path: Path, replay_url: str) -> None:
-    lines = [
-        {"prompt": "a", "response": "b", "helpfulness": 3, "verbosity": 1},
-        {"prompt": "c", "response": "d", "helpfulness": None},
-    ]
-    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-
-    done = robin(*judging(replay_url, tmp_path / "p.jsonl", 4, "--run", "r"), cwd=tmp_path)
-
-    assert [row["human"] for row in rows(done.stdout)] == ["3", ""]
-
-
-def test_rates_several_attributes_under_one_budget(tmp_path: Path, replay_url: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 4)
-
-    done = robin(*judging(replay_url, data, 100, "-a", "helpfulness,correctness", "--run", "r"), cwd=tmp_path)
-
-    scores = rows(done.stdout)
-    assert [(row["pair_id"], row["attribute"]) for row in scores[:2]] == [("p0", "helpfulness"), ("p0", "correctness")]
-    assert sum(int(row["n"]) for row in scores) == 100
 
 
 @pytest.mark.parametrize("scheduler", ["robin-hood", "two-priors"])
@@ -195,17 +168,14 @@ def test_resumes_a_run_whatever_robin_toml_says_here(tmp_path: Path, replay_url:
 
 def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    robin(*judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
-
-    robin(*judging(replay_url, data, 60, "--run", "r"), cwd=tmp_path, exits=0)
-    other = robin(
-        *judging(replay_url, data, 60, "--run", "r", "--temperature", "0.5", "--scheduler", "uniform"),
-        cwd=tmp_path,
-        exits=2,
-    )
+    run = ("--run", "r")
+    robin(*judging(replay_url, data, 50, *run), cwd=tmp_path)
+    robin(*judging(replay_url, data, 60, *run), cwd=tmp_path, exits=0)
+    more = (*run, "--temperature", "0.5", "--scheduler", "uniform")
+    other = robin(*judging(replay_url, data, 60, *more), cwd=tmp_path, exits=2)
     has(other.stderr, "temperature: the run has 1.0, now 0.5", "scheduler")
     write_pairs(data, 6)
-    assert "data (SHA-256)" in robin(*judging(replay_url, data, 60, "--run", "r"), cwd=tmp_path).stderr
+    assert "data (SHA-256)" in robin(*judging(replay_url, data, 60, *run), cwd=tmp_path).stderr
 
 
 def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_url: str) -> None:
@@ -257,15 +227,6 @@ def test_says_what_is_wrong_and_what_to_do(
     assert done.stdout == ""
 
 
-def test_names_three_ways_on_without_an_endpoint(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 5)
-
-    done = robin("judge", data, "--budget", "50", "-a", "helpfulness", cwd=tmp_path, exits=2)
-
-    assert all(way in done.stderr for way in ("OPENAI_API_KEY", "--base-url", "robin demo"))
-    assert not (tmp_path / "runs").exists()
-
-
 def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     url = f"http://127.0.0.1:{free_port()}/v1"
@@ -276,24 +237,24 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
     assert not {"kept", "bill"} & set(done.stderr.split())
 
 
-def test_leaves_with_3_and_a_hint_when_no_answer_carries_a_rating(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    cut = {"message": {"role": "assistant", "content": None}, "finish_reason": "length"}
-    with serving(lambda *_: completion(choices=[cut])) as wire:
-        done = robin(*judging(wire.url, data, 50, "--run", "r"), cwd=tmp_path)
+NO_TEXT = completion(choices=[{"message": {"role": "assistant", "content": None}, "finish_reason": "length"}])
 
-    assert done.returncode == 3
-    has(done.stderr, "truncated", "raise --max-tokens")
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (NO_TEXT, ("truncated", "raise --max-tokens")),
+        (error(400, "this endpoint wants bananas"), ("wants bananas",)),
+    ],
+)
+def test_leaves_with_3_and_a_hint_when_no_answer_carries_a_rating(
+    tmp_path: Path, answer: Answer, said: tuple[str, ...]
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    with serving(lambda *_: answer) as wire:
+        done = robin(*judging(wire.url, data, 50, "--run", "r"), cwd=tmp_path, exits=3)
+    has(done.stderr, *said)
     assert len(wire.bodies) <= 25  # five arms, a few calls each
-
-
-def test_says_what_the_server_said_when_it_refuses_everything(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    with serving(lambda *_: error(400, "this endpoint wants bananas")) as wire:
-        done = robin(*judging(wire.url, data, 50, "--run", "r"), cwd=tmp_path)
-
-    assert done.returncode == 3
-    assert "wants bananas" in done.stderr
 
 
 def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
@@ -308,20 +269,6 @@ def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
         assert second.returncode == 2
         assert "another robin is at work" in second.stderr
         assert working == "working"
-
-
-def test_never_writes_the_key_anywhere(tmp_path: Path, replay_url: str) -> None:
-    key = "sk-planted-4f1c9a7e55d2"
-    data = write_pairs(tmp_path / "pairs.jsonl", 5)
-
-    done = robin(
-        *judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path, OPENAI_API_KEY=key, OPENAI_LOG="debug", exits=0
-    )
-
-    assert key not in done.stdout + done.stderr
-    files = [path for path in (tmp_path / "r").rglob("*") if path.is_file()]
-    assert len(files) >= 5
-    assert not [path for path in files if key.encode() in path.read_bytes()]
 
 
 def test_renders_the_messages_that_would_be_sent(tmp_path: Path) -> None:
@@ -388,11 +335,8 @@ def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_ur
     assert process.returncode == 0
 
 
-def test_helps_with_every_command_and_an_example() -> None:
-    for command in ("judge", "plan", "simulate", "resume", "status", "export", "render", "parse", "serve", "init"):
-        done = robin(command, "--help", cwd=Path(os.devnull).parent, COLUMNS="80", exits=0)
-        assert f"Example: robin {command}" in " ".join(done.stdout.split())
-    assert robin("--version", cwd=Path(os.devnull).parent).stdout == f"robin {__version__}\n"
+def test_says_its_version(tmp_path: Path) -> None:
+    assert robin("--version", cwd=tmp_path).stdout == f"robin {__version__}\n"
 
 
 def test_states_its_defaults_in_the_help(tmp_path: Path) -> None:
@@ -418,10 +362,9 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
         ]
         command += ["--model", "tiny-judge", "--run", "r", "--extra-body", json.dumps(GRAMMAR)]
         refused = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-wrong")
-        done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-local-test-key")
+        done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-local-test-key", exits=0)
 
     assert (refused.returncode, "key was refused" in refused.stderr) == (3, True)
-    assert done.returncode == 0, done.stderr
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     answered = judgments[judgments["status"] != "failed"]
     assert len(answered) == 60

@@ -71,11 +71,10 @@ def test_goes_on_with_the_merged_run_by_its_name_and_by_its_data(shards: Path, t
     robin(*judging(replay_url, data[0], 620, *data[1:], "--run", output, "--seed", "3"), cwd=shards, exits=0)
     (shards / data[0]).rename(shards / "away")
     (shards / data[0]).write_text("another\n", encoding="utf-8")
-    changed = robin("resume", output, "--budget", "630", cwd=shards)
+    changed = robin("resume", output, "--budget", "630", cwd=shards, exits=2)
     (shards / "away").replace(shards / data[0])
 
     assert open_run(output).status()["spent"] == 620
-    assert changed.returncode == 2
     assert "part-0.jsonl: changed since this run was made" in changed.stderr
 
 
@@ -116,9 +115,8 @@ def test_merges_comparisons_of_which_parts_know_other_systems(tmp_path: Path) ->
 
         done = robin("merge", "a", "b", "-o", "all", cwd=tmp_path, exits=0)
         assert "scheduler: tournament; the runs have different ones" in done.stderr
-        more = robin("resume", "all", "-b", "150", cwd=tmp_path)
+        robin("resume", "all", "-b", "150", cwd=tmp_path, exits=0)
 
-    assert more.returncode == 0, more.stderr
     run = open_run(tmp_path / "all")
     assert len(run.scores()) == 6 * 3 + 6
     assert list(run.ranking()["system"]) == ["alpha", "beta", "gamma"]

@@ -46,11 +46,10 @@ def judged(url: str, data: Path, *more: str | Path) -> list[str | Path]:
 def test_spends_no_more_than_the_money_and_most_where_a_dollar_buys_most(tmp_path: Path, two_judges: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
 
-    done = robin(*judged(two_judges, data, "--budget-usd", "0.2", "--concurrency", "8"), cwd=tmp_path)
+    done = robin(*judged(two_judges, data, "--budget-usd", "0.2", "--concurrency", "8"), cwd=tmp_path, exits=0)
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     (listed,) = (json.loads(line) for line in robin("runs", ".", "--json", cwd=tmp_path).stdout.splitlines())
 
-    assert done.returncode == 0, done.stderr
     has(done.stderr, "of $0.2 spent in", "--objective mean-error")
     assert facts["cost_usd"] <= 0.2
     assert facts["cost_usd"] > 0.2 - 0.012  # what a call of the dear one may cost at most
@@ -69,20 +68,18 @@ def test_goes_on_with_more_money_and_only_with_money(tmp_path: Path, two_judges:
     command = judged(two_judges, data, "--budget-usd", "0.1")
     robin(*command, cwd=tmp_path, exits=0)
 
-    again = robin("resume", "r", cwd=tmp_path)
+    again = robin("resume", "r", cwd=tmp_path, exits=0)
     calls = robin("resume", "r", "--budget", "5000", cwd=tmp_path)
     less = robin("resume", "r", "--budget-usd", "0.05", cwd=tmp_path)
     by_calls = robin(*judged(two_judges, data, "--budget", "5000"), cwd=tmp_path)
-    more = robin("resume", "r", "--budget-usd", "0.15", cwd=tmp_path)
+    more = robin("resume", "r", "--budget-usd", "0.15", cwd=tmp_path, exits=0)
     same = robin_cli.open_run(tmp_path / "r").resume(budget_usd=0.16, quiet=True)
 
-    assert again.returncode == 0
     has(again.stderr, "of the budget of $0.1 are spent already", "for more: robin resume r --budget-usd MORE")
     for refused in (calls, by_calls):
         assert refused.returncode == 2
         assert "this run has a budget of money, $0.1; raise that: --budget-usd MORE" in refused.stderr
     assert "can be raised, not lowered" in less.stderr
-    assert more.returncode == 0, more.stderr
     assert "of $0.15 spent in" in more.stderr
     facts = same.status()
     assert 0.135 < facts["cost_usd"] <= 0.16
@@ -111,10 +108,9 @@ def test_chooses_after_an_interruption_as_it_would_have_without(tmp_path: Path, 
 def test_keeps_to_the_largest_error_where_that_is_asked_for(tmp_path: Path, two_judges: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
 
-    done = robin(*judged(two_judges, data, "--budget-usd", "0.1", "--objective", "worst-case"), cwd=tmp_path)
+    done = robin(*judged(two_judges, data, "--budget-usd", "0.1", "--objective", "worst-case"), cwd=tmp_path, exits=0)
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
-    assert done.returncode == 0, done.stderr
     assert "--objective mean-error" not in done.stderr
     dear, cheap = (judge["spent"] for judge in facts["judges"])
     assert cheap / dear == pytest.approx(math.sqrt(20), rel=0.3)
@@ -207,16 +203,14 @@ def test_plans_how_many_calls_the_money_pays_for(tmp_path: Path, two_judges: str
     plan: list[str | Path] = ["plan", *money[1:]]
     plan[plan.index("r")] = "planned"
 
-    known = robin(*plan, "--variances", "r", "--json", cwd=tmp_path)
+    known = robin(*plan, "--variances", "r", "--json", cwd=tmp_path, exits=0)
     unknown = robin(*plan, cwd=tmp_path)
-    pilot = robin(*plan, "--pilot", "3", cwd=tmp_path)
+    pilot = robin(*plan, "--pilot", "3", cwd=tmp_path, exits=2)
 
-    assert known.returncode == 0, known.stderr
     facts = json.loads(known.stdout)
     (row,) = (row for row in facts["forecast"] if row["budget"] == facts["budget"])
     assert facts["budget"] == pytest.approx(spent, rel=0.15)
     assert facts["budget_usd"] == 0.2
     assert row["cost_usd_at_least"] == row["cost_usd_at_most"] == pytest.approx(0.2, rel=0.01)
     assert "$0.2 (--budget-usd) pay for about so many calls" in " ".join(unknown.stdout.split())
-    assert pilot.returncode == 2
     assert "make a run of its own with --budget 72, and plan with --variances RUN" in " ".join(pilot.stderr.split())

@@ -14,15 +14,15 @@ from tests.conftest import DEMO, replaying, robin
 @pytest.mark.parametrize("ties", [True, False])
 def test_finds_the_order_effect_that_was_planted(tmp_path: Path, answer_format: str, *, ties: bool) -> None:
     with replaying(DEMO / "votes.parquet", "--first-place", "0.3", "--seed", "1") as url:
-        done = robin(
+        robin(
             *(
                 *("judge", DEMO / "responses.jsonl", "--pairwise", "--base-url", url),
                 *("--model", "replay:votes", "--run", "run"),
             ),
             *("--budget", "600", "--answer-format", answer_format, "--seed", "7", *([] if ties else ["--no-ties"])),
             cwd=tmp_path,
+            exits=0,
         )
-    assert done.returncode == 0, done.stderr
     (effect,) = json.loads(robin("status", "run", "--json", cwd=tmp_path).stdout)["order_effects"]
     assert effect["effect"] == pytest.approx(0.3, abs=0.1)  # three standard errors
     assert effect["ci_low"] > 0

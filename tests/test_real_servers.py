@@ -112,10 +112,9 @@ def test_keeps_exactly_250_ratings_where_four_calls_in_ten_fail(tmp_path: Path, 
 
     with faulty(tmp_path / "aimock.log", llama, tmp_path / "none", ratelimit=0.2, disconnect=0.1, malformed=0.1) as url:
         command = judge(url, "tiny-judge", data, 250, "--concurrency", "64", "--max-retries", "20")
-        done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-any")
+        robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-any", exits=0)
         made = faults_made(url)
 
-    assert done.returncode == 0, done.stderr
     assert set(made) == {"passed", "rateLimit", "disconnect", "malformed"}
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     kept = judgments[judgments["status"] == "ok"]

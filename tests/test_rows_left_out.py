@@ -13,8 +13,7 @@ def test_says_what_it_left_out_and_that_the_scores_are_of_the_rest(tmp_path: Pat
     (tmp_path / "pairs.csv").write_text("id,prompt,response\na,p,r\nb,q,\nc,,r\na,s,t\n", encoding="utf-8")
     command = ("judge", "pairs.csv", "-b", "8", "-a", "helpfulness", "--model", "m", "--run", "r", "--skip-bad-rows")
     with serving(lambda number, body: completion(f"Rating: {number % 5}")) as wire:
-        judged = robin(*command, "--base-url", wire.url, cwd=tmp_path)
-    assert judged.returncode == 0, judged.stderr
+        judged = robin(*command, "--base-url", wire.url, cwd=tmp_path, exits=0)
     said = " ".join(judged.stderr.split())
     assert "pairs.csv: 2 bad rows of 4 left out (--skip-bad-rows): 1 no prompt, 1 the same pair or id again." in said
     assert "their mean is too high" in said

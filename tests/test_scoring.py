@@ -93,8 +93,7 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
         return with_logprobs({"3": 0.75, "4": 0.25}) if why is None else completion(TEXT)
 
     with serving(respond) as wire:
-        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
     assert said in done.stderr
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     assert set(judgments["text_because"].dropna()) == ({why} if why else set())
@@ -118,8 +117,7 @@ def test_checks_what_scoring_by_log_probabilities_would_do(tmp_path: Path, likel
         return completion(choices=with_logprobs(likely)["choices"] * body.get("n", 1))
 
     with serving(respond) as wire:
-        done = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, COLUMNS="200")
-    assert done.returncode == 0, done.stderr
+        done = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, COLUMNS="200", exits=0)
     has(done.stdout, says, "above 2 asks for 2")
     sent = next(line for line in done.stdout.splitlines() if line.startswith("parameters sent"))
     assert sent.rstrip().endswith("max_tokens, temperature, top_p; with --seed also seed")
@@ -172,8 +170,7 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
 def test_says_where_an_answer_format_is_taken_and_ignored(tmp_path: Path, answer_format: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     with serving(lambda *_: completion("Well. Feedback: fine.\n\nRating: 3")) as wire:
-        done = robin(*judge(wire.url, data, "--answer-format", answer_format), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judge(wire.url, data, "--answer-format", answer_format), cwd=tmp_path, exits=0)
     assert done.stderr.count(f"not held to --answer-format {answer_format}") == 1
     assert f"answer format {answer_format}" in " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
     line = json.dumps({"text": '{"feedback": "x", "rating": 2}'})
@@ -184,8 +181,7 @@ def test_says_so_at_once_where_an_answer_format_is_not_enforced(tmp_path: Path) 
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
     with serving(lambda *_: error(400, message, param="response_format")) as wire:
-        done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path)
-    assert done.returncode == 3
+        done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=3)
     has(done.stderr, "does not enforce this --answer-format", "text does everywhere")
 
 

@@ -28,6 +28,7 @@ from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
 from tests.conftest import environment, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
+from tests.packages import put_package
 from tests.starting import Robin
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="0.0.0.0 leads nowhere there")
@@ -175,30 +176,22 @@ def answering(answer: str, *args: str, cwd: Path, env: dict[str, str]) -> tuple[
 
 
 def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, env: dict[str, str]) -> None:
-    site = here / "site"
-    info = site / "robin_sender-1.dist-info"
-    info.mkdir(parents=True)
-    (site / "robin_sender.py").write_text(
-        "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n", encoding="utf-8"
-    )
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robin-sender\nVersion: 1\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text("[robin.judges]\nsender = robin_sender:judge\n", encoding="utf-8")
-    env["PYTHONPATH"] = str(site)
+    code = "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n"
+    put_package(here / "site", "robin-sender", code, {"robin.judges": {"sender": "robin_sender:judge"}})
+    env["PYTHONPATH"] = str(here / "site")
     robin_afresh("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r", cwd=here, **env, exits=0)
     (here / "asked").unlink()
-    again = ("resume", "r", "--budget", "6")
-    assert robin_afresh(*again, cwd=here, **env).returncode == 0  # its owner's
+    robin_afresh("resume", "r", "--budget", "6", cwd=here, **env, exits=0)  # its owner's
     (here / "asked").unlink()
 
     env["XDG_CONFIG_HOME"] += "-of-another"
     refused = robin_afresh("resume", "r", "--budget", "8", cwd=here, **env, exits=2)
-    assert (
-        "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named" in refused.stderr
-    )
+    said = "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named"
+    assert said in refused.stderr
     told = shlex.split(refused.stderr.split("say so yourself: ")[1])
     assert told == ["--judge", "sender"]
     assert not (here / "asked").exists()
-    assert robin_afresh("resume", "r", "--budget", "8", *told, cwd=here, **env).returncode == 0
+    robin_afresh("resume", "r", "--budget", "8", *told, cwd=here, **env, exits=0)
     assert (here / "asked").exists()
 
 
@@ -307,18 +300,14 @@ def test_asks_on_a_terminal_and_keeps_a_yes(here: Path, env: dict[str, str], wir
     robin("resume", "r", "--budget", "9", cwd=here, **env, exits=0)
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
-def test_takes_for_this_machine_what_can_be_no_other(host: str) -> None:
-    assert is_loopback(host)
-
-
+HERE = ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"]
 STRANGERS = """127.0.0.1.evil.com localhost.evil.com 127.evil.com localhost. evil.localhost 0.0.0.0 2130706433 0x7f.1 127.1
 :: ::ffff:8.8.8.8 ::127.0.0.1 １２７.0.0.1"""
 
 
-@pytest.mark.parametrize("host", STRANGERS.split())
-def test_takes_nothing_else_for_this_machine(host: str) -> None:
-    assert not is_loopback(host)
+@pytest.mark.parametrize("host", [*HERE, *STRANGERS.split()])
+def test_takes_for_this_machine_what_can_be_no_other(host: str) -> None:
+    assert is_loopback(host) == (host in HERE)
 
 
 @pytest.mark.parametrize(
@@ -538,14 +527,10 @@ def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(here: Path
 
 
 def test_runs_nothing_of_the_folder_that_the_module_is_started_in(tmp_path: Path) -> None:
+    plugged = {"robin.judges": {"odd": "stranger:judge"}, "robin.datasets": {"jsonl": "stranger:rows"}}
+    put_package(tmp_path, "stranger", "", plugged)
     imported = plant(tmp_path, "numpy", "json", "re", "typing", "stranger")
-    about = tmp_path / "stranger-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n", encoding="utf-8")
-    plugged = "[robin.judges]\nodd = stranger:judge\n[robin.datasets]\njsonl = stranger:rows\n"
-    (about / "entry_points.txt").write_text(plugged, encoding="utf-8")
     write_pairs(tmp_path / "pairs.jsonl", 2)
-    done = robin_afresh("judge", "pairs.jsonl", *ASKED, "--judge", "odd", cwd=tmp_path)
+    done = robin_afresh("judge", "pairs.jsonl", *ASKED, "--judge", "odd", cwd=tmp_path, exits=2)
     assert not imported.exists()
-    assert done.returncode == 2
     assert "odd" in done.stderr

@@ -79,11 +79,9 @@ def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
     robin(*command, cwd=place, exits=0)
     (place / "first").rename(place / "gone")
 
-    again = robin(*(each if each != "100" else "120" for each in command), cwd=place)
-    resumed = robin("resume", "second", "--budget", "140", cwd=place)
+    robin(*(each if each != "100" else "120" for each in command), cwd=place, exits=0)
+    robin("resume", "second", "--budget", "140", cwd=place, exits=0)
 
-    assert again.returncode == 0, again.stderr
-    assert resumed.returncode == 0, resumed.stderr
     assert len(pd.read_parquet(place / "second" / "judgments")) == 140
     other = robin(*asking(judge, 140, "--run", "second", "--scheduler", "two-priors"), cwd=place, exits=2)
     assert "variances: the run has first, now None" in other.stderr

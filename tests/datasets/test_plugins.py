@@ -61,8 +61,9 @@ def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
     assert "Wren." in shown.stdout, shown.stderr
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         endpoint = ("--model", "m", "--base-url", wire.url, "--run", "r", "--format", "jsonl")
-        done = robin_afresh("judge", "answers.db", "-a", "helpfulness", "-b", "4", *endpoint, cwd=tmp_path, **site)
-    assert done.returncode == 0, done.stderr
+        done = robin_afresh(
+            "judge", "answers.db", "-a", "helpfulness", "-b", "4", *endpoint, cwd=tmp_path, **site, exits=0
+        )
     assert [json.loads(line)["human"] for line in done.stdout.splitlines()] == [4, None]
     without = robin("render", "answers.db", "--pair", "b", "-a", "helpfulness", cwd=tmp_path)
     assert "answers.db: the format is not known by this name." in without.stderr

@@ -230,7 +230,7 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
             *("--model", "m"),
         )
         more = ("--run", "r", "-o", "s.csv", "--max-retries", "0", "--concurrency", "4", "--debug-http", "log")
-        said = [robin(*command, *more, cwd=tmp_path, OPENAI_API_KEY=KEY)]
+        said = [robin(*command, *more, cwd=tmp_path, OPENAI_API_KEY=KEY, OPENAI_LOG="debug")]
     assert len(wire.bodies) >= calls - len(FORMS), said[0].stderr
     said += [robin("report", "r", "-o", "report.html", cwd=tmp_path), robin("status", "r", "--json", cwd=tmp_path)]
     said.append(robin("export", "r", "--what", "judgments", "-o", "calls.csv", cwd=tmp_path))

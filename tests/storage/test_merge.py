@@ -23,16 +23,14 @@ from robin_cli.analysis.scores import judge_scores, score
 from robin_cli.model.errors import InputError, RobinError, RunError, StorageError
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.runner.merging import merge_runs
-from robin_cli.runner.resuming import reopen_run
-from robin_cli.settings.table import Settings
 from robin_cli.storage import rescue
 from robin_cli.storage.batches import Calls, Ledger, Submission
 from robin_cli.storage.journal import lines_of
 from robin_cli.storage.locking import left_alone
-from robin_cli.storage.manifest import Manifest, differences, read_manifest
+from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_column_names, read_columns, read_run
 from robin_cli.storage.schema import JUDGMENTS
-from robin_cli.storage.snapshot import folded, read_snapshot
+from robin_cli.storage.snapshot import read_snapshot
 from robin_cli.storage.store import RunStore
 from robin_cli.views.status import status_of
 from tests.conftest import ROOT, environment, has
@@ -482,13 +480,6 @@ def test_writes_over_nothing(tmp_path: Path, there: str) -> None:
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
 
 
-def test_takes_an_empty_folder(tmp_path: Path) -> None:
-    (tmp_path / "all").mkdir()
-
-    assert merge_runs(two(tmp_path), tmp_path / "all").pairs == 8
-    assert read_run(tmp_path / "all").judgments.num_rows == 20
-
-
 def test_refuses_what_is_no_run(tmp_path: Path) -> None:
     first, _ = two(tmp_path)
 
@@ -496,9 +487,10 @@ def test_refuses_what_is_no_run(tmp_path: Path) -> None:
     assert "matches no run" in refused([first, f"{tmp_path}/x*"], tmp_path / "all")
 
 
-def test_takes_a_quoted_glob_in_order(tmp_path: Path) -> None:
+def test_takes_a_quoted_glob_in_order_and_an_empty_folder_to_write_to(tmp_path: Path) -> None:
     for k, pair in enumerate(PAIRS):
         shard(tmp_path / f"part-{k}", [pair])
+    (tmp_path / "all").mkdir()
 
     made = merge_runs([f"{tmp_path}/part-*"], tmp_path / "all")
 
@@ -589,6 +581,11 @@ def test_names_what_is_wrong_with_a_place_below_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
+def python(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, *map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment(PYTHONPATH=str(ROOT)))
+
+
 def test_says_that_the_disk_is_full_and_leaves_nothing(tmp_path: Path) -> None:
     runs = two(tmp_path)
     code = (
@@ -597,13 +594,7 @@ def test_says_that_the_disk_is_full_and_leaves_nothing(tmp_path: Path) -> None:
         "from robin_cli.cli.app import main; main()"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, "merge", *map(str, runs), "-o", str(tmp_path / "all")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(PYTHONPATH=str(ROOT)),
-    )
+    done = python("-c", code, "merge", *runs, "-o", tmp_path / "all")
 
     assert done.returncode == 1
     assert "could not be written (File too large); nothing was made" in done.stderr
@@ -617,13 +608,7 @@ def test_is_there_whole_or_not_at_all_whenever_it_is_killed(tmp_path: Path, ever
     script = Path(__file__).with_name("merging_killed.py")
     merge_runs(runs, tmp_path / "whole")
 
-    done = subprocess.run(
-        [sys.executable, str(script), *map(str, runs), str(tmp_path / "x"), str(every)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(PYTHONPATH=str(ROOT)),
-    )
+    done = python(script, *runs, tmp_path / "x", str(every))
 
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
@@ -635,22 +620,3 @@ def test_is_there_whole_or_not_at_all_whenever_it_is_killed(tmp_path: Path, ever
         assert each["spent"] == (14 if each["there"] else None), each
         assert each["again"] == wanted, each  # once it was made again, nothing is left of the first time
     assert judged(Path(found[0]["path"])) == judged(tmp_path / "whole")
-
-
-def test_makes_a_run_that_robin_goes_on_with_as_its_own(tmp_path: Path) -> None:
-    made = merge_runs(two(tmp_path), tmp_path / "all").path
-
-    with reopen_with(made) as store:
-        fold = folded(made, store.space, store.manifest.run_id)[0]
-        assert fold.arms.spent == 20
-        assert store.notes == []
-    assert differences(read_manifest(made), read_manifest(made)) == []
-
-
-def reopen_with(run: Path) -> RunStore:
-    from robin_cli.prompts.rubrics import load_prompts
-
-    found: Manifest = read_manifest(run)
-    prompts = load_prompts(found.attributes)
-    replace(found, prompt={**prompts.record, "sha256": prompts.sha256}).write(run)
-    return reopen_run(run, Settings())

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from robin_cli.datasets import lines
-from robin_cli.model.errors import InputError, RunError, StorageError
+from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import read_columns, read_run
 from robin_cli.storage.store import RunStore
@@ -133,9 +133,3 @@ def test_reads_its_own_columns_however_well_they_are_packed(tmp_path: Path, monk
     pairs = [Pair(f"p{at}", f"{at} is the prompt", f"{at**7}", columns=same) for at in range(2000)]
     RunStore.create(tmp_path / "r", manifest(budget=2000), pairs).close()
     assert read_columns(tmp_path / "r").num_rows == 2000
-
-
-def test_takes_no_folder_with_columns_of_another_for_its_own(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
-    (tmp_path / "r" / "columns.csv").write_text("x")
-    refuses(RunError, "not empty, and not a run", RunStore.create, tmp_path / "r", manifest(), PAIRS)
