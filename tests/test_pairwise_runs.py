@@ -333,11 +333,8 @@ def pairs_of(rows: Rows) -> list[Pair]:
 
 def test_compares_files_frames_and_pairs_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = rows_of()
-    given: dict[str, Any] = {
-        "file": write_rows(tmp_path / "pairs.jsonl"),
-        "frame": pd.DataFrame(rows),
-        "pairs": pairs_of(rows),
-    }
+    data = write_rows(tmp_path / "pairs.jsonl")
+    given: dict[str, Any] = {"file": data, "frame": pd.DataFrame(rows), "pairs": pairs_of(rows)}
     rankings = []
     for name, data in given.items():
         run = robin_cli.judge(data, pairwise=True, judge=here, budget=48, run=tmp_path / name)

@@ -73,11 +73,7 @@ def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path
 @pytest.mark.parametrize(
     ("refuse", "said", "why"),
     [
-        (
-            lambda body: "logprobs" in body and "logprobs is not supported with this model",
-            'refuses "logprobs"',
-            "no_logprobs",
-        ),
+        (lambda body: "logprobs" in body and "logprobs is not supported", 'refuses "logprobs"', "no_logprobs"),
         (lambda body: body.get("top_logprobs", 0) > 5 and "top_logprobs must be at most 5", "asking for 5", None),
         (lambda body: False, "", "no_logprobs"),  # takes them and sends none
     ],
@@ -104,10 +100,7 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
     ("likely", "says"),
     [
         ({"3": 0.5, "2": 0.5}, "yes: --scoring logprobs would rate the answer they came with 2.50"),
-        (
-            {"3": 0.6, "x": 0.4},
-            "by its text: more than 5% of the probability at its rating is of no rating of the scale",
-        ),
+        ({"3": 0.6, "x": 0.4}, "by its text: more than 5% of the probability at its rating is of no rating"),
     ],
 )
 def test_checks_what_scoring_by_log_probabilities_would_do(tmp_path: Path, likely: dict[str, float], says: str) -> None:
