@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -188,6 +189,22 @@ def replaying(pool: Path, *args: str) -> Iterator[str]:
             yield server.stdout.readline().strip()
         finally:
             server.terminate()
+
+
+def at_a_terminal(*args: str, cwd: Path, typed: str = "", **env: str) -> tuple[int, str]:
+    """Exit status and output of a command whose streams are all a terminal, at which ``typed`` is typed."""
+    leader, follower = pty.openpty()
+    process = Robin(args, cwd=cwd, env=environment(**env), stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    os.write(leader, f"{typed}\n".encode() if typed else b"")
+    shown = b""
+    try:
+        while part := os.read(leader, 65536):
+            shown += part
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    os.close(leader)
+    return process.wait(timeout=60), shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 @pytest.fixture(scope="session")

@@ -124,7 +124,7 @@ def test_takes_outputs_in_in_whatever_state_they_are(state: str, tmp_path: Path)
             asked, place = requests(command)
             for name, lines in STATES[state](answered(asked)).items():
                 place.with_name(f"{place.stem}-{name}").write_text("\n".join(lines), encoding="utf-8")
-        robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
+        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
         if (tmp_path / "s.csv").exists():
             break
     kept = check_books(tmp_path)

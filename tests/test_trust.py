@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pty
 import re
 import shlex
 import subprocess
@@ -26,10 +25,9 @@ from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
-from tests.conftest import environment, has, plant, refuses, robin, robin_afresh, write_pairs
+from tests.conftest import at_a_terminal, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
 from tests.packages import put_package
-from tests.starting import Robin
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="0.0.0.0 leads nowhere there")
 
@@ -160,19 +158,7 @@ def test_resumes_what_its_owner_named_and_asks_another(
 
 
 def answering(answer: str, *args: str, cwd: Path, env: dict[str, str]) -> tuple[int, str]:
-    """Exit status and output of a command on a terminal, at which ``answer`` is typed."""
-    leader, follower = pty.openpty()
-    process = Robin(args, cwd=cwd, env=environment(**env), stdin=follower, stdout=follower, stderr=follower)
-    os.close(follower)
-    os.write(leader, f"{answer}\n".encode())
-    shown = b""
-    try:
-        while part := os.read(leader, 65536):
-            shown += part
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    os.close(leader)
-    return process.wait(timeout=60), shown.decode("utf-8", "replace")
+    return at_a_terminal(*args, cwd=cwd, typed=answer, **env)
 
 
 def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, env: dict[str, str]) -> None:

@@ -58,13 +58,16 @@ def test_reads_any_pairs_back(suffix: str, data: st.DataObject) -> None:
 
 
 def refuses_or_reads(name: str, content: bytes) -> None:
+    refused: list[str] = []
     for skip_bad_rows in (False, True):
         try:
             pairs = loaded(name, content, skip_bad_rows=skip_bad_rows).pairs
-        except InputError:
+        except InputError as error:
+            refused.append(str(error))
             continue
         assert pairs
         assert all(pair.prompt.encode() for pair in pairs)
+    assert all(said.isprintable() for said in refused)  # one line, which steers no terminal
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.parquet", "x.json", "x.jsonl.gz"])
