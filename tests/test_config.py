@@ -150,12 +150,6 @@ def test_checks_endpoints_alone(tmp_path: Path) -> None:
 
 
 def test_says_before_it_asks_that_openai_wants_a_key(tmp_path: Path) -> None:
-    done = robin(
-        *(
-            *("judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m"),
-            *("--base-url", "https://api.openai.com/v1"),
-        ),
-        cwd=tmp_path,
-        exits=2,
-    )
+    asked = ("judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m")
+    done = robin(*asked, "--base-url", "https://api.openai.com/v1", cwd=tmp_path, exits=2)
     assert "set a key in OPENAI_API_KEY" in done.stderr

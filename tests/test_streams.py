@@ -95,38 +95,22 @@ def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(tmp_path
     assert piped.returncode == 0
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["status", "r"],
-        ["status", "r", "--json"],
-        pytest.param(["runs", "."], marks=pytest.mark.whole),
-        ["export", "r"],
-        ["export", "r", "--format", "xlsx"],
-        pytest.param(["export", "r", "--format", "parquet", "--what", "judgments"], marks=pytest.mark.whole),
-        ["export", "r", "--format", "table"],
-        ["report", "r", "-o", "-"],
-        pytest.param(["rubrics", "helpfulness"], marks=pytest.mark.whole),
-        pytest.param(
-            ["render", str(PAIRS), "--pair", "explain-tides-good", "-a", "helpfulness"], marks=pytest.mark.whole
-        ),
-        pytest.param(["plan", str(PAIRS), "-a", "helpfulness", "-b", "120", "--json"], marks=pytest.mark.whole),
-        ["parse"],
-        pytest.param(
-            ["simulate", "r", "--budget", "240", "--runs", "1", "--schedulers", "uniform", "-q"],
-            marks=pytest.mark.whole,
-        ),
-        ["--help"],
-        pytest.param(["--version"], marks=pytest.mark.whole),
-    ],
-    ids=" ".join,
+PRINTED = ("status r", "status r --json", "export r", "export r --format xlsx", "export r --format table")
+PRINTED += ("report r -o -", "parse answers.jsonl", "--help")
+PRINTED_TOO = ("runs .", "export r --format parquet --what judgments", "rubrics helpfulness", "--version")
+PRINTED_TOO += (
+    f"render {PAIRS} --pair explain-tides-good -a helpfulness",
+    f"plan {PAIRS} -a helpfulness -b 120 --json",
 )
-def test_says_in_one_line_that_nothing_can_be_printed(finished: Path, command: list[str]) -> None:
-    if command[0] == "parse":
-        command = ["parse", "answers.jsonl"]
-        (finished / "answers.jsonl").write_text('{"text": "Rating: 3"}\n', encoding="utf-8")
+PRINTED_TOO += ("simulate r --budget 240 --runs 1 --schedulers uniform -q",)
+
+
+@pytest.mark.parametrize("command", [*PRINTED, *(pytest.param(each, marks=pytest.mark.whole) for each in PRINTED_TOO)])
+def test_says_in_one_line_that_nothing_can_be_printed(finished: Path, command: str) -> None:
+    (finished / "answers.jsonl").write_text('{"text": "Rating: 3"}\n', encoding="utf-8")
     full = os.open("/dev/full", os.O_WRONLY)
-    with Robin(command, cwd=finished, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True) as process:
+    words = command.split()
+    with Robin(words, cwd=finished, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True) as process:
         os.close(full)
         _, said = process.communicate()
 

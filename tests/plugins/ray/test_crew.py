@@ -15,6 +15,7 @@ import pytest
 import robin_cli
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
+from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Pair, Scale
 from robin_cli.prompts.rubrics import load_prompts
 from robin_cli.runner.elsewhere import Target
@@ -26,6 +27,7 @@ from robin_ray.wire import Came, Group, Posed, Run, Texts
 from robin_ray.worker import Worker
 from tests.conftest import refuses, robin
 from tests.judges.wire import completion, error, serving
+from tests.packages import put_package
 from tests.plugins.ray.here import Plan
 from tests.plugins.ray.judge import Asked, judge
 
@@ -127,13 +129,7 @@ def test_gives_up_a_worker_that_says_nothing(
 ) -> None:
     monkeypatch.setattr(crews, "SILENT_S", 1.0)
     with judge() as asked:
-
-        def answer(number: int) -> tuple[int, dict[str, str]]:
-            if number == 20:
-                plan.hands[0][1].is_silent = True
-            return 200, {}
-
-        asked.answer = answer
+        asked.answer = once(20, lambda: setattr(plan.hands[0][1], "is_silent", True))
         run = judged(asked.url, tmp_path / "run", 200, quiet=False)
     assert run.judgments()["request_id"].is_unique
     assert len(run.judgments()) == 200
@@ -141,16 +137,13 @@ def test_gives_up_a_worker_that_says_nothing(
 
 
 def test_ends_where_no_worker_can_be_begun_any_more(plan: Plan, tmp_path: Path) -> None:
+    def lost() -> None:
+        plan.fails = {"one": "no room there", "two": "no room there"}
+        plan.kill("one")
+        plan.kill("two")
+
     with judge() as asked:
-
-        def answer(number: int) -> tuple[int, dict[str, str]]:
-            if number == 20:
-                plan.fails = {"one": "no room there", "two": "no room there"}
-                plan.kill("one")
-                plan.kill("two")
-            return 200, {}
-
-        asked.answer = answer
+        asked.answer = once(20, lost)
         refuses(EndpointError, r"no worker is left \(node .*no room there", judged, asked.url, tmp_path / "run", 200)
     assert plan.is_closed
     assert robin_cli.open_run(tmp_path / "run").judgments()["request_id"].is_unique
@@ -251,14 +244,7 @@ def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path)
     money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 500, "budget_usd": 0.2}
     with judge() as asked:
         asked.takes_s = 0.02
-
-        def answer(number: int) -> tuple[int, dict[str, str]]:
-            if number == 30:
-                plan.kill("one")
-                plan.kill("two")
-            return 200, {}
-
-        asked.answer = answer
+        asked.answer = once(30, lambda: [plan.kill(node) for node in ("one", "two")])
         with pytest.raises(LimitReached, match=r"are spent, and up to \$0\.\d+ more may be on the bill"):
             judged(asked.url, tmp_path / "run", None, **money)
         before = len(robin_cli.open_run(tmp_path / "run").judgments())
@@ -269,16 +255,9 @@ def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path)
 
 
 def test_asks_a_panel_at_several_addresses_for_several_answers_at_once(plan: Plan, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"model": ["mild", "harsh"], "samples_per_request": 3, "tpm": 10_000_000, "max_retries": 0}
     with judge() as asked:
-        run = judged(
-            [asked.url, "http://127.0.0.1:9/v1"],
-            tmp_path / "run",
-            240,
-            model=["mild", "harsh"],
-            samples_per_request=3,
-            tpm=10_000_000,
-            max_retries=0,
-        )
+        run = judged([asked.url, "http://127.0.0.1:9/v1"], tmp_path / "run", 240, **more)
     kept = run.judgments()
     assert len(kept[kept["status"] != "failed"]) == 240
     assert Counter(kept["judge"]) == {"mild": 120, "harsh": 120}
@@ -326,14 +305,9 @@ def test_ends_and_says_so_where_the_key_is_refused(plan: Plan, tmp_path: Path, m
 
 
 def test_has_workers_ask_the_judge_of_a_package(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from robin_cli.model.plugins import plugins
-
-    info = tmp_path / "site" / "robin_two-1.dist-info"
-    info.mkdir(parents=True)
-    (info.parent / "robin_two.py").write_text("def judge(messages):\n    return 'Feedback: so.\\nRating: 2'\n")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robin-two\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[robin.judges]\ntwo = robin_two:judge\n")
-    monkeypatch.syspath_prepend(info.parent)
+    code = "def judge(messages):\n    return 'Feedback: so.\\nRating: 2'\n"
+    put_package(tmp_path / "site", "robin-two", code, {"robin.judges": {"two": "robin_two:judge"}})
+    monkeypatch.syspath_prepend(tmp_path / "site")
     plugins.cache_clear()
     try:
         run = robin_cli.judge(
@@ -351,16 +325,8 @@ def test_refuses_a_function_that_is_in_this_process_alone(tmp_path: Path) -> Non
 
 def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -> None:
     prompts = load_prompts(["helpfulness"])
-    run = Run(
-        msgspec.json.encode(prompts.record).decode(),
-        ("helpfulness",),
-        ("judge",),
-        (Scale(0, 4),),
-        is_pairwise=False,
-        answer_format="text",
-        by_logprobs=False,
-        seed=None,
-    )
+    how: dict[str, Any] = {"is_pairwise": False, "answer_format": "text", "by_logprobs": False, "seed": None}
+    run = Run(msgspec.json.encode(prompts.record).decode(), ("helpfulness",), ("judge",), (Scale(0, 4),), **how)
 
     def group(numbers: list[int], heeded: int) -> bytes:
         texts = ("p0", "Name colours.", "Blue.", None, None)
