@@ -95,14 +95,16 @@ def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(tmp_path
     assert piped.returncode == 0
 
 
-PRINTED = ("status r", "status r --json", "export r", "export r --format xlsx", "export r --format table")
-PRINTED += ("report r -o -", "parse answers.jsonl", "--help")
-PRINTED_TOO = ("runs .", "export r --format parquet --what judgments", "rubrics helpfulness", "--version")
-PRINTED_TOO += (
+PRINTED = [
+    *("status r", "status r --json", "export r", "export r --format xlsx", "export r --format table"),
+    *("report r -o -", "parse answers.jsonl", "--help"),
+]
+PRINTED_TOO = [
+    *("runs .", "export r --format parquet --what judgments", "rubrics helpfulness", "--version"),
     f"render {PAIRS} --pair explain-tides-good -a helpfulness",
     f"plan {PAIRS} -a helpfulness -b 120 --json",
-)
-PRINTED_TOO += ("simulate r --budget 240 --runs 1 --schedulers uniform -q",)
+    "simulate r --budget 240 --runs 1 --schedulers uniform -q",
+]
 
 
 @pytest.mark.parametrize("command", [*PRINTED, *(pytest.param(each, marks=pytest.mark.whole) for each in PRINTED_TOO)])

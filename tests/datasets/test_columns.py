@@ -27,29 +27,21 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, as_text
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
-from tests.conftest import has, refuses
-from tests.datasets.writing import WRITERS, as_csv, as_lines, complaint, written
+from tests.conftest import has
+from tests.datasets.writing import WRITERS, as_csv, as_lines, complaint, read, refused, written
 from tests.storage.test_store import manifest
 
 Row = Mapping[str, Any]
 
-SYSTEMS: list[Row] = [
-    {
-        "id": "a",
-        "prompt": "p",
-        "response": "r",
-        "model": "small",
-        "tokens": 3,
-        "cost": 0.5,
-        "safe": True,
-        "helpfulness": 1,
-    },
-    {"id": "b", "prompt": "p", "response": "s", "model": "large", "tokens": None, "cost": 2.0, "safe": False},
-]
-
 
 def row(**more: Any) -> dict[str, Any]:
     return {"prompt": "p", "response": "r", **more}
+
+
+SYSTEMS: list[Row] = [
+    row(id="a", model="small", tokens=3, cost=0.5, safe=True, helpfulness=1),
+    {**row(id="b", model="large", tokens=None, cost=2.0, safe=False), "response": "s"},
+]
 
 
 def kept(folder: Path, *rows: Row, suffix: str = ".jsonl", **options: Any) -> list[dict[str, Any]]:
@@ -392,16 +384,13 @@ def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tm
 
 def test_two_systems_may_give_one_answer_and_each_is_a_pair(tmp_path: Path) -> None:
     rows = [{"prompt": "2 + 2?", "response": "4", "model": model} for model in ("large", "small", "large-2")]
-    path = tmp_path / "same.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    pairs = load_pairs(path, columns={"system": "model"}).pairs
+    pairs = read(tmp_path, rows, columns={"system": "model"}).pairs
     assert [pair.columns["system"] for pair in pairs] == ["large", "small", "large-2"]
     assert len({pair.pair_id for pair in pairs}) == 3
     assert pairs[0].pair_id == pair_id_of("2 + 2?", "4")
-    refuses(InputError, r"one that names these \(--columns system=NAME\)", load_pairs, path)
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[1]]), encoding="utf-8")
-    with pytest.raises(InputError, match=r"same\.jsonl:4: the same prompt and response as line 2"):
-        load_pairs(path, columns={"system": "model"})
+    assert "one that names these (--columns system=NAME)" in refused(tmp_path, rows)
+    said = refused(tmp_path, [*rows, rows[1]], columns={"system": "model"})
+    assert said.startswith("pairs.jsonl:4: the same prompt and response as line 2")
 
 
 def test_workers_ratings_of_one_summary_by_two_policies_stay_apart(tmp_path: Path) -> None:
@@ -409,7 +398,5 @@ def test_workers_ratings_of_one_summary_by_two_policies_stay_apart(tmp_path: Pat
         {"info": {"post": "A long post."}, "summary": {"text": "Short.", "policy": policy, "axes": {"overall": rating}}}
         for policy, rating in (("sup4", 2), ("ppo", 5), ("sup4", 4))
     ]
-    path = tmp_path / "axis.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    pairs = load_pairs(path, columns={"system": "summary.policy"}, ratings=["overall"]).pairs
+    pairs = read(tmp_path, rows, columns={"system": "summary.policy"}, ratings=["overall"]).pairs
     assert [(pair.columns["system"], pair.human["overall"]) for pair in pairs] == [("sup4", 3.0), ("ppo", 5.0)]

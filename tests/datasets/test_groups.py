@@ -31,6 +31,9 @@ ROWS = [
 ]
 
 
+ASKED: dict[str, Any] = {"attribute": "helpfulness", "judge": lambda _: "Rating: 3", "budget": 8, "quiet": True}
+
+
 def groups(pairs: Sequence[Pair]) -> list[str | None]:
     return [pair.group for pair in pairs]
 
@@ -56,24 +59,25 @@ def test_reads_groups_inside_objects_and_of_conversations(tmp_path: Path) -> Non
     assert groups(load_pairs(written(tmp_path, "p.jsonl", as_lines(rows)), group="meta.set").pairs) == ["7", "7"]
 
 
+NO_SET = r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.'
+
+
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("change", "said"),
     [
-        (None, r'p.jsonl:2: the group in field "set" is null or empty\. Say which responses it belongs to, or leave'),
-        ("", "is null or empty"),
-        (1.5, "is a number with a fraction, not text or a whole number|not text or a whole number"),
-        ([1], "is a list, not text or a whole number"),
         (
-            "missing",
-            r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.',
+            {"set": None},
+            r'p.jsonl:2: the group in field "set" is null or empty\. Say which responses it belongs to, or',
         ),
+        ({"set": ""}, "is null or empty"),
+        ({"set": 1.5}, "is a number with a fraction, not text or a whole number|not text or a whole number"),
+        ({"set": [1]}, "is a list, not text or a whole number"),
+        ({"sets": 1}, NO_SET),
     ],
 )
-def test_says_where_a_group_is_none(tmp_path: Path, value: object, said: str) -> None:
-    bad = {**ROWS[1], "set": value} if value != "missing" else {**ROWS[1], "sets": 1}
-    if value == "missing":
-        del bad["set"]
-    file = written(tmp_path, "p.jsonl", as_lines([ROWS[0], bad, *ROWS[2:]]))
+def test_says_where_a_group_is_none(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    bad = {name: value for name, value in ROWS[1].items() if name != "set"} | change
+    file = written(tmp_path, "p.jsonl", [ROWS[0], bad, *ROWS[2:]])
     refuses(InputError, said, load_pairs, file, group="set")
     left = load_pairs(file, group="set", skip_bad_rows=True)
     assert groups(left.pairs) == ["x", "y", "x"]
@@ -82,12 +86,13 @@ def test_says_where_a_group_is_none(tmp_path: Path, value: object, said: str) ->
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_names_the_column_that_may_be_meant(tmp_path: Path, suffix: str) -> None:
-    file = written(tmp_path, f"p{suffix}", WRITERS[suffix](ROWS))
-    with pytest.raises(InputError, match=r'no field "sett" \(--group sett\); found .*\. Use --group set\.'):
-        load_pairs(file, group="sett")
-    with pytest.raises(InputError, match=r"Use --columns response=response and --group set\."):
-        load_pairs(file, group="sett", columns={"response": "respnse"})
-    refuses(InputError, r"Use --group NAME, NAME being the field that holds it", load_pairs, file, group="zzzz")
+    file = written(tmp_path, f"p{suffix}", ROWS)
+    for group, columns, said in (
+        ("sett", {}, r'no field "sett" \(--group sett\); found .*\. Use --group set\.'),
+        ("sett", {"response": "respnse"}, r"Use --columns response=response and --group set\."),
+        ("zzzz", {}, r"Use --group NAME, NAME being the field that holds it"),
+    ):
+        refuses(InputError, said, load_pairs, file, group=group, columns=columns)
 
 
 def test_takes_a_column_that_means_something_else_too(tmp_path: Path) -> None:
@@ -102,18 +107,14 @@ def test_takes_a_column_that_means_something_else_too(tmp_path: Path) -> None:
 
 def test_merges_workers_of_one_group_and_refuses_two(tmp_path: Path) -> None:
     def row(worker: int, group: str) -> dict[str, Any]:
-        return {
-            "info": {"post": "p", "id": group},
-            "summary": {"text": "s", "axes": {"overall": worker}},
-            "worker": worker,
-        }
+        axes = {"text": "s", "axes": {"overall": worker}}
+        return {"info": {"post": "p", "id": group}, "summary": axes, "worker": worker}
 
-    file = written(tmp_path, "p.jsonl", as_lines([row(1, "g"), row(3, "g")]))
-    merged = load_pairs(file, group="info.id")
+    merged = load_pairs(written(tmp_path, "p.jsonl", [row(1, "g"), row(3, "g")]), group="info.id")
     assert [(pair.group, pair.human) for pair in merged.pairs] == [("g", {"overall": 2.0})]
-    file = written(tmp_path, "q.jsonl", as_lines([row(1, "g"), row(3, "h")]))
-    with pytest.raises(InputError, match=r'q\.jsonl:2: the same texts are of the group "g" by line 1, and of "h" here'):
-        load_pairs(file, group="info.id")
+    file = written(tmp_path, "q.jsonl", [row(1, "g"), row(3, "h")])
+    said = r'q\.jsonl:2: the same texts are of the group "g" by line 1, and of "h" here'
+    refuses(InputError, said, load_pairs, file, group="info.id")
     assert load_pairs(file, group="info.id", skip_bad_rows=True).left_out == {"the same pair in another group": 1}
 
 
@@ -146,16 +147,8 @@ def test_says_what_of_the_groups_is_nothing_to_choose_from() -> None:
 
 @pytest.mark.parametrize("group", [None, "set"])
 def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
-    file = written(tmp_path, "p.jsonl", as_lines(ROWS))
-    run = robin_cli.judge(
-        file,
-        attribute="helpfulness",
-        judge=lambda _: "Rating: 3",
-        budget=8,
-        group=group,
-        run=tmp_path / "r",
-        quiet=True,
-    )
+    file = written(tmp_path, "p.jsonl", ROWS)
+    run = robin_cli.judge(file, group=group, run=tmp_path / "r", **ASKED)
     data = read_run(run.path)
     numbers = [0, 1, 0, 0] if group is None else [0, 1, 1, 0]
     assert data.groups.tolist() == PairTable.of(load_pairs(file, group=group).pairs).groups.tolist() == numbers
@@ -186,18 +179,16 @@ def test_goes_on_with_the_groups_a_run_was_made_with(tmp_path: Path, replay_url:
 
 def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS)
-    asked: dict[str, Any] = {"attribute": "helpfulness", "judge": lambda _: "Rating: 3", "budget": 8, "quiet": True}
     pairs = robin_cli.load_pairs(frame, group="set")
     assert groups(pairs) == ["x", "y", "y", "x"]
-    for name, run in {
-        "pairs": robin_cli.judge(pairs, run=tmp_path / "pairs", **asked),
-        "frame": robin_cli.judge(frame, group="set", run=tmp_path / "frame", **asked),
-    }.items():
+    for name, data, group in (("pairs", pairs, None), ("frame", frame, "set")):
+        run = robin_cli.judge(data, group=group, run=tmp_path / name, **ASKED)
         assert read_run(run.path).group_names == ["x", "y"], name
-    with pytest.raises(RobinError, match="group: pairs have their own"):
-        robin_cli.judge(pairs, group="set", run=tmp_path / "no", **asked)
+    refuses(
+        RobinError, "group: pairs have their own", robin_cli.judge, pairs, group="set", run=tmp_path / "no", **ASKED
+    )
     with pytest.raises(RobinError, match='1 of 4 pairs have no group, the first "z"; give each one, or none'):
-        robin_cli.judge([*pairs[:3], Pair("z", "p", "r")], run=tmp_path / "no", **asked)
+        robin_cli.judge([*pairs[:3], Pair("z", "p", "r")], run=tmp_path / "no", **ASKED)
 
 
 LONG = [("b", 1, "v"), ("a", 2, "w"), ("c", 3, "v"), ("b", 4, "v")]
@@ -265,10 +256,7 @@ def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> Non
 
 def test_keeps_runs_of_pairs_without_groups_the_same_data(tmp_path: Path) -> None:
     """What tells a run's pairs from others is what it was before pairs had groups."""
-    pairs = [Pair("a", "p", "r", {"helpfulness": 2.0})]
-    run = robin_cli.judge(
-        pairs, attribute="helpfulness", judge=lambda _: "Rating: 3", budget=1, run=tmp_path / "r", quiet=True
-    )
+    run = robin_cli.judge([Pair("a", "p", "r", {"helpfulness": 2.0})], run=tmp_path / "r", **ASKED)
     before = {"human": {"helpfulness": 2.0}, "pair_id": "a", "prompt": "p", "reference": None, "response": "r"}
     text = json.dumps(before, separators=(",", ":")) + "\n"
     assert read_run(run.path).manifest.data["sha256"] == hashlib.sha256(text.encode()).hexdigest()

@@ -59,6 +59,29 @@ def made(path: Path, budget: int = 3) -> Path:
     return path
 
 
+def spoilt(run: Path, file: str, column: str, values: pa.Array) -> None:
+    """Have a column of a run's table hold other values."""
+    table = pq.read_table(run / file)
+    pq.write_table(table.set_column(table.schema.names.index(column), column, values), run / file)
+
+
+def resumed(run: Path) -> None:
+    with RunStore.open(run) as store:
+        store.fold()
+
+
+def reported(run: Path) -> object:
+    return write_report([run], None)
+
+
+def merged(run: Path) -> object:
+    return merge([run], run.parent / "all", lambda *_: "uniform")
+
+
+USES: list[Callable[[Path], object]] = [resumed, status_of, reported]
+ANSWERS = "judgments/00001.parquet"
+
+
 ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
     "settings: delta": (("settings", "delta"), "x"),
     "settings: scheduler": (("settings", "scheduler"), 1e308),
@@ -107,34 +130,38 @@ def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
         refuses(RobinError, rf"{name}: cannot be read \(it is longer than .*", status_of, run)
 
 
-def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Path) -> None:
-    bad_text = pa.array([b"\xff"] * 3).view(pa.string())
-    numbers, nulls = pa.array([7] * 3), pa.nulls(3, pa.int64())
-    odd = [("pairs.parquet", "pair_id", numbers), ("pairs.parquet", "prompt", bad_text)]
-    odd += [("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", bad_text)]
-    odd += [("judgments/00001.parquet", "text", bad_text), ("judgments/00001.parquet", "rating", nulls)]
-    impossible: dict[str, list[float]] = {
-        "cost_usd": [-1000.0, math.nan, math.inf],
-        "prompt_tokens": [-1],
-        "draw": [-1, 2**63 - 2],
-    }
-    impossible |= {"completion_tokens": [-(2**62)]}
-    for name, values in impossible.items():
-        odd += [("judgments/00001.parquet", name, pa.array([value, 0, 0])) for value in values]
-    for number, (file, column, values) in enumerate(odd):
-        run = made(tmp_path / f"r{number}")
-        table = pq.read_table(run / file)
-        pq.write_table(table.set_column(table.schema.names.index(column), column, values), run / file)
-        (run / "state.parquet").unlink()
-        uses: list[Callable[[Path], object]] = [lambda run: write_report([run], None)]
-        uses += [resumed] if column in impossible else []
-        for use in uses:
-            refuses(StorageError, r"cannot be read .*restore it from a copy", use, run)
+NO_UTF8 = pa.array([b"\xff"] * 3).view(pa.string())
+IMPOSSIBLE: dict[str, list[float]] = {
+    "cost_usd": [-1000.0, math.nan, math.inf],
+    "prompt_tokens": [-1],
+    "draw": [-1, 2**63 - 2],
+    "completion_tokens": [-(2**62)],
+}
+OTHER_VALUES = [
+    *(("pairs.parquet", "pair_id", pa.array([7] * 3)), ("pairs.parquet", "prompt", NO_UTF8)),
+    *(("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", NO_UTF8)),
+    *((ANSWERS, "text", NO_UTF8), (ANSWERS, "rating", pa.nulls(3, pa.int64()))),
+    *((ANSWERS, name, pa.array([value, 0, 0])) for name, values in IMPOSSIBLE.items() for value in values),
+]
+
+
+@pytest.mark.parametrize(("file", "column", "values"), OTHER_VALUES, ids=[column for _, column, _ in OTHER_VALUES])
+def test_says_which_file_of_a_run_holds_other_values_than_it_writes(
+    tmp_path: Path, file: str, column: str, values: pa.Array
+) -> None:
+    run = made(tmp_path / "r")
+    spoilt(run, file, column, values)
+    (run / "state.parquet").unlink()
+    for use in (reported, resumed) if column in IMPOSSIBLE else (reported,):
+        refuses(StorageError, "cannot be read .*restore it from a copy", use, run)
+
+
+def test_says_that_a_line_of_a_journal_is_no_judgment(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
     (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
     for read in (status_of, RunStore.open):
-        refuses(StorageError, r"journal.jsonl: holds a line that is no judgment", read, run)
+        refuses(StorageError, "journal.jsonl: holds a line that is no judgment", read, run)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +169,9 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Pa
 )
 def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, column: str, value: float) -> None:
     run = made(tmp_path / "r")
-    table = pq.read_table(run / "judgments" / "00001.parquet")
-    field = table.schema.field(column)
-    values = pa.array([value, *table[column].to_pylist()[1:]], field.type)
-    table = table.set_column(table.schema.names.index(column), field, values)
-    pq.write_table(table, run / "judgments" / "00001.parquet")
-    uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
-    for use in uses:
+    kept = pq.read_table(run / ANSWERS)[column]
+    spoilt(run, ANSWERS, column, pa.array([value, *kept.to_pylist()[1:]], kept.type))
+    for use in USES:
         refuses(StorageError, "ratings outside the scale 0-4", use, run)
 
 
@@ -161,8 +184,7 @@ def test_makes_no_room_beyond_a_runs_budget_at_all(tmp_path: Path, attributes: i
     ids = pa.array([f"p{number}" for number in range(pairs)], pa.large_string())
     empty = pa.array([""] * pairs, pa.large_string())
     pq.write_table(pa.table({"pair_id": ids, "prompt": empty, "response": empty}), run / "pairs.parquet")
-    uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
-    for use in uses:
+    for use in USES:
         refuses(StorageError, f"make {attributes * pairs:,} pairs × attributes × judges: more than", use, run)
 
 
@@ -218,11 +240,6 @@ def test_goes_on_with_a_larger_budget_where_the_manifests_is_too_low(tmp_path: P
         assert len(ids(tmp_path / "r")) == budget
 
 
-def resumed(run: Path) -> None:
-    with RunStore.open(run) as store:
-        store.fold()
-
-
 def go_on(run: Path) -> None:
     with RunStore.open(run):
         read_run(run)
@@ -241,7 +258,7 @@ def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: st
     else:
         os.mkfifo(run / name)
     why = "it is a link" if kind == "a link" else "it is no regular file"
-    readers: list[Callable[[Path], object]] = [status_of, lambda run: write_report([run], None), go_on]
+    readers: list[Callable[[Path], object]] = [status_of, reported, go_on]
     readers += [lambda run: list(judgments_of(run).parts)] if name.startswith("j") else []
     for use in readers if name != "lock" else [go_on]:
         refuses(RobinError, why if name != "lock" else "no file of this run's own.*; delete it", use, run)
@@ -307,13 +324,14 @@ def test_takes_no_file_for_its_lock_that_has_another_name_elsewhere(tmp_path: Pa
     RunStore.open(run).close()
 
 
-def test_lets_no_second_process_in_when_its_lock_was_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("deleted", [False, True])
+def test_lets_no_second_process_in_also_when_its_lock_was_deleted(tmp_path: Path, deleted: bool) -> None:
     run = made(tmp_path / "r")
     with RunStore.open(run) as store:
-        (run / "lock").unlink()
-        second = subprocess.run(
-            [sys.executable, "-c", OPEN, str(run)], capture_output=True, text=True, env=environment()
-        )
+        if deleted:
+            (run / "lock").unlink()
+        words = [sys.executable, "-c", OPEN, str(run)]
+        second = subprocess.run(words, capture_output=True, text=True, env=environment())
         assert "another robin is at work on this run; wait for it, or stop it first" in second.stderr
         assert is_locked(run)
         assert status_of(run)["state"] == "working"
@@ -387,33 +405,26 @@ def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(shar
 
 def test_says_once_that_others_may_write_to_a_run(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
-    with RunStore.open(run) as store:
-        assert store.notes == []
+
+    def notes() -> list[str]:
+        with RunStore.open(run) as store:
+            return store.notes
+
+    assert notes() == []
     run.chmod(0o1777)
     assert not others_may_write(run), "what is there is safe where the sticky bit is set"
     run.chmod(0o770)
-    with RunStore.open(run) as store:
-        assert store.notes == [
-            f"{run}: others may write here, and change answers and where calls go; chmod 700 {run} keeps it to you"
-        ]
+    said = f"{run}: others may write here, and change answers and where calls go; chmod 700 {run} keeps it to you"
+    assert notes() == [said]
     (run / "judgments").chmod(0o777)
-    with RunStore.open(run) as store:
-        assert [note.split(": ")[0] for note in store.notes] == [str(run)], (
-            "where the first is put right, the rest is safe"
-        )
+    assert notes() == [said], "where the first is put right, the rest is safe"
     run.chmod(0o700)
-    with RunStore.open(run) as store:
-        assert [note.split(": ")[0] for note in store.notes] == [str(run / "judgments")]
+    assert [note.split(": ")[0] for note in notes()] == [str(run / "judgments")]
     (tmp_path / "pairs.jsonl").write_text('{"prompt": "b", "response": "c"}\n')
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o777)
-    words = [
-        *("-b", "1", "-a", "helpfulness", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"),
-        *("--max-retries", "0"),
-    ]
-    done = robin("judge", "pairs.jsonl", *words, "--run", "shared", cwd=tmp_path)
-    assert done.stderr.count("shared: others may write here") == 1
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    words = judging("http://127.0.0.1:9/v1", "pairs.jsonl", 1, "--max-retries", "0", "--run", "shared")
+    assert robin(*words, cwd=tmp_path).stderr.count("shared: others may write here") == 1
 
 
 def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:
@@ -450,13 +461,9 @@ def test_notices_every_bit_of_its_tables_that_is_not_as_it_was_written(tmp_path:
 
 
 READERS: list[Callable[[Path], object]] = [
-    status_of,
-    RunStore.open,
-    load_pools,
-    lambda run: write_report([run], None),
+    *(status_of, RunStore.open, load_pools, reported, merged),
     lambda run: list(judgments_of(run).parts),
     lambda run: gated(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
-    lambda run: merge([run], run.parent / "all", lambda *_: "uniform"),
 ]
 
 
@@ -620,21 +627,22 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     with pytest.warns(RepeatedJudgments, match=r"^5 judgments are repeats .* the first is in .*00002.parquet"):
         found = status_of(run)
     assert (found["spent"], found["repeated_judgments"]) == (4, 5)
-    with pytest.warns(RepeatedJudgments):
-        assert pa.concat_tables(judgments_of(run).parts).slice(0, 3).equals(whole)
-    with pytest.warns(RepeatedJudgments):
-        assert load_pools(run)["helpfulness"].size == 4
-    with pytest.warns(RepeatedJudgments):
-        assert runs_in(tmp_path)[0]["spent"] == 4
+    for same in (
+        lambda: pa.concat_tables(judgments_of(run).parts).slice(0, 3).equals(whole),
+        lambda: load_pools(run)["helpfulness"].size == 4,
+        lambda: runs_in(tmp_path)[0]["spent"] == 4,
+    ):
+        with pytest.warns(RepeatedJudgments):
+            assert same()
     done = robin("status", run, cwd=tmp_path)
     assert "note: 5 judgments are repeats and do not count" in done.stderr
     assert "5 judgments, not counted" in done.stdout
     with pytest.warns(RepeatedJudgments), RunStore.open(run) as store:
         assert store.fold().arms.spent == 4
-    merged = merge([run], tmp_path / "all", lambda *_: "uniform")
-    assert merged.judgments == 4
-    assert any("5 judgments left out: repeats" in note for note in merged.notes)
-    assert (status_of(merged.path)["spent"], facts["spent"]) == (4, 3)
+    whole_run = merge([run], tmp_path / "all", lambda *_: "uniform")
+    assert whole_run.judgments == 4
+    assert any("5 judgments left out: repeats" in note for note in whole_run.notes)
+    assert (status_of(whole_run.path)["spent"], facts["spent"]) == (4, 3)
 
 
 def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Path) -> None:
@@ -662,12 +670,8 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
     assert refused > len(damaged) / 2
     for data in (b"\xff", json.dumps({**good, "answered": -1}).encode(), json.dumps({**good, "url": "\x00"}).encode()):
         ledger.write_bytes(data)
-        for read in (
-            status_of,
-            lambda run: Ledger(run, "0" * 16, 3),
-            lambda run: merge([run], tmp_path / "all", lambda *_: "uniform"),
-        ):
-            refuses(StorageError, r"00001.json: cannot be read .*; restore it from a copy", read, run)
+        for read in (status_of, lambda run: Ledger(run, "0" * 16, 3), merged):
+            refuses(StorageError, "00001.json: cannot be read .*; restore it from a copy", read, run)
         assert "restore it from a copy" in runs_in(tmp_path)[0]["error"]
 
 

@@ -244,7 +244,7 @@ def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path)
     money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 500, "budget_usd": 0.2}
     with judge() as asked:
         asked.takes_s = 0.02
-        asked.answer = once(30, lambda: [plan.kill(node) for node in ("one", "two")])
+        asked.answer = once(30, lambda: list(map(plan.kill, ("one", "two"))))
         with pytest.raises(LimitReached, match=r"are spent, and up to \$0\.\d+ more may be on the bill"):
             judged(asked.url, tmp_path / "run", None, **money)
         before = len(robin_cli.open_run(tmp_path / "run").judgments())
