@@ -117,13 +117,9 @@ def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_pa
     log = tmp_path / "watched"
     with serving(lambda number, body: completion(f"Rating: {number % 5}")) as wire:
         done = run(
-            wire.url,
-            work,
-            WATCH_LOG=str(log),
-            PYTHONPATH=f"{tmp_path / 'watch'}:{ROOT}",
-            PYTHONDONTWRITEBYTECODE="1",
-            **{name: str(path) for name, path in places.items()},
-        )
+            wire.url, work, WATCH_LOG=str(log), PYTHONPATH=f"{tmp_path / 'watch'}:{ROOT}",
+            PYTHONDONTWRITEBYTECODE="1", **{name: str(path) for name, path in places.items()},
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [path for folder in places.values() for path in folder.rglob("*")] == []
     assert {path.name for path in work.iterdir()} == {"pairs.jsonl", "r"}

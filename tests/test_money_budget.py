@@ -161,14 +161,9 @@ def test_refuses_money_where_nothing_has_a_price(tmp_path: Path, prices: dict[st
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     with pytest.raises(InputError, match=said):
         robin_cli.judge(
-            data,
-            attribute="helpfulness",
-            base_url="http://127.0.0.1:9/v1",
-            model="m",
-            budget_usd=3,
-            quiet=True,
+            data, attribute="helpfulness", base_url="http://127.0.0.1:9/v1", model="m", budget_usd=3, quiet=True,
             **prices,
-        )
+        )  # fmt: skip
 
 
 def test_says_how_far_it_is_in_dollars_while_it_works(tmp_path: Path) -> None:

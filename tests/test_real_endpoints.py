@@ -50,18 +50,9 @@ def test_pays_a_prompt_once_for_several_ratings(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with serving(several) as wire:
         done = robin(
-            "judge",
-            data,
-            "-b",
-            "403",
-            *HELPFUL,
-            "--base-url",
-            wire.url,
-            "--samples-per-request",
-            "5",
-            cwd=tmp_path,
-            exits=0,
-        )
+            "judge", data, "-b", "403", *HELPFUL, "--base-url", wire.url, "--samples-per-request", "5",
+            cwd=tmp_path, exits=0,
+        )  # fmt: skip
     assert sum(int(row["n"]) for row in rows(done.stdout)) == 403 == answered(tmp_path / "r")
     assert 81 <= len(wire.bodies) <= 130
     assert judgments(tmp_path / "r")["prompt_tokens"].sum() == 100 * len(wire.bodies)
@@ -76,19 +67,9 @@ def test_stops_before_more_money_is_spent_and_goes_on_with_more(tmp_path: Path) 
     prices = ("--price-in", "1", "--price-out", "2", "--concurrency", "32")
     with serving(costly) as wire:
         first = robin(
-            "judge",
-            data,
-            "-b",
-            "500",
-            *HELPFUL,
-            "--base-url",
-            wire.url,
-            *prices,
-            "--max-cost",
-            "0.1",
-            cwd=tmp_path,
-            exits=4,
-        )
+            "judge", data, "-b", "500", *HELPFUL, "--base-url", wire.url, *prices, "--max-cost", "0.1",
+            cwd=tmp_path, exits=4,
+        )  # fmt: skip
         spent = judgments(tmp_path / "r")["cost_usd"].sum()
         robin("resume", "r", cwd=tmp_path, exits=4)  # the limit is that of the run, and it is spent
         robin("resume", "r", "--max-cost", "0.2", cwd=tmp_path, exits=4)

@@ -38,19 +38,9 @@ def test_runs_at_flex_and_tells_prices_tiers_and_cached_tokens(tmp_path: Path) -
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(often_full) as wire:
         done = robin(
-            "judge",
-            data,
-            "-b",
-            "36",
-            *RUN,
-            *PRICES,
-            "--base-url",
-            wire.url,
-            "--service-tier",
-            "flex",
-            cwd=tmp_path,
-            exits=0,
-        )
+            "judge", data, "-b", "36", *RUN, *PRICES, "--base-url", wire.url, "--service-tier", "flex",
+            cwd=tmp_path, exits=0,
+        )  # fmt: skip
     assert done.stderr.count("no room at the service tier flex") == 1
     assert "service tier: 36 answers at flex, 0 at the normal tier" in done.stderr
     assert "72,000 tokens in (25 % of them cached), 3,600 out" in done.stderr

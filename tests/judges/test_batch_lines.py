@@ -171,18 +171,10 @@ def test_a_file_cut_within_a_line_gives_all_whole_lines(tmp_path: Path) -> None:
 
 
 BROKEN = [
-    b"not JSON",
-    b"[1, 2]",
-    b"null",
-    b'{"custom_id": "half',
-    line(custom_id=7, response=response()),
-    line(custom_id="", response=response()),
-    line(custom_id="x" * 500, response=response()),
-    b'{"response": {}}',
-    b"\x00" * 5000,
-    b"\xff\xfe{",
-    b"[" * 5000,
-]
+    b"not JSON", b"[1, 2]", b"null", b'{"custom_id": "half', line(custom_id=7, response=response()),
+    line(custom_id="", response=response()), line(custom_id="x" * 500, response=response()), b'{"response": {}}',
+    b"\x00" * 5000, b"\xff\xfe{", b"[" * 5000,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))

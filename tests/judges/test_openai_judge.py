@@ -45,13 +45,9 @@ def test_always_sends_temperature_and_top_p_and_a_seed_only_where_there_is_one()
     with serving(lambda *_: completion()) as wire:
         ask(wire.url, QUESTION, Question(QUESTION.messages, samples=3, seed=5), extra_body={"top_k": 4, "top_p": 0.5})
     assert wire.bodies[0] == {
-        "model": "judge",
-        "messages": [{"role": "user", "content": "Rate this."}],
-        "max_tokens": 1024,
-        "temperature": 1.0,
-        "top_p": 0.5,
-        "top_k": 4,
-    }
+        "model": "judge", "messages": [{"role": "user", "content": "Rate this."}], "max_tokens": 1024,
+        "temperature": 1.0, "top_p": 0.5, "top_k": 4,
+    }  # fmt: skip
     assert (wire.bodies[1]["seed"], wire.bodies[1]["n"]) == (5, 3)
 
 

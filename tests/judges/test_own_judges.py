@@ -101,13 +101,9 @@ def test_goes_on_with_the_same_function_and_says_how_if_not(tmp_path: Path, monk
         open_run(run.path).resume(budget=80, judge=by_length_later)
     with pytest.raises(InputError, match="judge: the run has python:"):
         judge(
-            tmp_path / "p.jsonl",
-            attribute="coherence",
-            budget=80,
-            model="m",
-            base_url="http://127.0.0.1:9/v1",
+            tmp_path / "p.jsonl", attribute="coherence", budget=80, model="m", base_url="http://127.0.0.1:9/v1",
             run=run.path,
-        )
+        )  # fmt: skip
     done = robin("resume", run.path, "--budget", "80", cwd=tmp_path, exits=2)
     assert "resume(judge=by_length)" in done.stderr
 
@@ -259,14 +255,9 @@ def test_ends_where_a_judge_raises_what_ends_programs(raised: type[BaseException
 
     with pytest.raises(EndpointError, match="mend the judge"):
         judge(
-            data,
-            attribute="helpfulness",
-            budget=8,
-            judge=ends_later if later else ends,
-            run=tmp_path / "r",
-            quiet=True,
-            max_retries=0,
-        )
+            data, attribute="helpfulness", budget=8, judge=ends_later if later else ends, run=tmp_path / "r",
+            quiet=True, max_retries=0,
+        )  # fmt: skip
 
 
 def test_says_that_an_answer_is_text() -> None:
@@ -407,14 +398,9 @@ def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_pa
     reply = Reply((Answer("Rating: 3", tokens=tokens),), "m", Usage(), None, 0.0)
     data = write_pairs(tmp_path / "p.jsonl", 2)
     run = judge(
-        data,
-        attribute="helpfulness",
-        budget=4,
-        judge=lambda _: reply,
-        run=tmp_path / "r",
-        scoring="logprobs",
+        data, attribute="helpfulness", budget=4, judge=lambda _: reply, run=tmp_path / "r", scoring="logprobs",
         quiet=True,
-    )
+    )  # fmt: skip
     assert list(run.judgments()["rating"]) == [3] * 4
 
 

@@ -315,14 +315,9 @@ BEFORE = ["", "  ", "- ", "* ", "• ", "> ", "1. ", "2) ", "### ", "**", "_", "
 
 
 LABELS = [
-    "Rating",
-    "rating",
-    "RATING",
-    "**Rating**",
-    "Rating ({low}-{high})",
-    "Rating (out of {high})",
+    "Rating", "rating", "RATING", "**Rating**", "Rating ({low}-{high})", "Rating (out of {high})",
     "Rating for style",
-]
+]  # fmt: skip
 
 COLONS = [": ", ":", " : ", "：", ":** ", ":\t", ": Score ", ": score: ", ": \u200b"]
 NUMBERS = [

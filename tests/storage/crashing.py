@@ -265,13 +265,9 @@ def killing(number: int, times: int = 1) -> Callable[[], None]:
 
 
 KINDS: dict[str, Callable[[], None]] = {
-    "kill": killing(signal.SIGKILL),
-    "power": killing(signal.SIGKILL),
-    "term": killing(signal.SIGTERM),
-    "interrupt": killing(signal.SIGINT),
-    "twice": killing(signal.SIGINT, 2),
-    "full": lambda: None,
-}
+    "kill": killing(signal.SIGKILL), "power": killing(signal.SIGKILL), "term": killing(signal.SIGTERM),
+    "interrupt": killing(signal.SIGINT), "twice": killing(signal.SIGINT, 2), "full": lambda: None,
+}  # fmt: skip
 
 
 def lose_power(run: Path, acknowledged: list[str], generator: random.Random) -> None:

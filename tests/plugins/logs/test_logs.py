@@ -60,17 +60,10 @@ def test_makes_pairs_of_inspect_s_samples() -> None:
     france, primes, verse = rows_of(large)
     assert france.pop("id") == "openai-api/wren/wren-large/facts/france/1/PEtyoSe7"
     assert france == {
-        "prompt": "What is the capital of France?",
-        "response": ANSWERS["wren-large"][0],
-        "system": "openai-api/wren/wren-large",
-        "group": "facts/france",
-        "task": "facts",
-        "epoch": 1,
-        "reference": "Paris",
-        "score.includes": "C",
-        "metadata.topic": "geography",
-        "metadata.level": 1,
-    }
+        "prompt": "What is the capital of France?", "response": ANSWERS["wren-large"][0],
+        "system": "openai-api/wren/wren-large", "group": "facts/france", "task": "facts", "epoch": 1,
+        "reference": "Paris", "score.includes": "C", "metadata.topic": "geography", "metadata.level": 1,
+    }  # fmt: skip
     assert primes["prompt"] == TALK
     assert (verse["group"], "reference" in verse) == (
         "facts/verse/1",
