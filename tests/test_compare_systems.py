@@ -6,7 +6,6 @@ import io
 import json
 import random
 import re
-import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ import pytest
 import robin_cli
 from robin_cli import RobinError, open_run
 from robin_cli.analysis.paired import difference_shown, prompts_for
-from tests.conftest import environment, lines_of, refuses, robin, wait_until
+from tests.conftest import refuses, robin
 from tests.judges.wire import Answer, completion, error, serving
-from tests.starting import Robin
 
 Rows = list[dict[str, Any]]
 
@@ -123,21 +121,6 @@ def test_goes_on_with_the_same_order_in_later_sessions(tmp_path: Path) -> None:
     assert "6 of 30 prompts asked about in full, 1 partly; 47 pairs without a score" in said
 
 
-def test_loses_nothing_and_goes_on_in_order_when_killed(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
-    with serving(rated()) as wire:
-        command = judging(wire.url, 60, "--concurrency", "1", "--rpm", "3000")
-        with Robin(command, cwd=tmp_path, env=environment()) as process:
-            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") >= 11, process)
-            process.send_signal(signal.SIGKILL)
-        robin("resume", "r", cwd=tmp_path, exits=0)
-        asked = [asked_of(body) for body in wire.bodies]
-    kept = list(dict.fromkeys(asked))  # one whose answer was on its way is asked again
-    assert len(kept) == 60
-    assert len(asked) <= 62
-    assert [prompt for prompt, _ in kept[::2]] == [prompt for prompt, _ in kept[1::2]]
-
-
 def test_leaves_few_prompts_partly_asked_at_many_calls_at_a_time_and_with_failures(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(100))
     answer, luck = rated(), random.Random(2)
@@ -170,46 +153,32 @@ def test_asks_all_attributes_of_all_judges_about_each_prompt(tmp_path: Path) -> 
     assert "18 of 30 prompts asked about in full" in done.stderr
 
 
-def without_beta(rows: Rows) -> Rows:
-    return [row for row in rows if row["model"] == "alpha"]
-
-
-def without_a_model(rows: Rows) -> Rows:
-    return [{name: value for name, value in row.items() if name != "model"} for row in rows]
-
-
-def in_a_column_of_its_own(rows: Rows) -> Rows:
-    return [{**row, **({"system": row["model"]} if k else {})} for k, row in enumerate(rows)]
-
-
-def of_other_prompts(rows: Rows) -> Rows:
-    return [{**row, "prompt": row["prompt"] + row["model"]} for row in rows]
-
-
-def as_they_are(rows: Rows) -> Rows:
-    return rows
-
-
-BAD: list[tuple[str, tuple[str, ...], Callable[[Rows], Rows], str]] = [
-    ("no column", ("--columns", "id=id"), as_they_are, "(it also has model); name the column that does: --columns"),
-    ("no further column", ("--columns", "id=id"), without_a_model, "(it has no further columns)"),
-    ("one system", (), without_beta, 'all pairs are of one system, "alpha"'),
-    ("some without", ("--columns", "id=id"), in_a_column_of_its_own, "1 of 60 pairs do not say which system answered"),
-    ("few prompts", (), lambda rows: without_beta(rows) + rows[-4:], "answered 4 of 30 prompts, and at least 5"),
-    ("other prompts", (), of_other_prompts, "answered 0 of 60 prompts"),
-    ("decide", ("--decide", "score>=3"), as_they_are, "leave one of the two out"),
-    ("target", ("--target-error", "0.3"), as_they_are, "not with --target-error"),
-    ("theory", ("--mode", "theory"), as_they_are, "not with --mode theory"),
-    ("scheduler", ("--scheduler", "two-priors"), as_they_are, "leave --scheduler two-priors out"),
-    ("budget", ("--budget", "9"), as_they_are, "the fewest that systems are compared on; raise it to 10 or more"),
+ROWS = rows_of()
+ALPHA = rows_of(systems=("alpha",))
+NO_MODEL = [{name: value for name, value in row.items() if name != "model"} for row in ROWS]
+OWN_COLUMN = [{**row, **({"system": row["model"]} if k else {})} for k, row in enumerate(ROWS)]
+OWN_PROMPTS = [{**row, "prompt": row["prompt"] + row["model"]} for row in ROWS]
+BY_ID = ("--columns", "id=id")
+BAD: list[tuple[str, tuple[str, ...], Rows, str]] = [
+    ("no column", BY_ID, ROWS, "(it also has model); name the column that does: --columns"),
+    ("no further column", BY_ID, NO_MODEL, "(it has no further columns)"),
+    ("one system", (), ALPHA, 'all pairs are of one system, "alpha"'),
+    ("some without", BY_ID, OWN_COLUMN, "1 of 60 pairs do not say which system answered"),
+    ("few prompts", (), ALPHA + ROWS[-4:], "answered 4 of 30 prompts, and at least 5"),
+    ("other prompts", (), OWN_PROMPTS, "answered 0 of 60 prompts"),
+    ("decide", ("--decide", "score>=3"), ROWS, "leave one of the two out"),
+    ("target", ("--target-error", "0.3"), ROWS, "not with --target-error"),
+    ("theory", ("--mode", "theory"), ROWS, "not with --mode theory"),
+    ("scheduler", ("--scheduler", "two-priors"), ROWS, "leave --scheduler two-priors out"),
+    ("budget", ("--budget", "9"), ROWS, "the fewest that systems are compared on; raise it to 10 or more"),
 ]
 
 
-@pytest.mark.parametrize(("given", "changed", "said"), [each[1:] for each in BAD], ids=[each[0] for each in BAD])
+@pytest.mark.parametrize(("given", "rows", "said"), [each[1:] for each in BAD], ids=[each[0] for each in BAD])
 def test_refuses_what_cannot_be_compared_before_anything_is_sent_or_made(
-    tmp_path: Path, given: tuple[str, ...], changed: Callable[[Rows], Rows], said: str
+    tmp_path: Path, given: tuple[str, ...], rows: Rows, said: str
 ) -> None:
-    write_rows(tmp_path / "pairs.jsonl", changed(rows_of()))
+    write_rows(tmp_path / "pairs.jsonl", rows)
 
     done = robin(*judging("http://127.0.0.1:9/v1", 100, *given), cwd=tmp_path, exits=2)
 

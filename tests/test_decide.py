@@ -38,6 +38,12 @@ def write_rows(path: Path, count: int = len(MEANS)) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path) -> Path:
+    """The pairs that a test judges unless it writes others."""
+    return write_rows(tmp_path / "pairs.jsonl")
+
+
 def asked_of(body: dict[str, Any]) -> int:
     """Which response a request is about."""
     found = re.search(r"Item (\d+) here", json.dumps(body))
@@ -77,7 +83,6 @@ def assert_all_decided(scores: pd.DataFrame, kept: list[bool] = KEPT) -> None:
 
 @pytest.mark.parametrize("scheduler", ["auto", "uniform", "two-priors", "robin-hood"])
 def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", "--scheduler", scheduler)
         done = robin(*asked, cwd=tmp_path, exits=0)
@@ -97,7 +102,6 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
 
 
 def test_finds_the_best_of_each_group_and_says_so_in_every_row(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         by_column = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--concurrency", "32"), cwd=tmp_path)
         by_prompt = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
@@ -112,7 +116,6 @@ def test_finds_the_best_of_each_group_and_says_so_in_every_row(tmp_path: Path) -
 
 
 def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     verbose = [0.5, 0.5, 3.5] * 4
 
     def respond(number: int, body: dict[str, Any]) -> Answer:
@@ -136,7 +139,6 @@ def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair
 
 @pytest.mark.parametrize("decide", ["score>=2.5", "best"])
 def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated(shift=-0.4)) as harsh, serving(rated(shift=0.4)) as mild:
         asked = judging(harsh.url, "--model", f"other@{mild.url}", "--decide", decide, "--concurrency", "16")
         done = robin(*asked, cwd=tmp_path, exits=0)
@@ -152,7 +154,6 @@ def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
 
 
 def test_decides_by_log_probabilities(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
 
     def respond(_: int, body: dict[str, Any]) -> Answer:
         return with_logprobs({"3": 0.8, "4": 0.2} if KEPT[asked_of(body)] else {"3": 0.1, "1": 0.9})
@@ -166,7 +167,6 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
 
 
 def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         done = robin(*judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
@@ -177,7 +177,6 @@ def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("decide", ["score>=2.5", "best"])
 def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path: Path, decide: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     well = rated()
 
     def respond(number: int, body: dict[str, Any]) -> Answer:
@@ -203,7 +202,6 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path
 
 
 def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     well = rated()
     with serving(lambda number, body: completion("Hm.") if number % 2 else well(number, body)) as wire:
         done = robin(
@@ -233,7 +231,6 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
 
 @pytest.mark.parametrize("budget", [12, 20, 24])
 def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(tmp_path: Path, budget: int) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         done = robin(
             *judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget), cwd=tmp_path, exits=0
@@ -259,7 +256,6 @@ def test_decides_about_a_single_pair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("decide", "seed"), [("score>=2.5", 1), ("best", 2)])
 def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path, decide: str, seed: int) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     means = [2.0, 2.9, 1.8, 2.1, 3.0, 1.9] * 2  # which take a while
     with serving(rated(means)) as wire:
         command = judging(wire.url, "--decide", decide, "--concurrency", "16", "--quiet", budget=6_000)
@@ -284,7 +280,6 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path, decide: str,
 
 
 def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
@@ -306,7 +301,6 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Path, kind: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path, exits=0)
         robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path, exits=0)
@@ -391,7 +385,6 @@ def test_refuses_what_cannot_be_decided_before_anything_is_made(
 
 
 def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_checks(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     (tmp_path / "robin.toml").write_text('decide = "score>=2.5"\nmargin = 0.2\n', encoding="utf-8")
     with serving(rated()) as wire:
         done = robin(*judging(wire.url), cwd=tmp_path, exits=0)
@@ -415,7 +408,6 @@ def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_che
     ],
 )
 def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path: Path, change: dict[str, Any]) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path, exits=0)
         manifest = tmp_path / "r" / "manifest.json"
@@ -436,7 +428,6 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
 
 
 def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "best", budget=24), cwd=tmp_path, exits=0)
         pairs = pd.read_parquet(tmp_path / "r" / "pairs.parquet")
@@ -452,7 +443,6 @@ def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: 
 
 
 def test_begins_with_the_variances_of_an_earlier_run(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--run", "before", budget=60), cwd=tmp_path, exits=0)
         asked = judging(wire.url, "--decide", "score>=2.5", "--variances", "before")

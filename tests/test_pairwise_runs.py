@@ -6,7 +6,6 @@ import io
 import json
 import math
 import re
-import signal
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -19,9 +18,8 @@ import pytest
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
 from robin_cli.analysis import pairwise
-from tests.conftest import environment, has, lines_of, refuses, robin, wait_until
+from tests.conftest import has, refuses, robin
 from tests.judges.wire import Answer, completion, error, serving
-from tests.starting import Robin
 
 Rows = list[dict[str, Any]]
 Says = Callable[[str, str, int], str]
@@ -46,6 +44,12 @@ def write_rows(path: Path, rows: Rows | None = None) -> Path:
     lines = [json.dumps(row) + "\n" for row in (rows_of() if rows is None else rows)]
     path.write_text("".join(lines), encoding="utf-8")
     return path
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path) -> Path:
+    """The pairs that a test judges unless it writes others."""
+    return write_rows(tmp_path / "pairs.jsonl")
 
 
 def asked_of(body: Mapping[str, Any]) -> tuple[str, str, int]:
@@ -91,7 +95,6 @@ def said_in(text: str) -> str:
 
 
 def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
         done = robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
         asked = [asked_of(body) for body in wire.bodies]
@@ -122,7 +125,6 @@ def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path:
 
 
 def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_judge(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
 
     def answer(number: int, body: dict[str, Any]) -> Answer:
         return saying(always_first if body["model"] == "hasty" else by_name)(number, body)
@@ -146,7 +148,6 @@ def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_jud
 
 
 def test_goes_on_where_it_was(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
         first = robin(*judging(wire.url, 21), cwd=tmp_path)
         facts = status_of(tmp_path)
@@ -167,22 +168,7 @@ def test_goes_on_where_it_was(tmp_path: Path) -> None:
     assert pd.read_csv(io.StringIO(third.stdout))["preference"].notna().all()
 
 
-def test_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
-    with serving(saying()) as wire:
-        with Robin(judging(wire.url, 48, "--rpm", "3000"), cwd=tmp_path, env=environment()) as process:
-            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") >= 11, process)
-            process.send_signal(signal.SIGKILL)
-        robin("resume", "r", cwd=tmp_path, exits=0)
-        asked = [asked_of(body) for body in wire.bodies]
-    assert len(set(asked)) == 48
-    assert len(asked) <= 50  # one whose answer was on its way is asked again
-    facts = status_of(tmp_path)
-    assert (facts["state"], facts["spent"], facts["ratings"], facts["comparisons_asked"]) == ("finished", 48, 48, 24)
-
-
 def test_takes_a_tie_for_no_verdict_where_the_judge_has_to_choose(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
         done = robin(*judging(wire.url, 150, "--no-ties"), cwd=tmp_path, exits=0)
         questions = [json.dumps(body["messages"]) for body in wire.bodies]
@@ -198,7 +184,6 @@ def test_takes_a_tie_for_no_verdict_where_the_judge_has_to_choose(tmp_path: Path
 
 
 def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
 
     def answer(_: int, body: dict[str, Any]) -> Answer:
         likely = {"A": 0.7, "B": 0.2, "tie": 0.1} if asked_of(body)[0] == "alpha" else {"A": 0.5, "B": 0.5}
@@ -223,7 +208,6 @@ def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
 
 
 def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying(lambda a, b, _: "neither, I cannot say" if "gamma" in {a, b} else "A")) as wire:
         done = robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
     assert "no ranking of systems: no chain of comparisons with a preference connects" in said_in(done.stderr)
@@ -243,7 +227,6 @@ def test_says_which_of_two_systems_is_better(tmp_path: Path) -> None:
 
 
 def test_exports_what_trainers_read(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
         robin(*judging(wire.url, 48 * 5), cwd=tmp_path, exits=0)
     done = robin("export", "r", "--what", "preferences", cwd=tmp_path, exits=0)
@@ -356,7 +339,7 @@ def test_spends_nothing_on_more_systems_than_are_ranked(tmp_path: Path, monkeypa
     pairs = [Pair(f"{at}", "q", "a", columns=columns, other="b") for at, columns in enumerate(two)]
     with pytest.raises(RobinError, match=r"2,001 systems.*Compare fewer of them, or each with one system.*--reference"):
         robin_cli.judge(pairs, pairwise=True, judge=here, budget=9000, run=tmp_path / "r")
-    assert not any(tmp_path.iterdir())
+    assert [each.name for each in tmp_path.iterdir()] == ["pairs.jsonl"]
 
     run = robin_cli.judge(pairs_of(rows_of()), pairwise=True, judge=here, budget=48, run=tmp_path / "few")
     monkeypatch.setattr(pairwise, "MOST_SYSTEMS", 2)  # as a run of an earlier version may have more
@@ -463,7 +446,6 @@ def test_finds_the_best_response_to_each_prompt_and_ends(tmp_path: Path) -> None
 
 
 def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
         robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
     (tmp_path / "r" / "columns.parquet").unlink()
