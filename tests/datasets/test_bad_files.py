@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,17 +11,7 @@ import pytest
 
 from robin_cli.datasets import lines
 from tests.conftest import has
-from tests.datasets.writing import (
-    HELPSTEER,
-    WRITERS,
-    as_array,
-    as_csv,
-    as_lines,
-    as_parquet,
-    as_table,
-    complaint,
-    written,
-)
+from tests.datasets.writing import HELPSTEER, WRITERS, as_array, as_parquet, as_table, complaint, measured, written
 
 
 def test_says_what_is_there_where_a_file_is_not(tmp_path: Path) -> None:
@@ -58,7 +47,7 @@ def test_lists_the_formats_it_knows(tmp_path: Path, name: str) -> None:
 
 
 def test_says_that_a_file_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path, "pairs.jsonl", as_lines(HELPSTEER))
+    path = written(tmp_path, "pairs.jsonl", WRITERS[".jsonl"](HELPSTEER))
 
     def refuse(*_: object) -> None:  # not chmod, for the tests may run as root
         raise PermissionError(13, "Permission denied")
@@ -97,7 +86,7 @@ def test_names_a_missing_column_before_any_row(tmp_path: Path, suffix: str) -> N
     assert said == f'pairs{suffix}: no field "response"; found prompt, answer. Use --columns response=answer.'
 
 
-LINES, TABLE, PARQUET = as_lines(HELPSTEER), as_csv(HELPSTEER), as_parquet(HELPSTEER)
+LINES, TABLE, PARQUET = (WRITERS[end](HELPSTEER) for end in (".jsonl", ".csv", ".parquet"))
 MANY = as_parquet([{"prompt": f"p{n}" * 50, "response": "r"} for n in range(1000)])
 TWICE = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["prompt", "prompt", "response"])
 CUT, NO_PARQUET = "cut short or damaged", "not a Parquet file that can be read"
@@ -139,12 +128,7 @@ def test_says_what_is_wrong_with_a_file_and_what_to_do(tmp_path: Path, name: str
 
 def test_stops_at_a_quote_that_swallows_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "pairs.csv", b'prompt,response\np,"r\n' + (b"q" * 2**20 + b"\n") * 40)
-    tracemalloc.start()
-    try:
-        said = complaint(path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    said, peak = measured(lambda: complaint(path))
     assert said.startswith("pairs.csv:2: a quote opened in this row is never closed, or")
     assert peak < 300 * 2**20
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.settings.reading import load_settings
 from tests.conftest import has
-from tests.datasets.writing import WRITERS, as_lines, as_table, complaint, read, refused, written
+from tests.datasets.writing import WRITERS, as_lines, as_table, complaint, measured, read, refused, written
 
 GOOD = {"prompt": "p", "response": "r"}
 SKIP = "or leave such rows out with --skip-bad-rows."
@@ -116,12 +115,7 @@ def test_refuses_a_line_of_50_mb_without_holding_it(tmp_path: Path, suffix: str)
     rows = [GOOD, {"prompt": "p", "response": "x" * 50_000_000}, {"prompt": "q", "response": "s"}]
     path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix](rows))
     rows.clear()
-    tracemalloc.start()
-    try:
-        data = load_pairs(path, skip_bad_rows=True)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    data, peak = measured(lambda: load_pairs(path, skip_bad_rows=True))
     assert peak < 80 * 2**20  # a line at the cap is held twice while it is joined
     assert ([pair.prompt for pair in data.pairs], data.skipped) == (["p", "q"], 1)
     said = complaint(path)

@@ -8,7 +8,6 @@ import re
 import resource
 import subprocess
 import sys
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.conftest import has, refuses
 from tests.datasets.test_compressed import PACKERS
-from tests.datasets.writing import complaint, written
+from tests.datasets.writing import complaint, measured, written
 from tests.judges.wire import completion, serving
 from tests.storage.test_store import judgment, manifest
 
@@ -137,12 +136,7 @@ def test_refuses_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: py
 
 def test_reads_a_json_array_a_row_at_a_time(tmp_path: Path) -> None:
     path = written(tmp_path, "giant.json", b"[7, " + b"[]," * (10 * 2**20) + b"1]")
-    tracemalloc.start()
-    try:
-        said = complaint(path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    said, peak = measured(lambda: complaint(path))
     assert said.startswith("giant.json:row 1: the row is a number")
     assert peak < 16 * 2**20  # whole, it takes 800 MB
 

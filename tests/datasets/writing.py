@@ -6,9 +6,10 @@ import csv
 import gzip
 import io
 import json
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.model.errors import InputError
 
 Row = Mapping[str, Any]
+Got = TypeVar("Got")
 
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
 
@@ -97,3 +99,12 @@ def complaint(path: Path, **options: Any) -> str:
 def refused(folder: Path, rows: bytes | list[Any], name: str = "pairs.jsonl", **options: Any) -> str:
     """What robin says of a file of these rows, or bytes."""
     return complaint(written(folder, name, rows), **options)
+
+
+def measured(call: Callable[[], Got]) -> tuple[Got, int]:
+    """What a call returns, and the most bytes that Python held meanwhile."""
+    tracemalloc.start()
+    try:
+        return call(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
