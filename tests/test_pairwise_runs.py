@@ -18,7 +18,7 @@ import pytest
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
 from robin_cli.analysis import pairwise
-from tests.conftest import has, refuses, robin
+from tests.conftest import DEMO, has, refuses, replaying, robin
 from tests.judges.wire import Answer, completion, error, serving
 
 Rows = list[dict[str, Any]]
@@ -452,3 +452,20 @@ def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
     told = robin("status", "r", cwd=tmp_path)
     assert told.returncode != 0
     assert "restore it from a copy" in told.stderr
+
+
+@pytest.mark.parametrize("answer_format", ["text", "json_schema"])
+@pytest.mark.parametrize("ties", [True, False])
+def test_finds_the_order_effect_that_was_planted(tmp_path: Path, answer_format: str, *, ties: bool) -> None:
+    how = ("--budget", "600", "--answer-format", answer_format, "--seed", "7", *([] if ties else ["--no-ties"]))
+    with replaying(DEMO / "votes.parquet", "--first-place", "0.3", "--seed", "1") as url:
+        judge = ("judge", DEMO / "responses.jsonl", "--pairwise", "--base-url", url, "--model", "replay:votes")
+        robin(*judge, "--run", "r", *how, cwd=tmp_path, exits=0)
+    (effect,) = status_of(tmp_path)["order_effects"]
+    assert effect["effect"] == pytest.approx(0.3, abs=0.1)  # three standard errors
+    assert effect["ci_low"] > 0
+
+
+def test_has_no_first_place_in_recorded_ratings(tmp_path: Path) -> None:
+    done = robin("serve", DEMO / "ratings.parquet", "--first-place", "0.3", cwd=tmp_path, exits=2)
+    assert "--first-place: is for recorded verdicts on two responses, and ratings.parquet holds ratings" in done.stderr

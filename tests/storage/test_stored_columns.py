@@ -12,7 +12,7 @@ import pytest
 from robin_cli.datasets import lines
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Pair
-from robin_cli.storage.reader import read_columns, read_run
+from robin_cli.storage.reader import read_columns, read_pair_batches, read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.status import status_of
 from tests.conftest import has, refuses
@@ -133,3 +133,10 @@ def test_reads_its_own_columns_however_well_they_are_packed(tmp_path: Path, monk
     pairs = [Pair(f"p{at}", f"{at} is the prompt", f"{at**7}", columns=same) for at in range(2000)]
     RunStore.create(tmp_path / "r", manifest(budget=2000), pairs).close()
     assert read_columns(tmp_path / "r").num_rows == 2000
+
+
+def test_refuses_pairs_with_two_columns_of_one_human_rating(tmp_path: Path) -> None:
+    names = ["pair_id", "prompt", "response", "helpfulness", "helpfulness"]
+    columns = [*([pa.array(["x"])] * 3), *([pa.array([1.0])] * 2)]
+    pq.write_table(pa.Table.from_arrays(columns, names), tmp_path / "pairs.parquet")
+    refuses(StorageError, "called the same", list, read_pair_batches(tmp_path))
