@@ -15,7 +15,7 @@ import robin_cli
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from tests.conftest import robin
+from tests.conftest import refuses, robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
 OWN = ["attribute", "n_prompts", "n_pairs", "mean", "ci_low", "ci_high"]
@@ -285,10 +285,8 @@ def test_refuses_what_it_cannot_do_and_says_what_to_do(work: Path, args: list[st
 
 def test_wants_no_labels_of_a_run_without_a_score(tmp_path: Path) -> None:
     run = robin_cli.open_run(made(tmp_path, rated=0).path)
-    with pytest.raises(
-        robin_cli.RobinError, match="no pair has a score, so there is nothing yet that labels could correct"
-    ):
-        run.labels_wanted()
+    said = "no pair has a score, so there is nothing yet that labels could correct"
+    refuses(robin_cli.RobinError, said, run.labels_wanted)
     row = run.summary().to_dict("records")[0]
     assert (row["n_pairs"], row["n_prompts"]) == (0, 0)
     assert np.isnan(row["mean"])

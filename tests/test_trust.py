@@ -443,10 +443,8 @@ def test_goes_by_no_price_of_a_found_file_that_undoes_a_limit_on_money(
         check_judges(load_settings(asked | more, file))
 
     for price in (0.0, 1e-6, 1.0):
-        with pytest.raises(
-            InputError, match=r"gpt-4.1 costs less there, .*--max-cost would go by it; give --price-in and "
-        ):
-            check(price, None)
+        said = r"gpt-4.1 costs less there, .*--max-cost would go by it; give --price-in and "
+        refuses(InputError, said, check, price, None)
         check(price, "robin.toml")
         check(price, None, max_cost=None)
         check(price, None, price_in=[price], price_out=[price])

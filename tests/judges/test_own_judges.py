@@ -95,10 +95,8 @@ def test_goes_on_with_the_same_function_and_says_how_if_not(tmp_path: Path, monk
     assert open_run(run.path).resume(budget=60, judge=by_length, quiet=True).scores()["n"].sum() == 60
     with pytest.raises(InputError, match=r"handed over again: open_run\(.*\)\.resume\(judge=by_length\)"):
         open_run(run.path).resume(budget=80)
-    with pytest.raises(
-        InputError, match=r"judged by python:.*by_length, now python:.*by_length_later; .*start a new run"
-    ):
-        open_run(run.path).resume(budget=80, judge=by_length_later)
+    said = r"judged by python:.*by_length, now python:.*by_length_later; .*start a new run"
+    refuses(InputError, said, open_run(run.path).resume, budget=80, judge=by_length_later)
     with pytest.raises(InputError, match="judge: the run has python:"):
         judge(
             tmp_path / "p.jsonl", attribute="coherence", budget=80, model="m", base_url="http://127.0.0.1:9/v1",
@@ -323,10 +321,8 @@ def test_says_which_judges_there_are_and_which_two_have_one_name(install: Instal
     install("robin-one", "def judge(messages): return ''", "twin")
     install("robin-two", "def judge(messages): return ''", "twin")
     refuses(InputError, r"robin-one and robin-two both add twin. Uninstall one", registry.check_known, "twin")
-    with pytest.raises(
-        InputError, match=r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
-    ):
-        registry.check_known("twim")
+    said = r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
+    refuses(InputError, said, registry.check_known, "twim")
 
 
 RATES_BY_PANDAS = "    return f'Rating: {len(pandas.Series([1]))}'\n"

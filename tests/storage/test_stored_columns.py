@@ -54,17 +54,13 @@ def test_keeps_each_column_with_its_type(tmp_path: Path) -> None:
 
 def test_names_the_columns_there_are_where_one_is_not(tmp_path: Path) -> None:
     data = read_run(made(tmp_path / "r"))
-    with pytest.raises(
-        InputError, match=r'no column "sistem" in its data, which have system, n, .*flag; did you mean "system"\?'
-    ):
-        data.column("sistem")
+    said = r'no column "sistem" in its data, which have system, n, .*flag; did you mean "system"\?'
+    refuses(InputError, said, data.column, "sistem")
     none = read_run(made(tmp_path / "none", [Pair("p0", "p", "r")]))
     assert list(none.column_names) == []
     assert none.pairs[0].columns == {}
-    with pytest.raises(
-        InputError, match=r'no column "system": it keeps nothing of its data beside .* make a new one of'
-    ):
-        none.column("system")
+    said = r'no column "system": it keeps nothing of its data beside .* make a new one of'
+    refuses(InputError, said, none.column, "system")
 
 
 def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from robin_cli.datasets.rows import Row, Wanted
 from robin_cli.datasets.sources import opened
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
-from tests.conftest import robin
+from tests.conftest import refuses, robin
 from tests.datasets.writing import as_array, as_lines, complaint, written
 from tests.judges.wire import completion, serving
 
@@ -125,10 +125,8 @@ def test_says_which_samples_cannot_be_judged_and_leaves_them_out_when_asked() ->
 def test_refuses_a_log_that_is_named_twice(tmp_path: Path) -> None:
     path = min(INSPECT.glob("*.eval"))
     again = shutil.copy(path, tmp_path / "again.eval")
-    with pytest.raises(
-        InputError, match=r"again\.eval:row 1: the id \"openai-api/wren/wren-small/facts/france…\" is that of"
-    ):
-        load_pairs([path, again])
+    said = r"again\.eval:row 1: the id \"openai-api/wren/wren-small/facts/france…\" is that of"
+    refuses(InputError, said, load_pairs, [path, again])
 
 
 def test_makes_pairs_of_lm_eval_s_samples() -> None:
