@@ -49,10 +49,8 @@ def test_pays_a_prompt_once_for_several_ratings(tmp_path: Path) -> None:
 
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with serving(several) as wire:
-        done = robin(
-            "judge", data, "-b", "403", *HELPFUL, "--base-url", wire.url, "--samples-per-request", "5",
-            cwd=tmp_path, exits=0,
-        )  # fmt: skip
+        more = ("--base-url", wire.url, "--samples-per-request", "5")
+        done = robin("judge", data, "-b", "403", *HELPFUL, *more, cwd=tmp_path, exits=0)
     assert sum(int(row["n"]) for row in rows(done.stdout)) == 403 == answered(tmp_path / "r")
     assert 81 <= len(wire.bodies) <= 130
     assert judgments(tmp_path / "r")["prompt_tokens"].sum() == 100 * len(wire.bodies)
@@ -66,10 +64,8 @@ def test_stops_before_more_money_is_spent_and_goes_on_with_more(tmp_path: Path) 
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     prices = ("--price-in", "1", "--price-out", "2", "--concurrency", "32")
     with serving(costly) as wire:
-        first = robin(
-            "judge", data, "-b", "500", *HELPFUL, "--base-url", wire.url, *prices, "--max-cost", "0.1",
-            cwd=tmp_path, exits=4,
-        )  # fmt: skip
+        asked = ("judge", data, "-b", "500", *HELPFUL, "--base-url", wire.url, *prices)
+        first = robin(*asked, "--max-cost", "0.1", cwd=tmp_path, exits=4)
         spent = judgments(tmp_path / "r")["cost_usd"].sum()
         robin("resume", "r", cwd=tmp_path, exits=4)  # the limit is that of the run, and it is spent
         robin("resume", "r", "--max-cost", "0.2", cwd=tmp_path, exits=4)
@@ -160,9 +156,8 @@ def test_stops_when_the_key_expires_and_goes_on_with_a_new_one(tmp_path: Path) -
 
 def test_stops_when_the_quota_is_used_up_and_never_tries_again(tmp_path: Path) -> None:
     def quota(number: int, body: dict[str, Any]) -> Answer:
-        return (
-            error(429, "You exceeded your current quota", code="insufficient_quota") if number >= 40 else varied(number)
-        )
+        used_up = error(429, "You exceeded your current quota", code="insufficient_quota")
+        return used_up if number >= 40 else varied(number)
 
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(quota) as wire:
@@ -181,9 +176,8 @@ def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> Non
     serve: list[str | Path] = ["serve", DEMO / "ratings.parquet", "--port", str(port), "--latency-ms", "20"]
 
     def served() -> Robin:
-        server = Robin(
-            serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
-        )
+        null = subprocess.DEVNULL
+        server = Robin(serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=null, text=True, env=environment())
         assert server.stdout is not None
         assert server.stdout.readline()
         return server

@@ -37,10 +37,8 @@ def facts(cwd: Path) -> dict[str, Any]:
 def test_runs_at_flex_and_tells_prices_tiers_and_cached_tokens(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(often_full) as wire:
-        done = robin(
-            "judge", data, "-b", "36", *RUN, *PRICES, "--base-url", wire.url, "--service-tier", "flex",
-            cwd=tmp_path, exits=0,
-        )  # fmt: skip
+        tier = ("--base-url", wire.url, "--service-tier", "flex")
+        done = robin("judge", data, "-b", "36", *RUN, *PRICES, *tier, cwd=tmp_path, exits=0)
     assert done.stderr.count("no room at the service tier flex") == 1
     assert "service tier: 36 answers at flex, 0 at the normal tier" in done.stderr
     assert "72,000 tokens in (25 % of them cached), 3,600 out" in done.stderr
@@ -103,10 +101,8 @@ def test_goes_on_at_another_tier_than_before(tmp_path: Path) -> None:
 )
 def test_refuses_before_anything_is_sent(tmp_path: Path, given: tuple[str, ...], said: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    key = "sk-none-of-ours"
-    done = robin(
-        "judge", data, "-b", "4", "-a", "helpfulness", "--run", "r", *given, cwd=tmp_path, OPENAI_API_KEY=key, exits=2
-    )
+    asked = ("judge", data, "-b", "4", "-a", "helpfulness", "--run", "r", *given)
+    done = robin(*asked, cwd=tmp_path, OPENAI_API_KEY="sk-none-of-ours", exits=2)
     assert said in " ".join(done.stderr.split())
 
 

@@ -183,7 +183,5 @@ def test_loads_no_package_before_it_is_needed(tmp_path: Path, install: Install) 
     site = {"PYTHONPATH": str(tmp_path / "site")}
     assert robin_afresh("judge", "--help", cwd=tmp_path, **site).returncode == 0
     written(tmp_path, "p.csv", b"prompt,response\np,r\n")
-    robin_afresh(
-        "render", "p.csv", "--pair", load_pairs(tmp_path / "p.csv").pairs[0].pair_id, "-a", "helpfulness",
-        cwd=tmp_path, **site, exits=0,
-    )  # fmt: skip
+    pair = load_pairs(tmp_path / "p.csv").pairs[0].pair_id
+    robin_afresh("render", "p.csv", "--pair", pair, "-a", "helpfulness", cwd=tmp_path, **site, exits=0)
