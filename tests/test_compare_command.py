@@ -30,19 +30,13 @@ COLUMNS = re.findall(
 Row = dict[str, Any]
 
 
-def rows_of(systems: Sequence[str] = SYSTEMS, prompts: int = PROMPTS, **more: Any) -> list[Row]:
+def rows_of(systems: Sequence[str] = SYSTEMS, prompts: int = PROMPTS) -> list[Row]:
     """Two responses of each system to each prompt, whose ids are sorted by neither."""
     return [
-        {
-            "id": f"{prompt}-{system}-{take}",
-            "prompt": f"What is {prompt}?",
-            "response": f"{system} says {prompt} in take {take}",
-            "system": system,
-            "question": f"q{prompt}",
-            **more,
-        }
+        {"id": f"{k}-{system}-{take}", "prompt": f"What is {k}?", "response": f"{system} says {k} in take {take}"}
+        | {"system": system, "question": f"q{k}"}
         for take in range(2)
-        for prompt in range(prompts)
+        for k in range(prompts)
         for system in systems
     ]
 
@@ -303,17 +297,12 @@ def flattered(folder: Path, prompts: int = 120) -> tuple[Path, list[Row]]:
     rows = [row for row in rows_of(SYSTEMS[:2], prompts) if row["id"].endswith("-0")]
     run = judged(folder, "kind", rows)
     rng = np.random.default_rng(5)
-    labels = [
-        {
-            "pair_id": row["id"],
-            "label": int(
-                np.clip(round(opinion(row["response"], 0.4) - BETTER[row["system"]] + rng.normal(0, 0.3)), 0, 4)
-            ),
-        }
-        for row in rows
-        if int(row["question"][1:]) % 3 == 0
-    ]
-    return run, labels
+
+    def label(row: Row) -> int:
+        alike = opinion(row["response"], 0.4) - BETTER[row["system"]]
+        return int(np.clip(round(alike + rng.normal(0, 0.3)), 0, 4))
+
+    return run, [{"pair_id": row["id"], "label": label(row)} for row in rows if int(row["question"][1:]) % 3 == 0]
 
 
 def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path) -> None:

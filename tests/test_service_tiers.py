@@ -101,8 +101,8 @@ def test_goes_on_at_another_tier_than_before(tmp_path: Path) -> None:
 )
 def test_refuses_before_anything_is_sent(tmp_path: Path, given: tuple[str, ...], said: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    asked = ("judge", data, "-b", "4", "-a", "helpfulness", "--run", "r", *given)
-    done = robin(*asked, cwd=tmp_path, OPENAI_API_KEY="sk-none-of-ours", exits=2)
+    more = ("-a", "helpfulness", "--run", "r", *given)
+    done = robin("judge", data, "-b", "4", *more, cwd=tmp_path, OPENAI_API_KEY="sk-none-of-ours", exits=2)
     assert said in " ".join(done.stderr.split())
 
 
