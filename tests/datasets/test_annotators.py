@@ -27,15 +27,16 @@ DISAGREEMENTS: list[dict[str, Any]] = [
     {**HELPSTEER[1], **{name: [0, 1, 1, 4] for name in ATTRIBUTES}},
     {"prompt": "p", "response": "r", **{name: [2] for name in ATTRIBUTES}},
 ]
+ONE, TWO, _ = DISAGREEMENTS
 AXES = ("overall", "accuracy", "coverage", "coherence")
 
 
 def axis_row(worker: str, text: str = "Short.", *ratings: int | None, **more: Any) -> dict[str, Any]:
-    axes = dict(zip(AXES, ratings, strict=False))
+    axes = {**dict(zip(AXES, ratings, strict=False)), "compatible": None}
     info = {"id": "t3_1", "post": "A long story.", "title": "T", "subreddit": "r/tifu", "article": None}
     return {
         "info": info,
-        "summary": {"text": text, "policy": "sup4", "note": "ok", "axes": {**axes, "compatible": None}},
+        "summary": {"text": text, "policy": "sup4", "note": "ok", "axes": axes},
         "worker": worker,
         **more,
     }
@@ -60,13 +61,8 @@ def test_takes_the_mean_of_annotators_as_the_human_rating(tmp_path: Path) -> Non
 
 
 def test_takes_the_mean_of_those_who_rated(tmp_path: Path) -> None:
-    row = {
-        "prompt": "p",
-        "response": "r",
-        "helpfulness": [None, 4, float("nan"), 1],
-        "correctness": [],
-        "verbosity": [None],
-    }
+    ratings = {"helpfulness": [None, 4, float("nan"), 1], "correctness": [], "verbosity": [None]}
+    row = {"prompt": "p", "response": "r", **ratings}
     assert load_pairs(written(tmp_path, "p.jsonl", as_lines([row]))).pairs[0].human == {"helpfulness": 2.5}
 
 
@@ -139,17 +135,9 @@ def test_gives_a_summary_the_mean_of_its_workers(rated: list[tuple[str, list[int
     ("name", "rows", "said"),
     [
         ("p.jsonl", HELPSTEER, "no pair has two ratings"),
-        (
-            "p.jsonl",
-            [DISAGREEMENTS[0], {**DISAGREEMENTS[1], "helpfulness": [1, 2.5]}],
-            "p.jsonl:2: the rating in field",
-        ),
-        (
-            "p.jsonl",
-            [DISAGREEMENTS[0], {**DISAGREEMENTS[1], "helpfulness": ["\x1b[31m"]}],
-            "p.jsonl:2: the human rating",
-        ),
-        ("p.jsonl", [DISAGREEMENTS[0], {"prompt": "p"}], 'p.jsonl:2: no field "response"; found prompt.'),
+        ("p.jsonl", [ONE, {**TWO, "helpfulness": [1, 2.5]}], "p.jsonl:2: the rating in field"),
+        ("p.jsonl", [ONE, {**TWO, "helpfulness": ["\x1b[31m"]}], "p.jsonl:2: the human rating"),
+        ("p.jsonl", [ONE, {"prompt": "p"}], 'p.jsonl:2: no field "response"; found prompt.'),
         ("p.json", [{"id": "a", "score": 1}] * 2, 'p.json:1: no field "prompt"; found id, score.'),
         ("p.jsonl", [{**row, "id": "x"} for row in DISAGREEMENTS], 'p.jsonl:2: the id "x" is that of another text'),
     ],
