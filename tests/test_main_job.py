@@ -31,7 +31,7 @@ from tests.conftest import (
     wait_until,
     write_pairs,
 )
-from tests.judges.wire import Answer, completion, error, serving
+from tests.judges.wire import Handler, completion, error, serving
 from tests.starting import Robin
 
 SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,likely_low,likely_high,n_unparsed,human,given_up"
@@ -243,15 +243,15 @@ NO_TEXT = completion(choices=[{"message": {"role": "assistant", "content": None}
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (NO_TEXT, ("truncated", "raise --max-tokens")),
-        (error(400, "this endpoint wants bananas"), ("wants bananas",)),
+        (lambda *_: NO_TEXT, ("truncated", "raise --max-tokens")),
+        (lambda *_: error(400, "this endpoint wants bananas"), ("wants bananas",)),
     ],
 )
 def test_leaves_with_3_and_a_hint_when_no_answer_carries_a_rating(
-    tmp_path: Path, answer: Answer, said: tuple[str, ...]
+    tmp_path: Path, answer: Handler, said: tuple[str, ...]
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    with serving(lambda *_: answer) as wire:
+    with serving(answer) as wire:
         done = robin(*judging(wire.url, data, 50, "--run", "r"), cwd=tmp_path, exits=3)
     has(done.stderr, *said)
     assert len(wire.bodies) <= 25  # five arms, a few calls each
