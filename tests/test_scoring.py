@@ -41,11 +41,7 @@ def judge(url: str, data: Path, *more: str) -> list[str | Path]:
 
 def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    answers = [
-        with_logprobs({"3": 0.5, "2": 0.5}),
-        with_logprobs({"3": 0.9, "2": 0.1}),
-        with_logprobs({"3": 0.6, "x": 0.4}),
-    ]
+    answers = [with_logprobs(each) for each in ({"3": 0.5, "2": 0.5}, {"3": 0.9, "2": 0.1}, {"3": 0.6, "x": 0.4})]
     with serving(lambda number, _: answers[number % 3]) as wire:
         done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
         assert all(body["logprobs"] is True and body["top_logprobs"] == 20 for body in wire.bodies)

@@ -135,12 +135,8 @@ def test_says_that_uniform_takes_no_variances(place: Path, judge: str) -> None:
 
 
 def write_pool(path: Path, ratings: dict[str, dict[str, list[int]]]) -> Path:
-    rows = [
-        (name, pair_id, rating)
-        for name, pairs in ratings.items()
-        for pair_id, listed in pairs.items()
-        for rating in listed
-    ]
+    rated = [(name, pair, listed) for name, pairs in ratings.items() for pair, listed in pairs.items()]
+    rows = [(name, pair, rating) for name, pair, listed in rated for rating in listed]
     pd.DataFrame(rows, columns=["attribute", "pair_id", "rating"]).to_csv(path, index=False)
     return path
 

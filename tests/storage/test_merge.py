@@ -202,13 +202,8 @@ def test_begins_with_the_variances_that_the_shards_began_with(tmp_path: Path) ->
     assert read_manifest(tmp_path / "all").settings["variances"] == "runs/a, runs/b"
 
 
-SESSION = {
-    "started_at": "2026-01-01T00:00:00+00:00",
-    "base_url": ["http://one/v1"],
-    "model": ["m"],
-    "max_cost": 5.0,
-    "in_flight": 2,
-}
+SESSION: dict[str, Any] = {"started_at": "2026-01-01T00:00:00+00:00", "base_url": ["http://one/v1"], "model": ["m"]}
+SESSION |= {"max_cost": 5.0, "in_flight": 2}
 
 
 @pytest.mark.parametrize(

@@ -39,16 +39,10 @@ def test_keeps_each_column_with_its_type(tmp_path: Path) -> None:
     assert read_columns(run, ["a", "flag"]).to_pydict() == {"a": [0.5, None, None], "flag": [None, True, None]}
     data = read_run(run)
     assert list(data.column_names) == ["system", "n", "a", "a.b", "mixed", "flag"]
-    assert [data.column(name) for name in ("mixed", "flag", "a")] == [
-        ["1", "false", None],
-        [None, "true", None],
-        ["0.5", None, None],
-    ]
-    assert [dict(pair.columns) for pair in data.pairs] == [
-        {**PAIRS[0].columns, "mixed": "1"},
-        {**PAIRS[1].columns, "mixed": "false"},
-        {},
-    ]
+    columns = [data.column(name) for name in ("mixed", "flag", "a")]
+    assert columns == [["1", "false", None], [None, "true", None], ["0.5", None, None]]
+    first, second = ({**pair.columns, "mixed": text} for pair, text in zip(PAIRS, ("1", "false"), strict=False))
+    assert [dict(pair.columns) for pair in data.pairs] == [first, second, {}]
     assert (run / "columns.parquet").stat().st_mode & 0o077 == 0
 
 
