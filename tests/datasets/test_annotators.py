@@ -77,12 +77,16 @@ def test_takes_each_attribute_of_disagreements_as_a_pool(tmp_path: Path) -> None
     assert load_pools(tmp_path / "*.parquet")["verbosity"].ratings[0].tolist() == [4, 3, 4]
 
 
-def test_merges_what_workers_say_of_one_summary(tmp_path: Path) -> None:
-    data = load_pairs(written(tmp_path, "axis1.json", as_lines(WORKERS)))
+def test_merges_what_workers_say_of_one_summary_and_takes_each_axis_as_a_pool(tmp_path: Path) -> None:
+    file = written(tmp_path, "axis1.json", as_lines(WORKERS))
+    data = load_pairs(file)
     assert data.merged == 2
     assert [pair.response for pair in data.pairs] == ["Short.", "Shorter."]
     assert data.pairs[0].human == {"overall": 5.0, "accuracy": 6.5, "coverage": 6.0, "coherence": 4.0}
     assert tuple(sorted(data.pairs[1].human)) == tuple(sorted(AXES))
+    pools = load_pools(file)
+    assert set(pools) == set(AXES)
+    assert [each.tolist() for each in pools["accuracy"].ratings] == [[6, 7], [1]]
 
 
 def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) -> None:
@@ -91,12 +95,6 @@ def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) ->
     data = load_pairs(tmp_path / "*.json", limit=1)
     assert (len(data.pairs), data.merged) == (1, 2)
     assert data.pairs[0].human["overall"] == 5.0
-
-
-def test_takes_each_axis_as_a_pool(tmp_path: Path) -> None:
-    pools = load_pools(written(tmp_path, "axis1.json", as_lines(WORKERS)))
-    assert set(pools) == set(AXES)
-    assert [each.tolist() for each in pools["accuracy"].ratings] == [[6, 7], [1]]
 
 
 def test_refuses_workers_of_one_id_and_different_texts(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import resource
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,24 +45,28 @@ def manifest(**change: object) -> Manifest:
 
 def judgment(number: int, *, status: str = "ok", reason: str | None = None, pair: int | None = None) -> Judgment:
     rated = status == "ok"
+    of: dict[str, Any] = {
+        "pair_id": f"p{number % 3 if pair is None else pair}",
+        "attribute": "helpfulness",
+        "judge": "m",
+    }
+    said: dict[str, Any] = {
+        "feedback": "é\u2028\x00",
+        "text": f"answer {number}",
+        "model": "m",
+        "finish_reason": "stop",
+    }
+    took: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": None, "cost_usd": None, "latency_s": 0.5}
     return Judgment(
-        pair_id=f"p{number % 3 if pair is None else pair}",
-        attribute="helpfulness",
-        judge="m",
         draw=number // 3 if pair is None else number,
         rating=number % 5 if rated else None,
         status=status,  # type: ignore[arg-type]
         reason=None if rated else reason or "missing",
-        feedback="é\u2028\x00",
-        text=f"answer {number}",
-        model="m",
-        finish_reason="stop",
-        prompt_tokens=10,
-        completion_tokens=None,
-        cost_usd=None,
-        latency_s=0.5,
         request_id=f"r{number}",
         received_at=1.7e9 + number,
+        **of,
+        **said,
+        **took,
     )
 
 
