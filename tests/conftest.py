@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import fsspec
 import pytest
@@ -67,16 +68,42 @@ def environment(**extra: str) -> dict[str, str]:
     return mine | {"COLUMNS": "100", "NO_COLOR": "1"} | extra
 
 
-def robin(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run the robin command in ``cwd`` to its end."""
+Done = subprocess.CompletedProcess[str]
+P = ParamSpec("P")
+
+
+def robin(*args: str | Path, cwd: Path, stdin: str | None = None, exits: object = None, **env: str) -> Done:
+    """Run the robin command in ``cwd`` to its end, which is to be with status ``exits`` where that is given."""
     here = run_here(args, cwd=cwd, env=environment(**env), stdin=None if stdin is None else stdin.encode())
-    if here is not None:
+    if here is None:
+        done = robin_apart(*args, cwd=cwd, stdin=stdin, **env)
+    else:
         status, *said = here
-        return subprocess.CompletedProcess(list(map(str, args)), status, *(_as_text(each) for each in said))
-    return robin_apart(*args, cwd=cwd, stdin=stdin, **env)
+        done = subprocess.CompletedProcess(list(map(str, args)), status, *(_as_text(each) for each in said))
+    return ended(done, exits)
 
 
-def robin_apart(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+def ended(done: Done, exits: object) -> Done:
+    """The command that ended, after a check of its exit status."""
+    assert exits is None or exits == done.returncode, (
+        f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr}"
+    )
+    return done
+
+
+def has(said: Container[Any], *parts: object) -> None:
+    """Check that each of the parts is in what was said."""
+    missing = [part for part in parts if part not in said]
+    assert not missing, f"{missing} not in\n{said}"
+
+
+def refuses(error: type[Exception], said: str, call: Callable[P, object], *args: P.args, **named: P.kwargs) -> None:
+    """Check that a call raises ``error``, with words that match ``said``."""
+    with pytest.raises(error, match=said):
+        call(*args, **named)
+
+
+def robin_apart(*args: str | Path, cwd: Path, stdin: str | None = None, **env: str) -> Done:
     """As `robin`, in a process of its own."""
     return _to_its_end(args, cwd, stdin, environment(**env), afresh=False)
 
@@ -85,14 +112,14 @@ def _as_text(said: bytes) -> str:
     return said.decode().replace("\r\n", "\n")
 
 
-def robin_afresh(*args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def robin_afresh(*args: str | Path, cwd: Path, exits: object = None, **env: str) -> Done:
     """As `robin`, in an interpreter that is started for it."""
-    return _to_its_end(args, cwd, None, environment(**env), afresh=True)
+    return ended(_to_its_end(args, cwd, None, environment(**env), afresh=True), exits)
 
 
 def _to_its_end(
     args: tuple[str | Path, ...], cwd: Path, stdin: str | None, env: dict[str, str], *, afresh: bool
-) -> subprocess.CompletedProcess[str]:
+) -> Done:
     pipe = subprocess.PIPE
     files = {"stdin": None if stdin is None else pipe, "stdout": pipe, "stderr": pipe}
     with Robin(args, cwd=cwd, env=env, afresh=afresh, encoding="utf-8", **files) as process:
@@ -162,6 +189,22 @@ def replaying(pool: Path, *args: str) -> Iterator[str]:
             yield server.stdout.readline().strip()
         finally:
             server.terminate()
+
+
+def at_a_terminal(*args: str, cwd: Path, typed: str = "", **env: str) -> tuple[int, str]:
+    """Exit status and output of a command whose streams are all a terminal, at which ``typed`` is typed."""
+    leader, follower = pty.openpty()
+    process = Robin(args, cwd=cwd, env=environment(**env), stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    os.write(leader, f"{typed}\n".encode() if typed else b"")
+    shown = b""
+    try:
+        while part := os.read(leader, 65536):
+            shown += part
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    os.close(leader)
+    return process.wait(timeout=60), shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 import orjson
 from aiohttp import web
+
+from tests.judges.wire import serving
 
 
 @dataclass
@@ -27,48 +28,28 @@ class Record:
 def recorded(upstream: str) -> Iterator[Record]:
     """A recording proxy in front of ``upstream`` (a base URL that ends in /v1)."""
     record = Record()
-    ready, over = threading.Event(), threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(_serve(upstream, record, ready, over)))
-    thread.start()
-    ready.wait()
-    try:
+
+    class Sent(web.Response):
+        """An answer that is put down once all of it has gone out, and not where its caller was killed before."""
+
+        async def write_eof(self, data: bytes = b"") -> None:
+            await super().write_eof(data)
+            if self.status == 200:
+                assert isinstance(self.body, bytes)
+                record.sent.append(orjson.loads(self.body)["id"])
+
+    async def forward(_: int, body: dict[str, Any]) -> web.StreamResponse:
+        record.open += 1
+        record.most_open = max(record.most_open, record.open)
+        try:
+            async with (
+                aiohttp.ClientSession() as client,
+                client.post(f"{upstream}/chat/completions", json=body) as answer,
+            ):
+                return Sent(body=await answer.read(), status=answer.status, content_type="application/json")
+        finally:
+            record.open -= 1
+
+    with serving(forward) as wire:
+        record.url = wire.url
         yield record
-    finally:
-        over.set()
-        thread.join()
-
-
-async def _serve(upstream: str, record: Record, ready: threading.Event, over: threading.Event) -> None:
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
-
-        async def forward(request: web.Request) -> web.StreamResponse:
-            record.open += 1
-            record.most_open = max(record.most_open, record.open)
-            try:
-                url = upstream.removesuffix("/v1") + request.path
-                async with client.post(
-                    url, data=await request.read(), headers={"Content-Type": "application/json"}
-                ) as answer:
-                    body = await answer.read()
-                    status = answer.status
-                response = web.Response(body=body, status=status, content_type="application/json")
-                try:
-                    await response.prepare(request)
-                    await response.write_eof()
-                except ConnectionResetError:  # its caller was killed: it was not sent
-                    return response
-                if status == 200:
-                    record.sent.append(orjson.loads(body)["id"])
-                return response
-            finally:
-                record.open -= 1
-
-        app = web.Application(client_max_size=2**26)
-        app.add_routes([web.post("/v1/chat/completions", forward)])
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        record.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        ready.set()
-        await asyncio.to_thread(over.wait)
-        await runner.cleanup()

@@ -36,18 +36,8 @@ from typing import IO, Any, NoReturn
 COMMAND = [sys.executable, "-m", "robin_cli"]
 # Read when they are needed, not while modules load. pytest and bash set the last ones.
 READ_AT_WORK = {
-    "COLUMNS",
-    "NO_COLOR",
-    "TERM",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "OTHER_KEY",
-    "JUDGE_URL",
-    "BATCHES_URL",
-    "VOTES_URL",
-    "KEY_ONE",
-    "KEY_TWO",
-    "OPENAI_BASE_URL",
+    *("COLUMNS", "NO_COLOR", "TERM", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "OTHER_KEY", "JUDGE_URL"),
+    *("BATCHES_URL", "VOTES_URL", "KEY_ONE", "KEY_TWO", "OPENAI_BASE_URL"),
 }
 READ_AT_WORK |= {"XDG_CONFIG_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
 READ_AT_WORK |= {
@@ -56,12 +46,8 @@ READ_AT_WORK |= {
 }  # which scikit-learn sets, for a library that robin has not
 LATE = (
     *(
-        "genai_prices.data",
-        "pyarrow.dataset",
-        "xlsxwriter",
-        "typer.rich_utils",
-        "openai._vendor.httpx_aiohttp",
-        "truststore",
+        *("genai_prices.data", "pyarrow.dataset", "xlsxwriter", "typer.rich_utils"),
+        *("openai._vendor.httpx_aiohttp", "truststore"),
     ),
     *("httpcore2", "anyio.streams.tls", "matplotlib.figure", "matplotlib.patches", "matplotlib.backends.backend_svg"),
 )

@@ -20,7 +20,7 @@ import robin_cli
 from robin_cli import Pair, RobinError, Run, judge, load_pairs, open_run
 from robin_cli.api import _Stopper
 from robin_cli.runner.engine import Stop
-from tests.conftest import DEMO, REPLAY_MODEL, environment, replaying, robin, wait_until, write_pairs
+from tests.conftest import DEMO, REPLAY_MODEL, environment, refuses, replaying, robin, wait_until, write_pairs
 
 
 def settings(url: str, run: Path, **more: Any) -> dict[str, Any]:
@@ -32,21 +32,12 @@ def test_a_run_from_python_is_the_run_of_the_command_line(tmp_path: Path, replay
 
     run = judge(data, budget=400, seed=3, concurrency=1, **settings(replay_url, tmp_path / "mine"))
     command: list[str | Path] = [
-        "judge",
-        data,
-        "--budget",
-        "400",
-        "-a",
-        "helpfulness",
-        "--base-url",
-        replay_url,
-        "--model",
-        REPLAY_MODEL,
+        *("judge", data, "--budget", "400", "-a", "helpfulness", "--base-url", replay_url),
+        *("--model", REPLAY_MODEL),
     ]
-    done = robin(*command, "--seed", "3", "--concurrency", "1", "--run", "theirs", cwd=tmp_path)
+    robin(*command, "--seed", "3", "--concurrency", "1", "--run", "theirs", cwd=tmp_path, exits=0)
     theirs = open_run(tmp_path / "theirs")
 
-    assert done.returncode == 0, done.stderr
     pd.testing.assert_frame_equal(run.scores(), theirs.scores())
     assert run.scores()["n"].sum() == 400
     assert list(run.scores(with_text=True).columns[-2:]) == ["prompt", "response"]
@@ -105,16 +96,14 @@ def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> N
 def test_says_what_is_wrong_as_the_command_line_does(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     given = settings("http://127.0.0.1:9/v1", tmp_path / "r", budget=20) | change
 
-    with pytest.raises(RobinError, match=said.replace("?", r"\?")):
-        judge([Pair("a", "p", "r"), Pair("b", "p", "s")], **given)
+    refuses(RobinError, said.replace("?", r"\?"), judge, [Pair("a", "p", "r"), Pair("b", "p", "s")], **given)
     assert not list(tmp_path.iterdir())
 
 
 def test_refuses_a_frame_that_no_file_could_hold() -> None:
     with pytest.raises(RobinError, match="DataFrame: a column cannot be taken as it is"):
         load_pairs(pd.DataFrame({"prompt": ["p", 3], "response": ["r", "s"]}))
-    with pytest.raises(RobinError, match='no field "response"'):
-        load_pairs(pd.DataFrame({"prompt": ["p"]}))
+    refuses(RobinError, 'no field "response"', load_pairs, pd.DataFrame({"prompt": ["p"]}))
     with pytest.raises(RobinError, match="columns='prompt=q': give a dict"):
         load_pairs(pd.DataFrame({"q": ["p"], "response": ["r"]}), columns="prompt=q")  # type: ignore[arg-type]
 
@@ -124,8 +113,7 @@ def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:
         judge(
             [Pair("a", "p", "r"), Pair("a", "p", "s")], budget=20, **settings("http://127.0.0.1:9/v1", tmp_path / "r")
         )
-    with pytest.raises(RobinError, match="not a run directory"):
-        open_run(tmp_path)
+    refuses(RobinError, "not a run directory", open_run, tmp_path)
 
 
 def test_takes_numbers_of_numpy(tmp_path: Path, replay_url: str) -> None:
@@ -143,8 +131,7 @@ def test_settings_in_a_file_that_are_about_data_hold(tmp_path: Path, replay_url:
     run = judge(write_pairs(tmp_path / "pairs.jsonl", 9), budget=12, **given)
 
     assert len(run.scores()) == 3
-    with pytest.raises(RobinError, match="give them to load_pairs"):
-        judge([Pair("a", "p", "r")], budget=12, **given)
+    refuses(RobinError, "give them to load_pairs", judge, [Pair("a", "p", "r")], budget=12, **given)
 
 
 def test_reads_columns_limit_and_bad_rows_of_whatever_holds_the_pairs(
@@ -182,8 +169,7 @@ def test_reads_columns_limit_and_bad_rows_of_whatever_holds_the_pairs(
         (pairs, {"limit": 0}, "limit 0: must be a number of pairs, at least 1"),
     ]
     for data, given, said in wrong:
-        with pytest.raises(RobinError, match=said):
-            judge(data, **asked | given | {"run": tmp_path / "refused"})
+        refuses(RobinError, said, judge, data, **asked | given | {"run": tmp_path / "refused"})
     assert not (tmp_path / "refused").exists()
 
 

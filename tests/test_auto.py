@@ -27,9 +27,8 @@ def scheduler_of(run: Path) -> str:
 def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 40)
 
-    done = robin(*judging(replay_url, 320), cwd=tmp_path)
+    done = robin(*judging(replay_url, 320), cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     assert done.stderr.count("--scheduler auto: two-priors; the budget is 8 calls a score, and robin-hood, whose") == 1
     assert scheduler_of(tmp_path / "r") == "two-priors"
     scores = pd.read_csv(io.StringIO(done.stdout))
@@ -42,13 +41,12 @@ def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, repla
     first = robin(*judging(replay_url, 100), cwd=tmp_path)
 
     again = robin(*judging(replay_url, 800), cwd=tmp_path)
-    other = robin(*judging(replay_url, 900, "--scheduler", "uniform"), cwd=tmp_path)
+    other = robin(*judging(replay_url, 900, "--scheduler", "uniform"), cwd=tmp_path, exits=2)
     resumed = robin("resume", "r", "--budget", "1000", cwd=tmp_path)
     planned = json.loads(robin("plan", *judging(replay_url, 2000)[1:], "--json", cwd=tmp_path).stdout)
 
     assert [first.returncode, again.returncode, resumed.returncode] == [0, 0, 0]
     assert "--scheduler auto: two-priors, as the run has it" in again.stderr
-    assert other.returncode == 2
     assert "scheduler: the run has two-priors, now uniform" in other.stderr
     assert scheduler_of(tmp_path / "r") == "two-priors"
     assert planned["scheduler"] == "two-priors"
@@ -56,12 +54,10 @@ def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, repla
 
 def test_goes_on_with_no_run_whose_scheduler_it_would_never_take(tmp_path: Path, replay_url: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 20)
-    evenly = robin(*judging(replay_url, 100, "--scheduler", "uniform"), cwd=tmp_path)
+    robin(*judging(replay_url, 100, "--scheduler", "uniform"), cwd=tmp_path, exits=0)
 
-    again = robin(*judging(replay_url, 200), cwd=tmp_path)
+    again = robin(*judging(replay_url, 200), cwd=tmp_path, exits=2)
 
-    assert evenly.returncode == 0, evenly.stderr
-    assert again.returncode == 2
     assert "scheduler: the run has uniform, now two-priors" in again.stderr
 
 
@@ -69,9 +65,8 @@ def test_plans_by_the_scheduler_that_the_pilot_has(tmp_path: Path, replay_url: s
     write_pairs(tmp_path / "pairs.jsonl", 40)
     judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--run", "pilot", "--pilot", "3", "--for-error", "0.12")
 
-    planned = robin("plan", "pairs.jsonl", "-a", "helpfulness", *judge, "--json", cwd=tmp_path)
+    planned = robin("plan", "pairs.jsonl", "-a", "helpfulness", *judge, "--json", cwd=tmp_path, exits=0)
 
-    assert planned.returncode == 0, planned.stderr
     facts = json.loads(planned.stdout)
     assert facts["budget"] > 30 * 40  # where it would be robin-hood
     assert facts["scheduler"] == scheduler_of(tmp_path / "pilot") == "two-priors"
@@ -81,10 +76,9 @@ def test_plans_by_the_scheduler_that_the_pilot_has(tmp_path: Path, replay_url: s
 def test_is_robin_hood_where_the_budget_is_large(tmp_path: Path, replay_url: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
 
-    done = robin(*judging(replay_url, 300), cwd=tmp_path)
+    done = robin(*judging(replay_url, 300), cwd=tmp_path, exits=0)
     quiet = robin(*judging(replay_url, 300, "--quiet", "--run", "q"), cwd=tmp_path)
 
-    assert done.returncode == 0, done.stderr
     assert (
         "--scheduler auto: robin-hood; the budget is 30 calls a score, at least 1.5 times its warm-up of 20"
         in done.stderr
@@ -117,9 +111,8 @@ def test_gains_over_an_even_spread_at_every_budget(tmp_path: Path) -> None:
     budgets = ",".join(str(calls * 200) for calls in (5, 10, 20, 50))
     kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "200", "--runs", "40")
 
-    done = robin("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto", *kind, cwd=tmp_path)
+    done = robin("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto", *kind, cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     error = {
         (row["scheduler"], int(row["budget"]) // 200): float(row["wce_mean"])
         for row in csv.DictReader(io.StringIO(done.stdout))

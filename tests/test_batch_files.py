@@ -14,7 +14,9 @@ import pytest
 from robin_cli import judge, open_run
 from tests.batch_server import batch_server
 from tests.conftest import reopen, robin, write_pairs
+from tests.judges.test_batch_lines import VLLM_BODY, VLLM_CHOICE, VLLM_MESSAGE, of_vllm
 
+Capture = pytest.CaptureFixture[str]
 PAIRS = 6
 BUDGET = 40
 
@@ -23,36 +25,6 @@ def judging(folder: Path, *more: str) -> list[str]:
     data = write_pairs(folder / "pairs.jsonl", PAIRS)
     asked = ["judge", str(data), "--budget", str(BUDGET), "-a", "helpfulness", "--model", "org/m", "--seed", "1"]
     return [*asked, "--batch-files", str(folder / "files"), "--run", "run", "-o", "s.csv", *more]
-
-
-def success(custom_id: str, text: str) -> dict[str, Any]:
-    """A line of vLLM's of a request that was answered."""
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": text,
-        "refusal": None,
-        "tool_calls": [],
-        "reasoning_content": None,
-    }
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop", "stop_reason": None}
-    usage = {"prompt_tokens": 400, "total_tokens": 420, "completion_tokens": 20, "prompt_tokens_details": None}
-    body = {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "org/m",
-        "choices": [choice],
-        "usage": usage,
-    }
-    response = {"status_code": 200, "request_id": f"vllm-batch-{custom_id}", "body": body}
-    return {"id": f"vllm-{custom_id}", "custom_id": custom_id, "response": response, "error": None}
-
-
-def failure(custom_id: str, message: str) -> dict[str, Any]:
-    """A line of vLLM's of a request that it refused."""
-    error = {"error": {"message": message, "type": "BadRequestError", "param": None, "code": 400}}
-    response = {"status_code": 400, "request_id": f"vllm-batch-{custom_id}", "body": None}
-    return {"id": f"vllm-{custom_id}", "custom_id": custom_id, "response": response, "error": error}
 
 
 def requests(command: str) -> tuple[list[dict[str, Any]], Path]:
@@ -66,9 +38,20 @@ def requests(command: str) -> tuple[list[dict[str, Any]], Path]:
 
 
 def answered(asked: list[dict[str, Any]]) -> list[str]:
-    return [
-        json.dumps(success(each["custom_id"], f"Feedback: fine.\nRating: {each['body']['seed'] % 5}")) for each in asked
-    ]
+    """What vLLM writes of requests, one line each."""
+    return [success(each["custom_id"], f"Feedback: fine.\nRating: {each['body']['seed'] % 5}") for each in asked]
+
+
+def success(custom_id: str, text: str) -> str:
+    choices = [{**VLLM_CHOICE, "message": {**VLLM_MESSAGE, "content": text}}]
+    return of_vllm(custom_id, 200, {**VLLM_BODY, "choices": choices}, None).decode().rstrip("\n")
+
+
+def engine(commands: str, write: Callable[[list[dict[str, Any]]], list[str]] = answered) -> None:
+    """Do what the commands are to do."""
+    for command in commands.splitlines():
+        asked, place = requests(command)
+        place.write_text("\n".join(write(asked)), encoding="utf-8")
 
 
 def check_books(folder: Path) -> pd.DataFrame:
@@ -80,18 +63,16 @@ def check_books(folder: Path) -> pd.DataFrame:
 
 
 def test_writes_each_round_and_takes_in_what_the_engine_wrote(tmp_path: Path) -> None:
-    done, rounds = robin(*judging(tmp_path), cwd=tmp_path), 0
+    done, rounds = robin(*judging(tmp_path), cwd=tmp_path, exits=0), 0
     while not (tmp_path / "s.csv").exists():
-        assert done.returncode == 0, done.stderr
         assert "robin resume run" in done.stderr
         for command in done.stdout.splitlines():
-            asked, place = requests(command)
+            asked, _ = requests(command)
             assert all(each["method"] == "POST" and each["url"] == "/v1/chat/completions" for each in asked)
             assert all(each["body"]["model"] == "org/m" for each in asked)
-            place.write_text("\n".join(answered(asked)), encoding="utf-8")
+        engine(done.stdout)
         rounds += 1
-        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
     assert rounds == 4
     check_books(tmp_path)
     assert "cost" not in done.stderr.lower().replace("cost nothing", "")  # an engine of one's own has no price
@@ -115,7 +96,7 @@ STATES: dict[str, Callable[[list[str]], dict[str, list[str]]]] = {
     "several files": lambda lines: {"a.jsonl": lines[::2], "b.jsonl": lines[1::2]},
     "twice, in another order, broken, and of another run": lambda lines: {
         "a.jsonl": ["no json", "{}", "[]", *lines[::-1]],
-        "b.jsonl": [*lines, json.dumps(success("0123456789abcdef-1-0", "Rating: 1"))],
+        "b.jsonl": [*lines, success("0123456789abcdef-1-0", "Rating: 1")],
     },
     "hostile lines before each": lambda lines: {
         "a.jsonl": [text for line in lines for text in (*hostile(json.loads(line)["custom_id"]), line)]
@@ -143,8 +124,7 @@ def test_takes_outputs_in_in_whatever_state_they_are(state: str, tmp_path: Path)
             asked, place = requests(command)
             for name, lines in STATES[state](answered(asked)).items():
                 place.with_name(f"{place.stem}-{name}").write_text("\n".join(lines), encoding="utf-8")
-        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
         if (tmp_path / "s.csv").exists():
             break
     kept = check_books(tmp_path)
@@ -152,13 +132,11 @@ def test_takes_outputs_in_in_whatever_state_they_are(state: str, tmp_path: Path)
 
 
 def test_goes_on_after_a_kill_just_before_a_file_is_put_down_as_answered(tmp_path: Path) -> None:
-    done = robin(*judging(tmp_path, "--rounds", "1"), cwd=tmp_path)
-    asked, place = requests(done.stdout.splitlines()[0])
-    place.write_text("\n".join(answered(asked)), encoding="utf-8")
-    assert robin("resume", "run", cwd=tmp_path).returncode == 0
+    engine(robin(*judging(tmp_path, "--rounds", "1"), cwd=tmp_path).stdout)
+    robin("resume", "run", cwd=tmp_path, exits=0)
     reopen(tmp_path / "run", "written")
-    again = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
-    assert (again.returncode, again.stdout) == (0, ""), again.stderr
+    again = robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
+    assert again.stdout == ""
     check_books(tmp_path)
 
 
@@ -171,13 +149,11 @@ def test_goes_on_in_another_way_once_the_files_are_answered(way: str, tmp_path: 
         assert (waits.returncode, waits.stdout) == (0, first.stdout), waits.stderr
         asked, place = requests(first.stdout.splitlines()[0])
         place.write_text("\n".join(answered(asked)), encoding="utf-8")
-        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)  # as was wanted of the session that waited
-        assert done.returncode == 0, done.stderr
+        robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)  # as was wanted of the session that waited
         check_books(tmp_path)
         assert len(server.billed) + len(server.calls) == BUDGET - len(asked)
         assert bool(server.billed) == (way == "--batch")
-        more = robin("resume", "run", "--batch-files", "files", "--budget", "60", cwd=tmp_path)
-        assert more.returncode == 0, more.stderr
+        more = robin("resume", "run", "--batch-files", "files", "--budget", "60", cwd=tmp_path, exits=0)
         assert more.stdout.startswith("vllm run-batch")
 
 
@@ -198,50 +174,49 @@ def test_counts_answers_that_come_late_too(tmp_path: Path) -> None:
 
 
 def test_gives_up_what_the_engine_refuses(tmp_path: Path) -> None:
+    def refusing(asked: list[dict[str, Any]]) -> list[str]:
+        said = {
+            "error": {"message": "the maximum context length is 100 tokens", "type": "BadRequestError", "code": 400}
+        }
+        return [
+            of_vllm(each["custom_id"], 400, None, said).decode().strip() if "and 3 more" in json.dumps(each) else line
+            for each, line in zip(asked, answered(asked), strict=True)
+        ]
+
     done = robin(*judging(tmp_path), cwd=tmp_path)
     while not (tmp_path / "s.csv").exists():
-        for command in done.stdout.splitlines():
-            asked, place = requests(command)
-            lines = answered(asked)
-            for number, each in enumerate(asked):
-                if "and 3 more" in json.dumps(each):
-                    lines[number] = json.dumps(failure(each["custom_id"], "the maximum context length is 100 tokens"))
-            place.write_text("\n".join(lines), encoding="utf-8")
-        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        engine(done.stdout, refusing)
+        done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
     kept = check_books(tmp_path)
     assert set(kept.loc[kept["status"] == "failed", "pair_id"]) == {"p3"}
     assert "given up" in done.stderr or "given up" in robin("status", "run", cwd=tmp_path).stdout
 
 
-def test_goes_on_from_python(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_goes_on_from_python(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    pairs = [{"prompt": f"q {n}", "response": "a"} for n in range(5)]
-    run = judge(
-        pd.DataFrame(pairs), budget=20, attribute="helpfulness", model="org/m", seed=1, batch_files="files", run="run"
-    )
+    frame = pd.DataFrame([{"prompt": f"q {n}", "response": "a"} for n in range(5)])
+    run = judge(frame, budget=20, attribute="helpfulness", model="org/m", seed=1, batch_files="files", run="run")
     for _ in range(9):
         under_way = run.status()["under_way"]
         if not under_way:
             break
-        for each in under_way:
-            asked, place = requests(each["command"])
-            place.write_text("\n".join(answered(asked)), encoding="utf-8")
+        engine("\n".join(each["command"] for each in under_way))
         run = open_run("run").resume()
     assert "vllm run-batch" in capsys.readouterr().err
     assert run.status()["spent"] == 20
 
 
-def test_refuses_settings_that_do_not_go_with_files(tmp_path: Path) -> None:
-    both = robin(*judging(tmp_path, "--batch"), cwd=tmp_path)
-    assert both.returncode == 2
-    assert "give one" in both.stderr
-    tier = robin(*judging(tmp_path, "--service-tier", "flex"), cwd=tmp_path)
-    assert tier.returncode == 2
-    assert "--service-tier" in tier.stderr
-    command = ["gpt-4.1-nano" if each == "org/m" else each for each in judging(tmp_path, "--max-cost", "1")]
-    unpriced = robin(*command, cwd=tmp_path)
-    assert unpriced.returncode == 2
-    assert "--price-in" in unpriced.stderr
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--batch",), "give one"),
+        (("--service-tier", "flex"), "--service-tier"),
+        (("--max-cost", "1", "--model", "gpt-4.1-nano"), "--price-in"),
+    ],
+)
+def test_refuses_settings_that_do_not_go_with_files(tmp_path: Path, more: tuple[str, ...], said: str) -> None:
+    command = judging(tmp_path, *more)
+    if "gpt-4.1-nano" in more:
+        at = command.index("org/m")
+        command[at - 1 : at + 1] = []
+    assert said in robin(*command, cwd=tmp_path, exits=2).stderr

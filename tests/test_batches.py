@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ import pytest
 import robin_cli
 from robin_cli.judges import batches as batches_module
 from robin_cli.runner import at_service
-from tests.batch_server import BatchServer, Fate, batch_server
-from tests.conftest import environment, reopen, robin, wait_until, write_pairs
+from tests.batch_server import Answer, BatchServer, Fate, Fault, Json, batch_server
+from tests.conftest import environment, has, reopen, robin, wait_until, write_pairs
 from tests.starting import Robin
 
+AT_WORK = ("GET", "/batches/[^/]+")
+FINE = "Feedback: fine.\nRating: 3"
 PAIRS = 12
 BUDGET = 120
 
@@ -58,22 +61,43 @@ def check_books(server: BatchServer, folder: Path, budget: int = BUDGET) -> pd.D
     return kept
 
 
+def goes_on(server: BatchServer, folder: Path, *more: str) -> str:
+    """Have the run go on to its end; what it says. All that was paid counts then."""
+    said = robin(*resuming(folder, *more), cwd=folder, exits=0).stderr
+    check_books(server, folder)
+    assert len(server.billed) == BUDGET
+    return said
+
+
+def started(server: BatchServer, folder: Path, **streams: Any) -> Robin:
+    quiet = () if streams else ("--quiet",)
+    return Robin(judging(server, folder, *quiet), env=environment(), cwd=folder, **streams)
+
+
+def killed(server: BatchServer, folder: Path, *held: Any) -> None:
+    """A run that was killed while the request ``held`` was under way, or else while its batch was at work."""
+    if held:
+        server.fail(*held)
+    with nullcontext() if held else server.pause(), started(server, folder) as process:
+        wait_until(server.held.is_set if held else lambda: server.asked(*AT_WORK) > 0, process)
+        process.send_signal(signal.SIGKILL)
+    server.release()
+
+
 def batches(folder: Path) -> list[dict[str, Any]]:
     files = sorted((folder / "run" / "batches").glob("*.json"))
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
 def test_spends_the_budget_in_rounds_at_the_batch_service(server: BatchServer, tmp_path: Path) -> None:
-    done = robin(*judging(server, tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
     kept = check_books(server, tmp_path)
     assert len(server.billed) == BUDGET
     assert not server.calls  # one at a time
     assert set(kept["service_tier"]) == {"batch"}
     assert len(server.batches) == 4
     assert pd.read_csv(tmp_path / "s.csv")["n"].sum() == BUDGET
-    assert "round 4 of 4" in done.stderr
-    assert "120 of 120 calls spent" in done.stderr
+    has(done.stderr, "round 4 of 4", "120 of 120 calls spent")
     assert not server.files.keys() & {each.input_file for each in server.batches.values()}  # prompts are not left there
     assert not list((tmp_path / "run" / "batches").glob("*.jsonl"))
 
@@ -88,8 +112,7 @@ def test_asks_most_where_the_ratings_vary_also_in_rounds(tmp_path: Path) -> None
         rows = [{"id": str(n), "prompt": f"of pair {n} ", "response": "yes"} for n in range(10)]
         data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         asked = ["judge", str(data), "--budget", "200", "-a", "helpfulness", "--base-url", server.url, "--model", "m"]
-        done = robin(*asked, "--batch", "--rounds", "3", "--seed", "1", "-o", "s.csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        robin(*asked, "--batch", "--rounds", "3", "--seed", "1", "-o", "s.csv", cwd=tmp_path, exits=0)
     scores = pd.read_csv(tmp_path / "s.csv", dtype={"pair_id": str}).set_index("pair_id")
     assert scores["n"].sum() == 200
     assert scores["n"].idxmax() == "3"
@@ -116,34 +139,17 @@ MOMENTS = {
         *((each, {}) for each in MOMENTS),
         ("after the batch is made", {"keeps_metadata": False}),
         ("while it works", {"ids": "{}s/0@{}"}),  # as Gemini's and Vertex AI's have slashes
+        ("just before it is put down as over", {}),
     ],
 )
 def test_picks_the_same_batch_up_after_a_kill(moment: str, named: dict[str, Any], tmp_path: Path) -> None:
     with batch_server(**named) as server:
-        server.fail(*MOMENTS[moment])
-        with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-            wait_until(server.held.is_set, process)
-            process.send_signal(signal.SIGKILL)
-        server.release()
+        killed(server, tmp_path, *MOMENTS.get(moment, MOMENTS["after all is kept"]))
         wait_until_quiet(server)
-        done = robin(*resuming(tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        check_books(server, tmp_path)
-        assert len(server.billed) == BUDGET
+        if moment not in MOMENTS:
+            reopen(tmp_path / "run", "submitted")
+        goes_on(server, tmp_path)
         assert len(server.batches) == 4
-
-
-def test_goes_on_after_a_kill_just_before_a_batch_is_put_down_as_over(server: BatchServer, tmp_path: Path) -> None:
-    server.fail("DELETE", "/files/[^/]+", "hold")
-    with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-        wait_until(server.held.is_set, process)
-        process.send_signal(signal.SIGKILL)
-    server.release()
-    reopen(tmp_path / "run", "submitted")
-    done = robin(*resuming(tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    check_books(server, tmp_path)
-    assert len(server.billed) == BUDGET
 
 
 def wait_until_quiet(server: BatchServer) -> None:
@@ -199,10 +205,8 @@ SAID = {
 def test_takes_what_came_and_asks_for_the_rest_again(trap: str, server: BatchServer, tmp_path: Path) -> None:
     server.fates += TRAPS[trap]
     done = robin(*judging(server, tmp_path), cwd=tmp_path)
-    if (
-        "a whole round brought nothing" in done.stderr
-    ):  # nothing of it was answered: whether to go on is the user's to say
-        assert done.returncode == 3
+    if done.returncode == 3:  # nothing of it was answered: whether to go on is the user's to say
+        assert "a whole round brought nothing" in done.stderr
         done = robin(*resuming(tmp_path), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     kept = check_books(server, tmp_path)
@@ -213,51 +217,75 @@ def test_takes_what_came_and_asks_for_the_rest_again(trap: str, server: BatchSer
     assert kept["rating"].notna().sum() == BUDGET
 
 
-def test_says_why_a_batch_was_refused_and_goes_on_later(server: BatchServer, tmp_path: Path) -> None:
-    server.fates.append(Fate(refused="invalid_model"))
-    refused = robin(*judging(server, tmp_path), cwd=tmp_path)
-    assert refused.returncode == 3
-    assert "refused a batch of" in refused.stderr
-    assert "refused by the tests" in refused.stderr
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
-    check_books(server, tmp_path)
-    assert len(server.billed) == BUDGET
+@pytest.mark.parametrize(
+    ("fates", "said"),
+    [
+        ([Fate(refused="invalid_model")], ("refused a batch of", "refused by the tests")),
+        ([Fate(), Fate(quota=5)], ("quota or credit", "robin resume")),
+    ],
+)
+def test_says_why_no_more_is_to_be_had_keeps_what_came_and_goes_on_later(
+    server: BatchServer, tmp_path: Path, fates: list[Fate], said: tuple[str, ...]
+) -> None:
+    server.fates += fates
+    has(robin(*judging(server, tmp_path), cwd=tmp_path, exits=3).stderr, *said)
+    if server.billed:
+        assert (judgments(tmp_path)["status"] == "ok").sum() == len(server.billed)
+    goes_on(server, tmp_path)
 
 
-@pytest.mark.parametrize("cap_at", ["validation", "creation"])
-def test_sends_smaller_batches_where_few_may_be_enqueued(cap_at: str, tmp_path: Path) -> None:
-    with batch_server(cap=30, cap_at=cap_at) as server:
-        done = robin(*judging(server, tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert "no room" in done.stderr
-        check_books(server, tmp_path)
-        assert len(server.billed) == BUDGET
+def too_long(body: Json) -> Answer:
+    error = {"message": "maximum context length", "code": "context_length_exceeded"}
+    return (400, {"error": error}) if "and 3 more" in json.dumps(body) else FINE
 
 
-def test_keeps_what_was_answered_before_the_quota_was_used_up(server: BatchServer, tmp_path: Path) -> None:
-    server.fates += [Fate(), Fate(quota=5)]
-    stopped = robin(*judging(server, tmp_path), cwd=tmp_path)
-    assert stopped.returncode == 3
-    assert "quota or credit" in stopped.stderr
-    assert "robin resume" in stopped.stderr
-    assert (judgments(tmp_path)["status"] == "ok").sum() == len(server.billed)
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
-    check_books(server, tmp_path)
-    assert len(server.billed) == BUDGET
+def some_fail(body: Json) -> Answer:
+    return (500, {"error": {"message": "oops"}}) if body["seed"] % 4 == 0 else FINE
 
 
-def test_does_not_go_by_any_clock(tmp_path: Path) -> None:
-    with batch_server(skew_s=-3 * 86_400.0) as server:
-        server.fates.append(Fate(polls=4))
-        done = robin(*judging(server, tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        check_books(server, tmp_path)
+def no_max_tokens(body: Json) -> Answer:
+    said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    error = {"message": said, "code": "unsupported_parameter", "param": "max_tokens"}
+    return (400, {"error": error}) if "max_tokens" in body else FINE
+
+
+def no_maximum(body: Json) -> Answer:
+    error = {"message": "Unsupported parameter", "code": "unsupported_parameter", "param": "max_tokens"}
+    return (400, {"error": error}) if any(name.startswith("max_") for name in body) else FINE
+
+
+# the service, the answers that fail, and what is said
+SERVICES: dict[str, tuple[dict[str, Any], bool, str]] = {
+    "few may be enqueued, which validation says": ({"cap": 30}, False, "no room"),
+    "few may be enqueued, which creation says": ({"cap": 30, "cap_at": "creation"}, False, "no room"),
+    "a clock of three days ago": ({"skew_s": -3 * 86_400.0, "fates": [Fate(polls=4)]}, False, ""),
+    "a parameter that it does not take": ({"answer": no_max_tokens}, False, "max_completion_tokens"),
+    "a pair that the model cannot take": ({"answer": too_long}, True, "given up"),
+    "a batch that is made late": ({"faults": [Fault("POST", "/batches", "late")]}, False, ""),
+}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_spends_the_budget_at_any_service(tmp_path: Path, name: str) -> None:
+    service, are_failures, said = SERVICES[name]
+    with batch_server(**service) as server:
+        done = robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
+        kept = check_books(server, tmp_path)
+    assert said in done.stderr
+    assert (kept["status"] == "ok").all() != are_failures
+    assert "late" not in name or len(server.batches) == 4
+
+
+def test_gives_no_pair_up_some_of_whose_calls_fail(tmp_path: Path) -> None:
+    with batch_server(answer=some_fail) as server:
+        done = robin(*judging(server, tmp_path, "--rounds", "1", "--seed", "1", budget=480), cwd=tmp_path, exits=0)
+        assert "given up" not in done.stderr
+        check_books(server, tmp_path, 480)
 
 
 def test_asks_each_judge_of_a_panel_in_batches_of_its_own(server: BatchServer, tmp_path: Path) -> None:
     command = judging(server, tmp_path, "--model", "n", "--concurrency", "1", budget=240)
-    done = robin(*command, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*command, cwd=tmp_path, exits=0)
     kept = check_books(server, tmp_path, 240)
     assert set(kept["judge"]) == {"m", "n"}
     assert len(server.billed) == 240
@@ -266,193 +294,92 @@ def test_asks_each_judge_of_a_panel_in_batches_of_its_own(server: BatchServer, t
         assert len(asked) == 1
 
 
-def test_learns_from_the_lines_what_the_endpoint_refuses(tmp_path: Path) -> None:
-    def answer(body: dict[str, Any]) -> str | tuple[int, dict[str, Any]]:
-        if "max_tokens" in body:
-            said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-            return 400, {"error": {"message": said, "code": "unsupported_parameter", "param": "max_tokens"}}
-        return "Feedback: fine.\nRating: 3"
-
-    with batch_server(answer=answer) as server:
-        done = robin(*judging(server, tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert "max_completion_tokens" in done.stderr
-        kept = check_books(server, tmp_path)
-        assert (kept["status"] == "ok").all()
-
-
-def test_gives_up_pairs_that_the_model_cannot_take(tmp_path: Path) -> None:
-    def answer(body: dict[str, Any]) -> str | tuple[int, dict[str, Any]]:
-        if "and 3 more" in json.dumps(body):
-            return 400, {"error": {"message": "maximum context length", "code": "context_length_exceeded"}}
-        return "Feedback: fine.\nRating: 3"
-
-    with batch_server(answer=answer) as server:
-        done = robin(*judging(server, tmp_path), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert "given up" in done.stderr
-        assert len(judgments(tmp_path).query("status == 'ok'")) == BUDGET
-
-
-def test_gives_no_pair_up_some_of_whose_calls_fail(tmp_path: Path) -> None:
-    def answer(body: dict[str, Any]) -> str | tuple[int, dict[str, Any]]:
-        return (500, {"error": {"message": "oops"}}) if body["seed"] % 4 == 0 else "Feedback: fine.\nRating: 3"
-
-    with batch_server(answer=answer) as server:
-        done = robin(*judging(server, tmp_path, "--rounds", "1", "--seed", "1", budget=480), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert "given up" not in done.stderr
-        check_books(server, tmp_path, 480)
-
-
 def test_spends_no_more_money_than_it_may(server: BatchServer, tmp_path: Path) -> None:
     prices = ("--price-in", "1", "--price-out", "1000", "--max-tokens", "20")
-    done = robin(*judging(server, tmp_path, *prices, "--max-cost", "1"), cwd=tmp_path)
-    assert done.returncode == 4, done.stderr
+    robin(*judging(server, tmp_path, *prices, "--max-cost", "1"), cwd=tmp_path, exits=4)
     kept = judgments(tmp_path)
     assert 0.5 < kept["cost_usd"].sum() <= 1
     assert len(server.billed) == len(kept)
-    more = robin(*resuming(tmp_path, "--max-cost", "100"), cwd=tmp_path)
-    assert more.returncode == 0, more.stderr
+    robin(*resuming(tmp_path, "--max-cost", "100"), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
 
 
 def test_goes_on_one_call_at_a_time_once_the_batch_is_read(server: BatchServer, tmp_path: Path) -> None:
-    server.fail("GET", "/batches/[^/]+", "hold")
-    with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-        wait_until(server.held.is_set, process)
-        process.send_signal(signal.SIGKILL)
-    server.release()
-    done = robin(*resuming(tmp_path, "--no-batch"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    kept = judgments(tmp_path)
-    assert len(kept) == BUDGET == len(server.billed) + len(server.calls)
+    killed(server, tmp_path, *AT_WORK, "hold")
+    robin(*resuming(tmp_path, "--no-batch"), cwd=tmp_path, exits=0)
+    assert len(judgments(tmp_path)) == BUDGET == len(server.billed) + len(server.calls)
     assert server.billed
     assert server.calls
 
 
-def test_leaves_a_batch_that_is_made_late_nothing_to_do(server: BatchServer, tmp_path: Path) -> None:
-    server.fail("POST", "/batches", "late")
-    done = robin(*judging(server, tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(server.batches) == 4
-    check_books(server, tmp_path)
-
-
 def test_takes_up_the_batch_at_work_and_not_one_that_was_refused(server: BatchServer, tmp_path: Path) -> None:
-    with server.pause(), Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-        wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
-        process.send_signal(signal.SIGKILL)
+    killed(server, tmp_path)
     (batch,) = server.batches.values()
     full = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached"}]
     refused = dataclasses.replace(batch, id="batch-refused", status="failed", errors=full, billed=[])
     server.batches[refused.id] = refused  # which this service lists first
     reopen(tmp_path / "run", "creating", "submitted")
-    done = robin(*resuming(tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    check_books(server, tmp_path)
+    goes_on(server, tmp_path)
     assert len(server.batches) == 4 + 1
 
 
 def test_chooses_calls_anew_whose_requests_are_gone_before_they_were_sent(server: BatchServer, tmp_path: Path) -> None:
-    server.fail("POST", "/files", "hold")
-    with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-        wait_until(server.held.is_set, process)
-        process.send_signal(signal.SIGKILL)
-    server.release()
+    killed(server, tmp_path, "POST", "/files", "hold")
     (tmp_path / "run" / "batches" / "00001.jsonl").unlink()
-    done = robin(*resuming(tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "00001.jsonl: is gone" in done.stderr
-    check_books(server, tmp_path)
-
-
-def test_says_that_a_batch_is_at_one_address(server: BatchServer, tmp_path: Path) -> None:
-    with server.pause(), Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-        wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
-        process.send_signal(signal.SIGKILL)
-    both = ("--base-url", server.url, "--base-url", "http://127.0.0.1:9/v1")
-    refused = robin(*resuming(tmp_path, "--no-batch", *both), cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "m has 2 addresses" in refused.stderr
+    assert "00001.jsonl: is gone" in goes_on(server, tmp_path)
 
 
 def test_ends_where_answers_cannot_be_kept_short_and_the_budget_is_of_money(tmp_path: Path) -> None:
-    def answer(body: dict[str, Any]) -> str | tuple[int, dict[str, Any]]:
-        if not any(each.startswith("max_") for each in body):
-            return "Feedback: fine.\nRating: 3"
-        error = {
-            "message": "Unsupported parameter: 'max_tokens'",
-            "code": "unsupported_parameter",
-            "param": "max_tokens",
-        }
-        return 400, {"error": error}
-
-    with batch_server(answer=answer) as server:
-        command = judging(server, tmp_path, "--price-in", "1", "--price-out", "10", "--max-tokens", "40")
-        at = command.index("--budget")
-        done = robin(*command[:at], "--budget-usd", "0.2", *command[at + 2 :], cwd=tmp_path)
-    assert done.returncode == 3, done.stderr
+    with batch_server(answer=no_maximum) as server:
+        done = robin(*spending(server, tmp_path), cwd=tmp_path, exits=3)
     assert "no limit of money holds" in done.stderr
 
 
-def test_does_not_look_for_a_batch_at_another_address(server: BatchServer, tmp_path: Path) -> None:
-    server.fail("GET", "/batches/[^/]+", "hold")
-    with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-        wait_until(server.held.is_set, process)
-        process.send_signal(signal.SIGKILL)
-    server.release()
+def test_looks_for_a_batch_at_its_own_address_alone(server: BatchServer, tmp_path: Path) -> None:
+    killed(server, tmp_path, *AT_WORK, "hold")
+    both = ("--base-url", server.url, "--base-url", "http://127.0.0.1:9/v1")
+    refused = robin(*resuming(tmp_path, "--no-batch", *both), cwd=tmp_path, exits=2)
+    assert "m has 2 addresses" in refused.stderr
     with batch_server() as other:
-        elsewhere = robin(*resuming(tmp_path, "--base-url", other.url), cwd=tmp_path)
-        assert elsewhere.returncode == 2
+        elsewhere = robin(*resuming(tmp_path, "--base-url", other.url), cwd=tmp_path, exits=2)
         assert f"--base-url {server.url}" in elsewhere.stderr
         assert not other.batches
-    assert robin(*resuming(tmp_path, "--base-url", server.url), cwd=tmp_path).returncode == 0
-    check_books(server, tmp_path)
+    goes_on(server, tmp_path, "--base-url", server.url)
 
 
 def test_leaves_a_batch_running_when_it_is_stopped(server: BatchServer, tmp_path: Path) -> None:
     with server.pause():
-        with Robin(
-            judging(server, tmp_path), env=environment(), cwd=tmp_path, stderr=subprocess.PIPE, text=True
-        ) as process:
-            wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
+        with started(server, tmp_path, stderr=subprocess.PIPE, text=True) as process:
+            wait_until(lambda: server.asked(*AT_WORK) > 0, process)
             process.send_signal(signal.SIGINT)
             said = process.communicate(timeout=60)[1]
         assert process.returncode == 130
         assert "left at the service" in said
         assert next(iter(server.batches.values())).status == "validating"
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
-    check_books(server, tmp_path)
-    assert len(server.billed) == BUDGET
+    goes_on(server, tmp_path)
 
 
 @pytest.mark.parametrize("where", ["no network", "a service that does not answer"])
 def test_stops_at_once_also_where_nothing_answers(where: str, server: BatchServer, tmp_path: Path) -> None:
     server.fates.append(Fate(polls=10**6))
-    with Robin(
-        judging(server, tmp_path), env=environment(), cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with started(server, tmp_path, stderr=subprocess.PIPE, text=True) as process, ExitStack() as stack:
         wait_until(lambda: server.asked("GET", "/batches/.+") > 0, process)
         if where == "no network":
-            with server.away():
-                assert process.stderr is not None
-                while "trying again" not in process.stderr.readline():
-                    pass
-                process.send_signal(signal.SIGINT)
-                said = process.communicate(timeout=60)[1]
+            stack.enter_context(server.away())
+            assert process.stderr is not None
+            while "trying again" not in process.stderr.readline():
+                pass
         else:
             server.fail("GET", "/batches/.+", "hold")
             wait_until(server.held.is_set, process)
-            process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=60)[1]
-            server.release()
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        server.release()
     assert process.returncode == 130
     assert "left at the service" in said
     for batch in server.batches.values():
         batch.fate = Fate()
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
-    check_books(server, tmp_path)
+    goes_on(server, tmp_path)
 
 
 @pytest.mark.parametrize("answer", ["c", "", "f"])
@@ -486,61 +413,41 @@ def test_asks_on_a_terminal_whether_to_cancel(answer: str, server: BatchServer, 
     assert kept == len(server.billed)
     if answer:
         assert bool(kept) == (answer == "c")
-        assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
+        robin(*resuming(tmp_path), cwd=tmp_path, exits=0)
         check_books(server, tmp_path)
         assert len(server.billed) == BUDGET
     os.close(ours)
 
 
-def test_splits_what_is_too_much_for_one_batch(
+def test_splits_what_is_too_much_for_a_batch(
     server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert batches_module.MOST_REQUESTS == 50_000  # OpenAI's limit
     monkeypatch.setattr(at_service, "MOST_REQUESTS", 50)
     server.most_requests = 50
-    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
-    run = robin_cli.judge(
-        robin_cli.load_pairs(data),
-        budget=BUDGET,
-        attribute="helpfulness",
-        base_url=server.url,
-        model="m",
-        batch=True,
-        rounds=1,
-        run=str(tmp_path / "run"),
-    )
+    pairs = robin_cli.load_pairs(write_pairs(tmp_path / "pairs.jsonl", PAIRS))
+    asked: dict[str, Any] = {"attribute": "helpfulness", "base_url": server.url, "model": "m", "batch": True}
+    run = robin_cli.judge(pairs, budget=BUDGET, rounds=1, run=str(tmp_path / "run"), **asked)
     assert run.status()["spent"] == BUDGET
     assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [20, 50, 50]
     check_books(server, tmp_path)
 
 
 def test_does_not_make_a_run_anew_whose_batch_is_under_way(server: BatchServer, tmp_path: Path) -> None:
-    with server.pause():
-        with Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-            wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
-            process.send_signal(signal.SIGKILL)
-        other = robin(*judging(server, tmp_path, "--temperature", "0.5"), cwd=tmp_path)
-    assert other.returncode == 2
+    killed(server, tmp_path)
+    other = robin(*judging(server, tmp_path, "--temperature", "0.5"), cwd=tmp_path, exits=2)
     assert "temperature" in other.stderr
     status = json.loads(robin("status", tmp_path / "run", "--json", cwd=tmp_path).stdout)
     assert (status["state"], status["under_way"][0]["batch"]) == ("waiting", next(iter(server.batches)))
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
-    check_books(server, tmp_path)
+    goes_on(server, tmp_path)
 
 
 def test_does_not_take_up_batches_that_are_none_of_the_run(server: BatchServer, tmp_path: Path) -> None:
-    with server.pause(), Robin(judging(server, tmp_path, "--quiet"), env=environment(), cwd=tmp_path) as process:
-        wait_until(lambda: server.asked("GET", "/batches/[^/]+") > 0, process)
-        process.send_signal(signal.SIGKILL)
+    killed(server, tmp_path)
     file = tmp_path / "run" / "batches" / "00001.json"
     sound = file.read_text(encoding="utf-8")
-    for name, value in {
-        "batch_id": "../../files/x",
-        "judge": "another",
-        "requests": 10**6,
-        "number": 7,
-        "state": "lost",
-    }.items():
+    odd = {"batch_id": "../../files/x", "judge": "another", "requests": 10**6, "number": 7, "state": "lost"}
+    for name, value in odd.items():
         file.write_text(json.dumps({**json.loads(sound), name: value}), encoding="utf-8")
         seen = len(server.requests)
         forged = robin(*resuming(tmp_path), cwd=tmp_path)
@@ -548,19 +455,21 @@ def test_does_not_take_up_batches_that_are_none_of_the_run(server: BatchServer, 
         assert "Traceback" not in forged.stderr
         assert len(server.requests) == seen
     file.write_text(sound, encoding="utf-8")
-    assert robin(*resuming(tmp_path), cwd=tmp_path).returncode == 0
-    check_books(server, tmp_path)
+    goes_on(server, tmp_path)
+
+
+def spending(server: BatchServer, folder: Path) -> list[str]:
+    """The command with a budget of money."""
+    command = judging(server, folder, "--price-in", "1", "--price-out", "10", "--max-tokens", "40")
+    at = command.index("--budget")
+    return [*command[:at], "--budget-usd", "0.2", *command[at + 2 :]]
 
 
 def test_spends_a_budget_of_money_in_rounds(server: BatchServer, tmp_path: Path) -> None:
-    command = judging(server, tmp_path, "--price-in", "1", "--price-out", "10", "--max-tokens", "40")
-    at = command.index("--budget")
-    done = robin(*command[:at], "--budget-usd", "0.2", *command[at + 2 :], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*spending(server, tmp_path), cwd=tmp_path, exits=0)
     kept = judgments(tmp_path)
     assert 0.17 < kept["cost_usd"].sum() <= 0.2
     assert len(server.billed) == len(kept)
     assert json.loads(robin("status", "run", "--json", cwd=tmp_path).stdout)["state"] == "finished"
-    more = robin(*resuming(tmp_path, "--budget-usd", "0.3"), cwd=tmp_path)
-    assert more.returncode == 0, more.stderr
+    robin(*resuming(tmp_path, "--budget-usd", "0.3"), cwd=tmp_path, exits=0)
     assert 0.25 < judgments(tmp_path)["cost_usd"].sum() <= 0.3

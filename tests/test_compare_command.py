@@ -18,7 +18,7 @@ from scipy import stats
 
 import robin_cli
 from robin_cli.analysis.labelled import corrected
-from tests.conftest import robin
+from tests.conftest import has, refuses, robin
 
 PROMPTS = 40
 SYSTEMS = ("new", "old", "older")
@@ -30,19 +30,13 @@ COLUMNS = re.findall(
 Row = dict[str, Any]
 
 
-def rows_of(systems: Sequence[str] = SYSTEMS, prompts: int = PROMPTS, **more: Any) -> list[Row]:
+def rows_of(systems: Sequence[str] = SYSTEMS, prompts: int = PROMPTS) -> list[Row]:
     """Two responses of each system to each prompt, whose ids are sorted by neither."""
     return [
-        {
-            "id": f"{prompt}-{system}-{take}",
-            "prompt": f"What is {prompt}?",
-            "response": f"{system} says {prompt} in take {take}",
-            "system": system,
-            "question": f"q{prompt}",
-            **more,
-        }
+        {"id": f"{k}-{system}-{take}", "prompt": f"What is {k}?", "response": f"{system} says {k} in take {take}"}
+        | {"system": system, "question": f"q{k}"}
         for take in range(2)
-        for prompt in range(prompts)
+        for k in range(prompts)
         for system in systems
     ]
 
@@ -89,8 +83,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compared(work: Path, *args: str | Path) -> list[dict[str, str]]:
-    done = robin("compare", *args, cwd=work)
-    assert done.returncode == 0, done.stderr
+    done = robin("compare", *args, cwd=work, exits=0)
     return list(csv.DictReader(io.StringIO(done.stdout)))
 
 
@@ -144,8 +137,7 @@ def test_several_runs_with_a_column_are_pooled(work: Path) -> None:
 
 
 def test_prints_who_is_better_and_what_more_prompts_and_calls_would_do(work: Path) -> None:
-    done = robin("compare", "all", "--by", "system", "--format", "table", cwd=work)
-    assert done.returncode == 0, done.stderr
+    done = robin("compare", "all", "--by", "system", "--format", "table", cwd=work, exits=0)
     assert done.stdout.startswith("A  new\nB  old\nC  older\n")
     assert re.search(r"A − B +40 .* A *\n", done.stdout)
     assert re.search(r"B − C +40 .* not settled *\n", done.stdout)
@@ -153,8 +145,7 @@ def test_prints_who_is_better_and_what_more_prompts_and_calls_would_do(work: Pat
         r"B − C: about [\d,]+ prompts in all would settle it, were the difference as large as it looks", done.stdout
     )
     assert re.search(r"5 calls more a response would shorten this interval by at most \d+ %", done.stdout)
-    assert "p is corrected for 3 differences (Holm)" in done.stdout
-    assert "hold for one look" in done.stdout
+    has(done.stdout, "p is corrected for 3 differences (Holm)", "hold for one look")
     always = robin("compare", "all", "--by", "system", "--format", "table", "--anytime", cwd=work).stdout
     assert "hold however often one looks" in always
     assert "hold for one look" not in always
@@ -179,15 +170,13 @@ def test_writes_files_and_python_has_the_same(work: Path, tmp_path: Path) -> Non
     written = pd.read_parquet(tmp_path / "c.parquet")
     told = robin_cli.compare(robin_cli.open_run(work / "new"), work / "old")
     pd.testing.assert_frame_equal(written.assign(a="", b=""), told.assign(a="", b=""))
-    with pytest.raises(robin_cli.RobinError, match="name two runs"):
-        robin_cli.compare()
+    refuses(robin_cli.RobinError, "name two runs", robin_cli.compare)
 
 
 def test_prompts_are_matched_by_a_column_where_their_texts_differ(work: Path, tmp_path: Path) -> None:
     asked = [{**row, "prompt": f"{row['prompt']} ({row['system']})"} for row in rows_of(SYSTEMS[:2])]
     judged(tmp_path, "texts", asked)
-    done = robin("compare", "texts", "--by", "system", cwd=tmp_path)
-    assert done.returncode == 2
+    done = robin("compare", "texts", "--by", "system", cwd=tmp_path, exits=2)
     assert "no two systems answered the same prompts: 80 of 80" in done.stderr
     assert '"What is 0? (new)", is not answered by old' in done.stderr
     assert "--match" in done.stderr
@@ -198,10 +187,8 @@ def test_prompts_are_matched_by_a_column_where_their_texts_differ(work: Path, tm
 
 def test_prompts_that_not_all_answered_are_counted_with_an_example(work: Path, tmp_path: Path) -> None:
     judged(tmp_path, "fewer", [row for row in rows_of(["old"]) if row["question"] not in {"q3", "q5"}])
-    done = robin("compare", work / "new", "fewer", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "2 of 40 prompts are not answered by all systems" in done.stderr
-    assert '"What is 3?", is not answered by fewer' in done.stderr
+    done = robin("compare", work / "new", "fewer", cwd=tmp_path, exits=0)
+    has(done.stderr, "2 of 40 prompts are not answered by all systems", '"What is 3?", is not answered by fewer')
     assert next(csv.DictReader(io.StringIO(done.stdout)))["n_prompts"] == "38"
 
 
@@ -227,8 +214,7 @@ def test_says_what_is_wrong_and_what_to_do(work: Path, args: list[str], said: st
 
 def test_fewer_than_five_prompts_are_refused(tmp_path: Path) -> None:
     judged(tmp_path, "few", rows_of(prompts=4))
-    done = robin("compare", "few", "--by", "system", cwd=tmp_path)
-    assert done.returncode == 2
+    done = robin("compare", "few", "--by", "system", cwd=tmp_path, exits=2)
     assert "4 prompts with a rating of both systems: 5 are needed" in done.stderr
 
 
@@ -255,21 +241,16 @@ def test_runs_that_were_judged_in_different_ways_are_refused_with_what_differs(
         name: str(tmp_path / value) if str(value).startswith("own.") else value for name, value in settings.items()
     }
     judged(tmp_path, "other", rows_of(["old"]), judge=judging(judge), **files)
-    done = robin("compare", work / "new", "other", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "were not judged in the same way" in done.stderr
-    assert said in done.stderr
-    assert "robin export RUN --what agreement" in done.stderr
+    done = robin("compare", work / "new", "other", cwd=tmp_path, exits=2)
+    has(done.stderr, "were not judged in the same way", said, "robin export RUN --what agreement")
 
 
-def test_a_report_of_two_systems_has_the_difference_first_and_every_prompt_with_both_answers(
+def test_a_report_of_two_systems_has_the_difference_and_every_prompt_with_both_answers(
     work: Path, tmp_path: Path
 ) -> None:
-    done = robin("report", work / "new", work / "old", "-o", "c.html", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin("report", work / "new", work / "old", "-o", "c.html", cwd=tmp_path, exits=0)
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
-    assert "Two systems, prompt by prompt" in page
-    assert "Is A better than B?" in page
+    has(page, "Two systems, prompt by prompt", "Is A better than B?")
     (row,) = compared(work, "new", "old")
     assert f"{float(row['difference']):+.3f}" in page
     assert f"95 % interval {float(row['ci_low']):+.3f} to {float(row['ci_high']):+.3f}" in page
@@ -278,21 +259,16 @@ def test_a_report_of_two_systems_has_the_difference_first_and_every_prompt_with_
 
 def test_a_gate_holds_a_difference_against_a_number(work: Path) -> None:
     needs = [
-        "--require",
-        "compare(new,old)>=0",
-        "--require",
-        "compare(old,older)>=0",
-        "--require",
-        "compare(old,new)>0",
+        *("--require", "compare(new,old)>=0", "--require", "compare(old,older)>=0"),
+        *("--require", "compare(old,new)>0"),
     ]
-    done = robin("gate", "all", *needs, cwd=work)
+    done = robin("gate", "all", *needs, cwd=work, exits=5)
     lines = done.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "PASS compare(new,old,helpfulness)>=0",
         "INCONCLUSIVE compare(old,older,helpfulness)>=0",
         "FAIL compare(old,new,helpfulness)>0",
     ]
-    assert done.returncode == 5
     assert all("40 prompts that both answered" in line for line in lines)
     assert "more prompts like these" in lines[1] or "would settle it" in lines[1]
     two = robin("gate", "new", "--require", "compare(new,old)>=0", cwd=work)
@@ -312,8 +288,7 @@ def test_a_gate_holds_a_difference_against_a_number(work: Path) -> None:
     ],
 )
 def test_a_gate_says_what_of_a_comparison_it_does_not_understand(work: Path, text: str, said: str) -> None:
-    done = robin("gate", "all", "--require", text, cwd=work)
-    assert done.returncode == 2
+    done = robin("gate", "all", "--require", text, cwd=work, exits=2)
     assert said in done.stderr
 
 
@@ -322,17 +297,12 @@ def flattered(folder: Path, prompts: int = 120) -> tuple[Path, list[Row]]:
     rows = [row for row in rows_of(SYSTEMS[:2], prompts) if row["id"].endswith("-0")]
     run = judged(folder, "kind", rows)
     rng = np.random.default_rng(5)
-    labels = [
-        {
-            "pair_id": row["id"],
-            "label": int(
-                np.clip(round(opinion(row["response"], 0.4) - BETTER[row["system"]] + rng.normal(0, 0.3)), 0, 4)
-            ),
-        }
-        for row in rows
-        if int(row["question"][1:]) % 3 == 0
-    ]
-    return run, labels
+
+    def label(row: Row) -> int:
+        alike = opinion(row["response"], 0.4) - BETTER[row["system"]]
+        return int(np.clip(round(alike + rng.normal(0, 0.3)), 0, 4))
+
+    return run, [{"pair_id": row["id"], "label": label(row)} for row in rows if int(row["question"][1:]) % 3 == 0]
 
 
 def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path) -> None:
@@ -376,8 +346,7 @@ def test_few_labels_correct_nothing_and_wrong_ones_are_refused(tmp_path: Path) -
     assert "not corrected by labels: " in done.stderr
     assert "25" in one["labels_why"]
     pd.DataFrame([*labels, {"pair_id": "nobody", "label": 1}]).to_csv(tmp_path / "unknown.csv", index=False)
-    done = robin("compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=tmp_path)
-    assert done.returncode == 2
+    done = robin("compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=tmp_path, exits=2)
     assert 'unknown.csv:82: no pair of the run is called "nobody"' in done.stderr
 
 

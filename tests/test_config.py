@@ -12,7 +12,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import api_keys
 from robin_cli.settings.reading import load_settings, read_toml, ready_configs, starting_file
 from robin_cli.settings.table import TABLE, Settings
-from tests.conftest import judging, robin, write_pairs
+from tests.conftest import judging, refuses, robin, write_pairs
 
 
 def write(folder: Path, text: str) -> str:
@@ -65,15 +65,13 @@ def test_takes_no_secret_in_an_address_and_does_not_repeat_it(url: str) -> None:
 
 @pytest.mark.parametrize("text", ['{"a": 1', "[1]", "3"])
 def test_takes_an_object_for_the_extra_body(text: str) -> None:
-    with pytest.raises(InputError, match="--extra-body"):
-        load_settings({"extra_body": text}, None)
+    refuses(InputError, "--extra-body", load_settings, {"extra_body": text}, None)
     assert load_settings({"extra_body": '{"top_k": 4}'}, None).extra_body == {"top_k": 4}
 
 
 def test_maps_columns() -> None:
     assert load_settings({"columns": "prompt=q, response=a"}, None).columns == {"prompt": "q", "response": "a"}
-    with pytest.raises(InputError, match="ours=theirs"):
-        load_settings({"columns": "prompt"}, None)
+    refuses(InputError, "ours=theirs", load_settings, {"columns": "prompt"}, None)
 
 
 def test_ships_configs_that_load() -> None:
@@ -114,8 +112,9 @@ def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
         ("ROBIN_MODE", "loose", "ROBIN_MODE loose: must be practice or theory"),
         ("OPENAI_BASE_URL", "http://u:p@x/v1", "OPENAI_BASE_URL: must hold no user, password or query"),
     ):
-        done = robin("judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m", cwd=tmp_path, **{name: value})
-        assert done.returncode == 2
+        done = robin(
+            "judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m", cwd=tmp_path, **{name: value}, exits=2
+        )
         assert said in done.stderr
 
 
@@ -126,8 +125,7 @@ def test_reads_a_list_in_a_variable_as_a_shell_reads_it(tmp_path: Path, value: s
     (tmp_path / "your rubric.toml").write_text(rubric.replace("helpfulness", "help"), encoding="utf-8")
     write_pairs(tmp_path / "p.jsonl", 2)
     command = ("plan", "p.jsonl", "-b", "9", "--json")
-    done = robin(*command, cwd=tmp_path, ROBIN_RUBRIC=value, ROBIN_MODEL="'my model'", OPENAI_API_KEY="k")
-    assert done.returncode == 0, done.stderr
+    done = robin(*command, cwd=tmp_path, ROBIN_RUBRIC=value, ROBIN_MODEL="'my model'", OPENAI_API_KEY="k", exits=0)
     done = robin(*command, cwd=tmp_path, ROBIN_RUBRIC="'my")
     assert (done.returncode, "ROBIN_RUBRIC: cannot be read" in " ".join(done.stderr.split())) == (2, True)
 
@@ -147,26 +145,11 @@ def test_takes_back_by_a_flag_what_a_file_switches_on(tmp_path: Path, replay_url
 
 def test_checks_endpoints_alone(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text('judge = "length"\nattribute = "helpfulness"\n', encoding="utf-8")
-    done = robin("check", "--config", "own.toml", cwd=tmp_path)
-    assert done.returncode == 2
+    done = robin("check", "--config", "own.toml", cwd=tmp_path, exits=2)
     assert 'own.toml: judge = "length": robin check asks endpoints' in done.stderr
 
 
 def test_says_before_it_asks_that_openai_wants_a_key(tmp_path: Path) -> None:
-    done = robin(
-        *(
-            "judge",
-            "p.jsonl",
-            "-b",
-            "1",
-            "-a",
-            "helpfulness",
-            "--model",
-            "m",
-            "--base-url",
-            "https://api.openai.com/v1",
-        ),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 2
+    asked = ("judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m")
+    done = robin(*asked, "--base-url", "https://api.openai.com/v1", cwd=tmp_path, exits=2)
     assert "set a key in OPENAI_API_KEY" in done.stderr

@@ -18,7 +18,7 @@ import pytest
 
 import robin_cli
 from robin_cli import RobinError, open_run
-from tests.conftest import environment, lines_of, robin, wait_until
+from tests.conftest import environment, has, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 from tests.test_scoring import with_logprobs
@@ -38,6 +38,12 @@ def write_rows(path: Path, count: int = len(MEANS)) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path) -> Path:
+    """The pairs that a test judges unless it writes others."""
+    return write_rows(tmp_path / "pairs.jsonl")
+
+
 def asked_of(body: dict[str, Any]) -> int:
     """Which response a request is about."""
     found = re.search(r"Item (\d+) here", json.dumps(body))
@@ -54,21 +60,11 @@ def rated(means: list[float] = MEANS, shift: float = 0.0) -> Callable[[int, dict
     """A judge with these mean ratings, around which it varies."""
     rng = random.Random(1)
 
-    def respond(_: int, body: dict[str, Any]) -> Answer:
-        number = body.get("n") or 1
-        answer = completion()
-        mean = means[asked_of(body)] + shift
-        answer["choices"] = [
-            {
-                **answer["choices"][0],
-                "index": k,
-                "message": {"role": "assistant", "content": f"Rating: {drawn(mean, rng)}"},
-            }
-            for k in range(number)
-        ]
-        return answer
+    def choice(body: dict[str, Any]) -> dict[str, Any]:
+        said = f"Rating: {drawn(means[asked_of(body)] + shift, rng)}"
+        return {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
 
-    return respond
+    return lambda _, body: completion(choices=[{"index": k, **choice(body)} for k in range(body.get("n") or 1)])
 
 
 def judging(url: str, *more: str, budget: int = 3_000) -> list[str]:
@@ -87,11 +83,9 @@ def assert_all_decided(scores: pd.DataFrame, kept: list[bool] = KEPT) -> None:
 
 @pytest.mark.parametrize("scheduler", ["auto", "uniform", "two-priors", "robin-hood"])
 def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", "--scheduler", scheduler)
-        done = robin(*asked, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert list(scores.columns[-4:]) == ["decision", "leaning", "certified", "ask"]
@@ -103,13 +97,11 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
         assert len(wire.bodies) == scores["n"].sum()
     for each in (again, resumed, more):
         assert each.returncode == 0, each.stderr
-        assert "all 12 pairs are decided: 5 keep, 7 drop" in each.stderr
-        assert "nothing was sent" in each.stderr
+        has(each.stderr, "all 12 pairs are decided: 5 keep, 7 drop", "nothing was sent")
         assert each.stdout == done.stdout
 
 
 def test_finds_the_best_of_each_group_and_says_so_in_every_row(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         by_column = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--concurrency", "32"), cwd=tmp_path)
         by_prompt = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
@@ -124,7 +116,6 @@ def test_finds_the_best_of_each_group_and_says_so_in_every_row(tmp_path: Path) -
 
 
 def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     verbose = [0.5, 0.5, 3.5] * 4
 
     def respond(number: int, body: dict[str, Any]) -> Answer:
@@ -133,8 +124,7 @@ def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair
     helpful, by_length = rated(), rated(verbose)
     with serving(respond) as wire:
         decide = ("-a", "helpfulness,verbosity", "--decide", "helpfulness>=2.5, verbosity<2")
-        done = robin(*judging(wire.url, *decide, budget=5_000), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, *decide, budget=5_000), cwd=tmp_path, exits=0)
     scores = scores_in(done.stdout)
     kept = [h and v < 2 for h, v in zip(KEPT, verbose, strict=True)]
     assert_all_decided(scores, [each for each in kept for _ in range(2)])
@@ -149,11 +139,9 @@ def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair
 
 @pytest.mark.parametrize("decide", ["score>=2.5", "best"])
 def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated(shift=-0.4)) as harsh, serving(rated(shift=0.4)) as mild:
         asked = judging(harsh.url, "--model", f"other@{mild.url}", "--decide", decide, "--concurrency", "16")
-        done = robin(*asked, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert scores["certified"].all()
         kept = [k in BEST for k in range(12)] if decide == "best" else KEPT
@@ -166,14 +154,12 @@ def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
 
 
 def test_decides_by_log_probabilities(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
 
     def respond(_: int, body: dict[str, Any]) -> Answer:
         return with_logprobs({"3": 0.8, "4": 0.2} if KEPT[asked_of(body)] else {"3": 0.1, "1": 0.9})
 
     with serving(respond) as wire:
-        done = robin(*judging(wire.url, "--scoring", "logprobs", "--decide", "score>=2.5"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, "--scoring", "logprobs", "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert "nothing was sent" in robin("resume", "r", cwd=tmp_path).stderr
@@ -181,10 +167,8 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
 
 
 def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert scores["n"].sum() == sum(body.get("n") or 1 for body in wire.bodies)
@@ -193,7 +177,6 @@ def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("decide", ["score>=2.5", "best"])
 def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path: Path, decide: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     well = rated()
 
     def respond(number: int, body: dict[str, Any]) -> Answer:
@@ -203,11 +186,9 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path
         return completion("No idea.") if item in {2, 8} else well(number, body)
 
     with serving(respond) as wire:
-        done = robin(*judging(wire.url, "--decide", decide, "--concurrency", "32", "--no-fuse"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, "--decide", decide, "--concurrency", "32", "--no-fuse"), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
-        again = robin("resume", "r", cwd=tmp_path)
-        assert again.returncode == 0, again.stderr
+        again = robin("resume", "r", cwd=tmp_path, exits=0)
         assert "nothing was sent" in again.stderr
         assert len(wire.bodies) == sent < 1_000
     scores = scores_in(done.stdout)
@@ -221,11 +202,11 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path
 
 
 def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     well = rated()
     with serving(lambda number, body: completion("Hm.") if number % 2 else well(number, body)) as wire:
-        done = robin(*judging(wire.url, "--decide", "score>=2.5", "--no-fuse", "--concurrency", "8"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(
+            *judging(wire.url, "--decide", "score>=2.5", "--no-fuse", "--concurrency", "8"), cwd=tmp_path, exits=0
+        )
         scores = scores_in(done.stdout)
         assert_all_decided(
             scores[scores["given_up"] == ""], [k for k, why in zip(KEPT, scores["given_up"], strict=True) if not why]
@@ -238,47 +219,43 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with serving(rated([2.0, 2.0])) as wire:
         margin = ("--margin", "0.001", "--error-rate", "0.0001")  # at 0.05 one run in twenty may end by chance
-        done = robin(*judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(
+            *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300), cwd=tmp_path, exits=0
+        )
         assert len(wire.bodies) == 300
         assert set(scores_in(done.stdout)["decision"]) == {"undecided"}
         assert sorted(scores_in(done.stdout)["leaning"]) == ["best", "rejected"]
-        further = robin("resume", "r", "--budget", "340", cwd=tmp_path)
-        assert further.returncode == 0, further.stderr
+        robin("resume", "r", "--budget", "340", cwd=tmp_path, exits=0)
         assert len(wire.bodies) == 340
 
 
 @pytest.mark.parametrize("budget", [12, 20, 24])
 def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(tmp_path: Path, budget: int) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(
+            *judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget), cwd=tmp_path, exits=0
+        )
         assert len(wire.bodies) == budget
         scores = scores_in(done.stdout)
         assert ((scores["decision"] != "undecided") == scores["certified"]).all()
         assert "none of 12 pairs is certified yet" in done.stderr
         asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=3_000)
-        further = robin(*asked, cwd=tmp_path)
-        assert further.returncode == 0, further.stderr
+        further = robin(*asked, cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(further.stdout))
 
 
 def test_decides_about_a_single_pair(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", 1)
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"), cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(done.stdout), [True])
         assert len(wire.bodies) < 100
-        best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
-    assert best.returncode == 2
+        best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=2)
     assert "1 of 1 prompts have one response only" in best.stderr
 
 
 @pytest.mark.parametrize(("decide", "seed"), [("score>=2.5", 1), ("best", 2)])
 def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path, decide: str, seed: int) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     means = [2.0, 2.9, 1.8, 2.1, 3.0, 1.9] * 2  # which take a while
     with serving(rated(means)) as wire:
         command = judging(wire.url, "--decide", decide, "--concurrency", "16", "--quiet", budget=6_000)
@@ -288,8 +265,7 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path, decide: str,
                 process.send_signal(signal.SIGKILL)
             if (tmp_path / "r" / "manifest.json").exists():
                 command = ["resume", "r", "--quiet"]
-        done = robin(*command, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*command, cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
         again = robin("resume", "r", cwd=tmp_path)
         assert len(wire.bodies) == sent
@@ -304,10 +280,8 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path, decide: str,
 
 
 def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        first = robin(*judging(wire.url, "--decide", "score>=2.5"), cwd=tmp_path)
-        assert first.returncode == 0, first.stderr
+        robin(*judging(wire.url, "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
         for change, said in (
             (("--decide", "score>=2"), "decide: the run has helpfulness>=2.5, now helpfulness>=2"),
@@ -316,29 +290,23 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
             (("--decide", "best"), "decide: the run has helpfulness>=2.5, now best"),
             ((), "decide: the run has helpfulness>=2.5, now"),
         ):
-            other = robin(*judging(wire.url, *change), cwd=tmp_path)
-            assert other.returncode == 2, other.stderr
+            other = robin(*judging(wire.url, *change), cwd=tmp_path, exits=2)
             assert said in other.stderr.replace("error-rate", "error_rate"), other.stderr
-        best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
-        assert best.returncode == 0, best.stderr
-        grouped = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"), cwd=tmp_path)
-        assert grouped.returncode == 2
+        robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=0)
+        grouped = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"), cwd=tmp_path, exits=2)
         assert "group" in grouped.stderr
-        refused = robin("resume", "r", "--decide", "score>=2", cwd=tmp_path)
-        assert refused.returncode == 2
+        robin("resume", "r", "--decide", "score>=2", cwd=tmp_path, exits=2)
         assert len(wire.bodies) - len(pd.read_parquet(tmp_path / "q" / "judgments")) == sent
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Path, kind: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path).returncode == 0
-        assert robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path, exits=0)
+        robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path, exits=0)
     frames = {}
     for run in ("r", "plain"):
-        done = robin("export", run, "--format", kind, "-o", f"{run}.{kind}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        robin("export", run, "--format", kind, "-o", f"{run}.{kind}", cwd=tmp_path, exits=0)
         path = tmp_path / f"{run}.{kind}"
         if kind == "csv":
             frames[run] = pd.read_csv(path)
@@ -397,84 +365,58 @@ BAD = [
 
 
 @pytest.mark.parametrize(("given", "said"), BAD, ids=[" ".join(given)[:40] for given, _ in BAD])
-def test_refuses_what_cannot_be_decided_before_anything_is_sent_or_made(
+def test_refuses_what_cannot_be_decided_before_anything_is_made(
     tmp_path: Path, given: tuple[str, ...], said: str
 ) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
-    command = judging("http://127.0.0.1:9/v1", *given)
-    done = robin(*command, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
+    data = write_rows(tmp_path / "pairs.jsonl")
+    done = robin(*judging("http://127.0.0.1:9/v1", *given), cwd=tmp_path, exits=2)
     assert said in " ".join(done.stderr.split()), done.stderr
     assert len(done.stderr) < 2_000
     assert not (tmp_path / "r").exists()
-    flags = {
-        name.removeprefix("--").replace("-", "_"): value for name, value in zip(given[::2], given[1::2], strict=True)
+    names = [flag.removeprefix("--").replace("-", "_") for flag in given[::2]]
+    numbers = {"margin", "error_rate", "target_error"}
+    asked: dict[str, Any] = {
+        name: float(each) if name in numbers else each for name, each in zip(names, given[1::2], strict=True)
     }
-    keywords: dict[str, Any] = {
-        name: float(value) if name in {"margin", "error_rate", "target_error"} else value
-        for name, value in flags.items()
-    }
+    asked |= {"attribute": "helpfulness", "budget": 50, "judge": lambda _: "Rating: 1", "quiet": True}
     with pytest.raises(RobinError):
-        robin_cli.judge(
-            tmp_path / "pairs.jsonl",
-            attribute="helpfulness",
-            budget=50,
-            judge=lambda _: "Rating: 1",
-            run=tmp_path / "r",
-            quiet=True,
-            **keywords,
-        )
+        robin_cli.judge(data, run=tmp_path / "r", **asked)
     assert not (tmp_path / "r").exists()
 
 
 def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_checks(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     (tmp_path / "robin.toml").write_text('decide = "score>=2.5"\nmargin = 0.2\n', encoding="utf-8")
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url), cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(done.stdout))
     nowhere = judging("http://127.0.0.1:9/v1", "--run", "q")
     for flags in (["--objective", "mean-error"], ["--target-error", "0.2"], ["--decide", "score>=9"]):
-        refused = robin(*nowhere, *flags, cwd=tmp_path)
-        assert refused.returncode == 2, refused.stderr
+        refused = robin(*nowhere, *flags, cwd=tmp_path, exits=2)
     (tmp_path / "robin.toml").unlink()
-    refused = robin(*nowhere, cwd=tmp_path, ROBIN_DECIDE="score=>3")
-    assert refused.returncode == 2
+    refused = robin(*nowhere, cwd=tmp_path, ROBIN_DECIDE="score=>3", exits=2)
     assert "at character 1, is no requirement" in refused.stderr
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"decide": "garbage"},
-        {"decide": "score>=99"},
-        {"decide": "a" + " " * 1_000_000 + "b"},
-        {"decide": 7},
-        {"decide": ["score>=3"]},
-        {"margin": -1},
-        {"margin": "NaN"},
-        {"margin": 1e308},
-        {"error_rate": 0},
-        {"error_rate": 2},
-        {"error_rate": None},
+        *({"decide": value} for value in ("garbage", "score>=99", "a" + " " * 1_000_000 + "b", 7, ["score>=3"])),
+        *({"margin": value} for value in (-1, "NaN", 1e308)),
+        *({"error_rate": value} for value in (0, 2, None)),
         {"group": "ask"},
         {"decide": "best", "scheduler": "lucb", "group": 7},
     ],
 )
 def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path: Path, change: dict[str, Any]) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path, exits=0)
         manifest = tmp_path / "r" / "manifest.json"
         content = orjson.loads(manifest.read_bytes())
         content["settings"] |= change
         manifest.write_bytes(orjson.dumps(content))
         for command in (
-            ["status", "r"],
-            ["export", "r"],
-            ["resume", "r", "--budget", "30"],
-            ["report", "r"],
+            *(["status", "r"], ["export", "r"], ["report", "r"]),
+            ["resume", "r", "-b", "30"],
             ["runs", "."],
         ):
             done = robin(*command, cwd=tmp_path)
@@ -486,9 +428,8 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
 
 
 def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, "--decide", "best", budget=24), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, "--decide", "best", budget=24), cwd=tmp_path, exits=0)
         pairs = pd.read_parquet(tmp_path / "r" / "pairs.parquet")
         many = pd.concat([pairs] * 9_000, ignore_index=True)
         many["pair_id"] = [f"p{k}" for k in range(len(many))]
@@ -502,28 +443,14 @@ def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: 
 
 
 def test_begins_with_the_variances_of_an_earlier_run(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
-        assert robin(*judging(wire.url, "--run", "before", budget=60), cwd=tmp_path).returncode == 0
+        robin(*judging(wire.url, "--run", "before", budget=60), cwd=tmp_path, exits=0)
         asked = judging(wire.url, "--decide", "score>=2.5", "--variances", "before")
         apt = robin(*asked, cwd=tmp_path)
-        two = robin(*asked, "--scheduler", "two-priors", "--run", "q", cwd=tmp_path)
-    assert two.returncode == 0, two.stderr
+        two = robin(*asked, "--scheduler", "two-priors", "--run", "q", cwd=tmp_path, exits=0)
     assert_all_decided(scores_in(two.stdout))
     assert "--variances: --scheduler apt learns from this run alone how ratings vary; they are left out" in apt.stderr
     assert_all_decided(scores_in(apt.stdout))
-
-
-def test_goes_on_where_an_interrupt_stopped_it(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
-    with serving(rated([2.0, 2.9, 1.8] * 4)) as wire:
-        with Robin(judging(wire.url, "--decide", "score>=2.5", "--quiet"), env=environment(), cwd=tmp_path) as process:
-            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") >= 30, process)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
-        done = robin("resume", "r", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert scores_in(done.stdout)["certified"].all()
 
 
 def test_has_decisions_in_python_too(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import robin_cli
 from robin_cli.runner import opening
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
-from tests.conftest import environment, robin, wait_until, write_pairs
+from tests.conftest import environment, has, robin, wait_until, write_pairs
 from tests.judges.wire import Answer, Wire, completion, serving
 from tests.starting import Robin
 
@@ -59,13 +59,7 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
         full = subprocess.run(
             # no file may grow beyond 59 KB: the journal is the first to hit it
             [
-                "sh",
-                "-c",
-                'ulimit -f 118; exec "$@"',
-                "sh",
-                sys.executable,
-                "-m",
-                "robin_cli",
+                *("sh", "-c", 'ulimit -f 118; exec "$@"', "sh", sys.executable, "-m", "robin_cli"),
                 *command(wire.url, "r", 1000),
             ],
             cwd=tmp_path,
@@ -75,13 +69,10 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
             timeout=120,
         )
         answered_by_then = list(given)
-        again = robin("resume", "r", "-o", "scores.csv", cwd=tmp_path)
+        robin("resume", "r", "-o", "scores.csv", cwd=tmp_path, exits=0)
     assert full.returncode == 1, full.stderr
-    assert "could not be written" in full.stderr
-    assert "robin resume r" in full.stderr
-    assert "rescued.jsonl" in full.stderr
+    has(full.stderr, "could not be written", "robin resume r", "rescued.jsonl")
     assert "Traceback" not in full.stderr
-    assert again.returncode == 0, again.stderr
     ids = kept(tmp_path / "r")
     assert len(ids) == len(set(ids)) == 1000
     assert set(answered_by_then) <= set(ids), "an answer that came before the disk was full is lost"
@@ -111,8 +102,7 @@ def test_says_where_no_run_can_be_kept(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 2)
     (tmp_path / "file").write_text("")
     for place in ("/proc/robin", "file/run"):
-        done = robin(*command("http://127.0.0.1:9/v1", place, 10), cwd=tmp_path)
-        assert done.returncode == 2, done.stderr
+        done = robin(*command("http://127.0.0.1:9/v1", place, 10), cwd=tmp_path, exits=2)
         assert "--run" in done.stderr
 
 
@@ -121,11 +111,10 @@ def test_goes_on_with_a_run_that_was_copied_to_another_machine(tmp_path: Path) -
     here.mkdir()
     write_pairs(here / "pairs.jsonl", 10)
     with judge() as (wire, _):
-        assert robin(*command(wire.url, "r", 100), cwd=here).returncode == 0
+        robin(*command(wire.url, "r", 100), cwd=here, exits=0)
         shutil.copytree(here / "r", there / "copied")
         shutil.rmtree(here)
-        done = robin("resume", "copied", "--budget", "300", "-o", "scores.csv", cwd=there)
-    assert done.returncode == 0, done.stderr
+        robin("resume", "copied", "--budget", "300", "-o", "scores.csv", cwd=there, exits=0)
     assert len(kept(there / "copied")) == 300
 
 
@@ -172,4 +161,4 @@ def test_minds_no_clock_that_goes_backwards(tmp_path: Path, monkeypatch: pytest.
     assert sorted(kept(run)) == sorted(given)
     when = read_run(run, JUDGMENTS.names).judgments["received_at"].to_pylist()
     assert when[-1] < when[0]  # it did go backwards
-    assert robin("status", "r", cwd=tmp_path).returncode == 0
+    robin("status", "r", cwd=tmp_path, exits=0)

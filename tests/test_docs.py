@@ -262,10 +262,7 @@ def test_the_workflow_of_a_build_runs(desk: tuple[Path, dict[str, str]]) -> None
 
 @pytest.mark.parametrize("name", [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(page, "python")])
 def test_every_python_block_runs(
-    name: str,
-    desk: tuple[Path, dict[str, str]],
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    name: str, desk: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder, env = desk
     page = "\n".join(blocks(ROOT / name, "python"))

@@ -12,7 +12,7 @@ import pytest
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.records import Judgment
 from robin_cli.runner.health import ANSWERS, Fuse
-from tests.conftest import DEMO, judging, robin, write_pairs
+from tests.conftest import DEMO, has, judging, robin, write_pairs
 from tests.judges.wire import completion, serving
 from tests.storage.test_store import judgment
 
@@ -42,13 +42,14 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
         return completion() if mended else completion(TALK)
 
     with serving(answer) as wire:
-        stopped = robin(*judging(wire.url, data, 400, "--run", "r", "--concurrency", str(AT_A_TIME)), cwd=tmp_path)
+        stopped = robin(
+            *judging(wire.url, data, 400, "--run", "r", "--concurrency", str(AT_A_TIME)), cwd=tmp_path, exits=3
+        )
         asked = len(wire.bodies)
         facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
         mended.append(True)
-        resumed = robin("resume", "r", "-o", "scores.csv", cwd=tmp_path)
+        resumed = robin("resume", "r", "-o", "scores.csv", cwd=tmp_path, exits=0)
 
-    assert stopped.returncode == 3, stopped.stderr
     assert ANSWERS <= asked < ANSWERS + 2 * AT_A_TIME
     assert (facts["spent"], facts["in_flight_at_stop"]) == (asked, 0)  # what was under way came, and is kept
     said = stopped.stderr.replace("\n", " ")
@@ -56,17 +57,15 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
     assert 'One of them: "Let me think [2J about it, step by step: hm, ' in said
     assert all(way in said for way in ("--answer-format json_schema", "robin resume r", "--no-fuse", "is kept in r"))
     assert "\x1b" not in said
-    assert resumed.returncode == 0, resumed.stderr
     assert "400 of 400 calls spent" in resumed.stderr
 
 
 def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> None:
     with serving(lambda *_: completion(TALK)) as wire:
         asked = ("judge", DEMO / "responses.jsonl", "--pairwise", "-b", "600", "--base-url", wire.url, "--model", "m")
-        stopped = robin(*asked, "--concurrency", str(AT_A_TIME), "--run", "r", cwd=tmp_path)
+        stopped = robin(*asked, "--concurrency", str(AT_A_TIME), "--run", "r", cwd=tmp_path, exits=3)
         status = robin("status", "r", cwd=tmp_path)
 
-    assert stopped.returncode == 3, stopped.stderr
     assert "answers hold not one verdict: 50 missing a verdict line" in stopped.stderr.replace("\n", " ")
     assert "missing a verdict line" in status.stdout
     assert "rating line" not in stopped.stderr + status.stdout
@@ -79,21 +78,18 @@ def test_goes_on_without_a_rating_where_it_is_told_to(tmp_path: Path, how: str) 
     with serving(lambda *_: completion("No.")) as wire:
         more = {"flag": ["--no-fuse"]}.get(how, [])
         env = {"ROBIN_NO_FUSE": "1"} if how == "variable" else {}
-        done = robin(*judging(wire.url, data, 400, "--concurrency", "4", *more), cwd=tmp_path, **env)
+        done = robin(*judging(wire.url, data, 400, "--concurrency", "4", *more), cwd=tmp_path, **env, exits=3)
 
-    assert done.returncode == 3
     assert len(wire.bodies) >= 5 * 12  # every pair is given up after five
-    assert "missing a rating line); robin export" in done.stderr
-    assert "carry no rating (20 missing a rating line); " in done.stderr
+    has(done.stderr, "missing a rating line); robin export", "carry no rating (20 missing a rating line); ")
 
 
 def test_names_the_judge_of_a_panel_that_never_rates(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 60)
     with serving(lambda _, body: completion("No." if body["model"] == "mute" else "Rating: 2")) as wire:
         judges = ("--base-url", wire.url, "--model", "talks", "--model", "mute", "--concurrency", "4")
-        done = robin("judge", data, "-b", "900", "-a", "helpfulness", *judges, cwd=tmp_path)
+        done = robin("judge", data, "-b", "900", "-a", "helpfulness", *judges, cwd=tmp_path, exits=3)
 
-    assert done.returncode == 3
     assert "mute: the first 50 answers hold not one rating" in done.stderr.replace("\n", " ")
     assert sum(body["model"] == "mute" for body in wire.bodies) < ANSWERS + 8
 

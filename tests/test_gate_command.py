@@ -57,8 +57,7 @@ def required(*texts: str) -> list[str]:
 def test_says_by_line_and_exit_code_whether_a_run_meets_what_is_required(
     work: Path, texts: list[str], code: int, starts: list[str]
 ) -> None:
-    done = robin("gate", "r", *required(*texts), cwd=work)
-    assert done.returncode == code
+    done = robin("gate", "r", *required(*texts), cwd=work, exits=code)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert len(lines) == len(starts)
@@ -93,44 +92,19 @@ def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rat
     run_of(tmp_path, {(f"p{k}", "style", "a"): [5, 4, 5, 5, 5] for k in range(3)})
     done = robin("gate", "r", "--require", "all(score>=2)", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "PASS all(style>=2): each of 3 pairs is certified to meet it\n")
-    done = robin("gate", "r", "--require", "all(score>=4)", cwd=tmp_path)
-    assert done.returncode == 6
+    done = robin("gate", "r", "--require", "all(score>=4)", cwd=tmp_path, exits=6)
     assert re.fullmatch(
         r"INCONCLUSIVE all\(style>=4\): 0 of 3 pairs certified, 3 open: p0, p1, p2; about \d+ more calls where it is open "
         r"would settle it \(a new run of robin judge --decide 'style>=4' asks there\)\n",
         done.stdout,
     )
-    assert robin("gate", "r", "--require", "all(score>=4)", "--error-rate", "0.5", cwd=tmp_path).returncode == 0
-    assert (
-        robin(
-            "gate", "r", "--require", "all(score>=4)", "--margin", "0.9", "--error-rate", "0.1", cwd=tmp_path
-        ).returncode
-        == 0
-    )
-
-
-def test_gives_scripts_one_json_object(work: Path) -> None:
-    done = robin("gate", "r", *required("mean(score)>=3.5", "all(score>=4.5)"), "--json", cwd=work)
-    found = json.loads(done.stdout)
-    assert done.returncode == found["exit_code"] == 5
-    assert (found["run"], found["verdict"], found["error_rate"]) == ("r", "fail", 0.05)
-    mean, every = found["requirements"]
-    assert (mean["requirement"], mean["verdict"], mean["n_pairs"], mean["n_prompts"]) == (
-        "mean(style)>=3.5",
-        "pass",
-        40,
-        20,
-    )
-    assert mean["ci_low"] < mean["estimate"] < mean["ci_high"]
-    assert mean["calls_to_settle"] is mean["prompts_to_settle"] is None
-    assert every["first_against"] == ["p7", "p9"][: every["n_against"]]
-    assert every["ci_low"] is None
+    robin("gate", "r", "--require", "all(score>=4)", "--error-rate", "0.5", cwd=tmp_path, exits=0)
+    robin("gate", "r", "--require", "all(score>=4)", "--margin", "0.9", "--error-rate", "0.1", cwd=tmp_path, exits=0)
 
 
 def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
     three = required("mean(score)>=3.5", "mean(score)>=4.5", "all(score>=3)")
-    done = robin("gate", "r", *three, "--junit", "gate.xml", "--summary", "gate.md", cwd=work)
-    assert done.returncode == 5
+    done = robin("gate", "r", *three, "--junit", "gate.xml", "--summary", "gate.md", cwd=work, exits=5)
     assert len(done.stdout.splitlines()) == 3
     JUNIT.validate(str(work / "gate.xml"))
     suite = ET.parse(work / "gate.xml").getroot()[0]  # noqa: S314  # robin wrote it
@@ -162,7 +136,7 @@ def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
         (["r", "--require", "mean(score)>=4", "--junit", "no/gate.xml"], "--junit no/gate.xml: cannot be written"),
         (["r", "--require", "mean(score)>=4", "--summary", "r/manifest.json"], "--summary r/manifest.json: cannot be"),
         (["r", "--require", "mean(score)>=4", "--summary", "-", "--json"], "--summary and --json: would both"),
-        (["r", "--require", "mean(score)>=4", "--summary", "x", "--junit", "x"], "--junit and --summary: would both"),
+        (["r", "--require", "mean(score)>=4", "--summary", "x", "--junit", "./x"], "--junit and --summary: would both"),
     ],
 )
 def test_refuses_what_it_cannot_do_and_says_where(work: Path, args: Sequence[str], says: str) -> None:
@@ -183,13 +157,6 @@ def gated(pair_id: str, attribute: str) -> Gated:
     against = Verdict(requirement, "fail", *numbers, open=[], against=[0])
     left_open = Verdict(requirement, "inconclusive", *numbers, open=[0], settling=Settling(calls=321.0))
     return Gated(f"runs/{pair_id}", [against, left_open], [pair_id, "b"], 100, 1, 0.05)
-
-
-def test_sees_one_file_named_in_two_ways(work: Path) -> None:
-    done = robin("gate", "r", *required("mean(score)>=3"), "--junit", "./x.xml", "--summary", "x.xml", cwd=work)
-    assert done.returncode == 2
-    assert "--junit and --summary: would both be written to ./x.xml" in done.stderr
-    assert not (work / "x.xml").exists()
 
 
 def test_lets_no_name_act_in_lines_junit_or_markdown() -> None:

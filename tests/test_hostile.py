@@ -8,8 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import pty
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,8 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from robin_cli.datasets.pairs import load_pairs
-from robin_cli.model.errors import InputError
-from tests.conftest import ROOT, environment, robin
+from tests.conftest import ROOT, at_a_terminal, robin
 from tests.judges.wire import Answer, completion, serving
-from tests.starting import Robin
 
 CORPUS = ROOT / "tests" / "hostile" / "pairs.jsonl"
 ANSWERS = [json.loads(line)["prompt"] for line in CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -59,28 +54,8 @@ def steers(text: str) -> set[str]:
 
 def on_a_terminal(*args: str, cwd: Path) -> str:
     """What the command writes to a terminal that it believes in, with the colours of its own taken out."""
-    leader, follower = pty.openpty()
-    process = Robin(
-        args,
-        cwd=cwd,
-        env=environment(),
-        stdout=follower,
-        stderr=follower,
-        stdin=follower,
-    )
-    os.close(follower)
-    parts = []
-    while True:
-        try:
-            part = os.read(leader, 65536)
-        except OSError:  # Linux's way to say that the other end is closed
-            break
-        if not part:
-            break
-        parts.append(part)
-    os.close(leader)
-    assert process.wait(timeout=60) == 0
-    shown = b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")
+    status, shown = at_a_terminal(*args, cwd=cwd)
+    assert status == 0
     for style in ("\x1b[1m", "\x1b[2m", "\x1b[0m"):  # bold and dim are robin's own
         shown = shown.replace(style, "")
     return shown
@@ -111,8 +86,7 @@ def test_renders_a_hostile_pair_for_what_it_is(work: Path, text: str) -> None:
 @pytest.mark.parametrize("what", ["scores", "judgments"])
 @pytest.mark.parametrize("fmt", ["csv", "tsv"])
 def test_writes_no_cell_that_acts(work: Path, what: str, fmt: str) -> None:
-    done = robin("export", "r", "--what", what, "--format", fmt, "-o", f"{what}.{fmt}", cwd=work)
-    assert done.returncode == 0, done.stderr
+    robin("export", "r", "--what", what, "--format", fmt, "-o", f"{what}.{fmt}", cwd=work, exits=0)
     text = (work / f"{what}.{fmt}").read_bytes().decode("utf-8")
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="," if fmt == "csv" else "\t"))
     assert len(rows) - 1 == (len(TEXTS) if what == "scores" else 4 * len(TEXTS))
@@ -124,8 +98,7 @@ def test_writes_no_cell_that_acts(work: Path, what: str, fmt: str) -> None:
 
 @pytest.mark.parametrize("what", ["scores", "judgments"])
 def test_writes_workbooks_without_formulas_or_links(work: Path, what: str) -> None:
-    done = robin("export", "r", "--what", what, "-o", f"{what}.xlsx", cwd=work)
-    assert done.returncode == 0, done.stderr
+    robin("export", "r", "--what", what, "-o", f"{what}.xlsx", cwd=work, exits=0)
     book = openpyxl.load_workbook(work / f"{what}.xlsx")
     for sheet in book:
         for row in sheet.iter_rows():
@@ -141,8 +114,7 @@ def test_writes_workbooks_without_formulas_or_links(work: Path, what: str) -> No
 @pytest.mark.parametrize("what", ["scores", "judgments"])
 @pytest.mark.parametrize("fmt", ["jsonl", "parquet"])
 def test_keeps_text_as_it_is_where_nothing_acts_on_it(work: Path, what: str, fmt: str) -> None:
-    done = robin("export", "r", "--what", what, "-o", f"{what}.{fmt}", cwd=work)
-    assert done.returncode == 0, done.stderr
+    robin("export", "r", "--what", what, "-o", f"{what}.{fmt}", cwd=work, exits=0)
     path = work / f"{what}.{fmt}"
     ids = (
         [json.loads(line)["pair_id"] for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
@@ -157,42 +129,6 @@ def test_keeps_text_as_it_is_where_nothing_acts_on_it(work: Path, what: str, fmt
 def test_makes_no_file_where_an_id_points(work: Path) -> None:
     names = {path.name for path in (work / "r").rglob("*")}
     assert names == {
-        "manifest.json",
-        "pairs.parquet",
-        "judgments",
-        "00001.parquet",
-        "state.parquet",
-        "journal.jsonl",
+        *("manifest.json", "pairs.parquet", "judgments", "00001.parquet", "state.parquet", "journal.jsonl"),
         "lock",
     }
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b'{"prompt": ' + b"[" * 100_000,
-        b'{"prompt": "a", "response": "b", "x": ' + b"[" * 5_000 + b"]" * 5_000 + b"}\n",
-        b"\x00" * 1000,
-        b"\xff\xfe\x00\x00",
-        b'{"prompt": "\\ud800", "response": 1e999}\n',
-        b"PK\x03\x04" + b"\x00" * 100,
-        b"PAR1" + b"\xff" * 100 + b"PAR1",
-        b"\x1f\x8b" + b"\x00" * 50,
-    ],
-    ids=["open brackets", "nesting", "zeros", "no UTF-8", "surrogate", "zip", "parquet", "gzip"],
-)
-@pytest.mark.parametrize("name", ["d.jsonl", "d.json", "d.csv", "d.parquet", "d.jsonl.gz"])
-def test_refuses_hostile_files_with_one_line(tmp_path: Path, name: str, data: bytes) -> None:
-    (tmp_path / name).write_bytes(data)
-    said = complaint(tmp_path / name)
-    assert not steers(said)
-    assert len(said.splitlines()) <= 1
-
-
-def complaint(path: Path) -> str:
-    """What the loader says of a file; nothing, if it can read it after all."""
-    try:
-        load_pairs(path)
-    except InputError as error:
-        return str(error)
-    return ""

@@ -42,15 +42,8 @@ def kill_and_resume(
     data = write_pairs(folder / "pairs.jsonl", 20)
     judge = ["judge", str(data), "--budget", str(budget), "--attribute", "helpfulness", "--base-url", record.url]
     judge += [
-        "--model",
-        model,
-        "--run",
-        str(run),
-        "--concurrency",
-        str(concurrency),
-        "--quiet",
-        "-o",
-        str(folder / "s.csv"),
+        *("--model", model, "--run", str(run), "--concurrency", str(concurrency)),
+        *("--quiet", "-o", str(folder / "s.csv")),
     ]
     if model == "tiny-judge":
         judge += ["--extra-body", json.dumps(GRAMMAR), "--template", str(short_prompt(folder))]
@@ -62,8 +55,7 @@ def kill_and_resume(
             process.send_signal(signal.SIGKILL)
         if (run / "manifest.json").exists():
             command = resume
-    finished = robin(*command, cwd=folder)
-    assert finished.returncode == 0, finished.stderr
+    robin(*command, cwd=folder, exits=0)
 
     kept = Counter(pd.read_parquet(run / "judgments")["request_id"])
     assert sum(kept.values()) == budget

@@ -11,7 +11,7 @@ import pytest
 
 import robin_cli
 from robin_cli import RobinError, open_run
-from tests.conftest import DEMO, REPLAY_MODEL, judging, robin, write_pairs
+from tests.conftest import DEMO, REPLAY_MODEL, judging, refuses, robin, write_pairs
 from tests.judges.wire import serving
 from tests.test_pairwise_runs import rows_of, saying, write_rows
 
@@ -25,10 +25,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> Path:
     lines = (DEMO / "pairs.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     for number, name in enumerate(PARTS):
         (folder / f"{name}.jsonl").write_text("".join(lines[20 * number : 20 * number + 20]), encoding="utf-8")
-        done = robin(
-            *judging(replay_url, f"{name}.jsonl", 100 * (number + 1), "--run", name, "--seed", "3"), cwd=folder
+        robin(
+            *judging(replay_url, f"{name}.jsonl", 100 * (number + 1), "--run", name, "--seed", "3"), cwd=folder, exits=0
         )
-        assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -47,14 +46,7 @@ def test_makes_one_run_that_every_command_reads(shards: Path, tmp_path: Path, re
     each = [pd.read_csv(io.StringIO(robin("export", part, cwd=tmp_path).stdout)) for part in parts]
     of_parts = pd.concat(each, ignore_index=True)
     exact = [
-        "pair_id",
-        "attribute",
-        "score",
-        "n",
-        "variance",
-        "ci_low",
-        "ci_high",
-        "n_unparsed",
+        *("pair_id", "attribute", "score", "n", "variance", "ci_low", "ci_high", "n_unparsed"),
     ]  # the others pool over all
     pd.testing.assert_frame_equal(exported[exact], of_parts[exact])
     spent, judge = ("--budget", "600"), ("--base-url", replay_url, "--model", REPLAY_MODEL)
@@ -66,27 +58,23 @@ def test_makes_one_run_that_every_command_reads(shards: Path, tmp_path: Path, re
         ["export", "all", "--what", "judgments"],
         ["plan", DEMO / "pairs.jsonl", "-a", "helpfulness", "--variances", "all", *spent, *judge],
     ):
-        ran = robin(*command, cwd=tmp_path)
-        assert ran.returncode == 0, (command, ran.stderr)
+        robin(*command, cwd=tmp_path, exits=0)
     assert robin("runs", ".", cwd=tmp_path).stdout.split()[5:7] == ["all", "finished"]
 
 
 def test_goes_on_with_the_merged_run_by_its_name_and_by_its_data(shards: Path, tmp_path: Path, replay_url: str) -> None:
     output = tmp_path / "all"
-    assert robin("merge", *PARTS, "-o", output, cwd=shards).returncode == 0
+    robin("merge", *PARTS, "-o", output, cwd=shards, exits=0)
 
-    resumed = robin("resume", output, "--budget", "610", cwd=shards)
-    assert resumed.returncode == 0, resumed.stderr
+    robin("resume", output, "--budget", "610", cwd=shards, exits=0)
     data = [f"{name}.jsonl" for name in PARTS]
-    again = robin(*judging(replay_url, data[0], 620, *data[1:], "--run", output, "--seed", "3"), cwd=shards)
-    assert again.returncode == 0, again.stderr
+    robin(*judging(replay_url, data[0], 620, *data[1:], "--run", output, "--seed", "3"), cwd=shards, exits=0)
     (shards / data[0]).rename(shards / "away")
     (shards / data[0]).write_text("another\n", encoding="utf-8")
-    changed = robin("resume", output, "--budget", "630", cwd=shards)
+    changed = robin("resume", output, "--budget", "630", cwd=shards, exits=2)
     (shards / "away").replace(shards / data[0])
 
     assert open_run(output).status()["spent"] == 620
-    assert changed.returncode == 2
     assert "part-0.jsonl: changed since this run was made" in changed.stderr
 
 
@@ -98,14 +86,13 @@ def test_says_it_as_json_and_from_python(shards: Path, tmp_path: Path) -> None:
 
     run = robin_cli.merge([open_run(shards / PARTS[0]), shards / PARTS[1], str(shards / PARTS[2])], tmp_path / "here")
     pd.testing.assert_frame_equal(run.scores(), open_run(tmp_path / "all").scores())
-    with pytest.raises(RobinError, match="is there already"):
-        robin_cli.merge([run], tmp_path / "all")
+    refuses(RobinError, "is there already", robin_cli.merge, [run], tmp_path / "all")
 
 
 def test_refuses_other_settings_with_exit_code_2(shards: Path, tmp_path: Path, replay_url: str) -> None:
     write_pairs(tmp_path / "more.jsonl", 3)
     asked = judging(replay_url, "more.jsonl", 9, "--run", "more", "--temperature", "0.5", "--max-tokens", "99")
-    assert robin(*asked, cwd=tmp_path).returncode == 0
+    robin(*asked, cwd=tmp_path, exits=0)
 
     done = robin("merge", shards / "part-0", "more", "-o", "all", cwd=tmp_path)
 
@@ -124,15 +111,12 @@ def test_merges_comparisons_of_which_parts_know_other_systems(tmp_path: Path) ->
             ]
             write_rows(tmp_path / f"{name}.jsonl", rows)
             asked = ["judge", f"{name}.jsonl", "--pairwise", "-b", "60", "--base-url", wire.url, "--model", "m"]
-            done = robin(*asked, "--run", name, cwd=tmp_path)
-            assert done.returncode == 0, done.stderr
+            done = robin(*asked, "--run", name, cwd=tmp_path, exits=0)
 
-        done = robin("merge", "a", "b", "-o", "all", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin("merge", "a", "b", "-o", "all", cwd=tmp_path, exits=0)
         assert "scheduler: tournament; the runs have different ones" in done.stderr
-        more = robin("resume", "all", "-b", "150", cwd=tmp_path)
+        robin("resume", "all", "-b", "150", cwd=tmp_path, exits=0)
 
-    assert more.returncode == 0, more.stderr
     run = open_run(tmp_path / "all")
     assert len(run.scores()) == 6 * 3 + 6
     assert list(run.ranking()["system"]) == ["alpha", "beta", "gamma"]

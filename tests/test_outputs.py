@@ -26,7 +26,7 @@ from robin_cli.render.files import check_output, export
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.report.writing import write_report
-from tests.conftest import environment, robin, shared_folder
+from tests.conftest import environment, refuses, robin, shared_folder
 from tests.starting import COMMAND
 from tests.storage.test_store import PAIRS, judgment, manifest
 from tests.views.tables import score_rows
@@ -66,8 +66,7 @@ def test_writes_through_a_pipe_that_somebody_reads_in_every_format(work: Path) -
         into: list[bytes] = []
         reader = received(pipe, into)
         if fmt == "csv":
-            done = robin("export", "r", "-o", pipe, cwd=work)
-            assert done.returncode == 0, done.stderr
+            robin("export", "r", "-o", pipe, cwd=work, exits=0)
         elif fmt == "html":
             write_report([work / "r"], str(pipe))
         else:
@@ -83,8 +82,7 @@ def test_writes_through_a_device_and_leaves_it_one(work: Path) -> None:
     ours, theirs = pty.openpty()
     device = Path(os.ttyname(theirs))
     (work / "link.jsonl").symlink_to(device)
-    done = robin("export", "r", "--format", "csv", "-o", "link.jsonl", cwd=work)
-    assert done.returncode == 0, done.stderr
+    robin("export", "r", "--format", "csv", "-o", "link.jsonl", cwd=work, exits=0)
     assert (work / "link.jsonl").readlink() == device
     assert stat.S_ISCHR(device.stat().st_mode)
     plain = robin("export", "r", cwd=work).stdout.encode()
@@ -103,7 +101,7 @@ def test_follows_a_link_that_was_named_to_its_file_and_keeps_permissions(work: P
     (work / "new.csv").symlink_to("made.csv")
     plain = robin("export", "r", cwd=work).stdout
     for link, target in (("link.csv", "kept.csv"), ("new.csv", "made.csv")):
-        assert robin("export", "r", "-o", link, cwd=work).returncode == 0
+        robin("export", "r", "-o", link, cwd=work, exits=0)
         assert (work / link).is_symlink()
         assert (work / target).read_text() == plain
     assert stat.S_IMODE((work / "kept.csv").stat().st_mode) == 0o640
@@ -134,8 +132,7 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
             lambda to: write_report([work / "r"], to),
             lambda to: HttpLog(Path(to), lambda text, _: text, print),
         ):
-            with pytest.raises(RobinError, match=r"a run is kept in it\); name another file"):
-                write(str(name))
+            refuses(RobinError, r"a run is kept in it\); name another file", write, str(name))
     assert {path: path.read_bytes() for path in (work / "r").rglob("*") if path.is_file()} == kept
     pairs = '{"prompt": "p", "response": "r"}\n'
     (work / "pairs.jsonl").write_text(pairs)
@@ -144,8 +141,8 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
             *("judge", data, "-a", "helpfulness", "-b", "1", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"),
             *("-o", "./pairs.jsonl"),
             cwd=work,
+            exits=2,
         )
-        assert done.returncode == 2
         assert "./pairs.jsonl: is read in this command, and would be lost; name another file" in done.stderr
     run = json.loads((work / "r" / "manifest.json").read_text())
     (work / "of-it").mkdir()
@@ -171,8 +168,7 @@ def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> Non
         "/dev/fd/99": "cannot be written",
     }
     for name, says in refused.items():
-        with pytest.raises(InputError, match=says):
-            check_output("csv", str(tmp_path / name))
+        refuses(InputError, says, check_output, "csv", str(tmp_path / name))
     for name in (
         "there.csv",
         "new.csv",
@@ -221,10 +217,9 @@ def test_leaves_no_half_of_a_file_and_what_killed_processes_left_goes(tmp_path: 
 
 def test_makes_no_settings_through_a_link_that_lies_there(tmp_path: Path) -> None:
     (tmp_path / "robin.toml").symlink_to(tmp_path / "bashrc")
-    refused = robin("init", cwd=tmp_path)
-    assert refused.returncode == 2
+    refused = robin("init", cwd=tmp_path, exits=2)
     assert "--force writes over it" in refused.stderr
-    assert robin("init", "--force", cwd=tmp_path).returncode == 0
+    robin("init", "--force", cwd=tmp_path, exits=0)
     assert not (tmp_path / "bashrc").exists()
     assert not (tmp_path / "robin.toml").is_symlink()
 
@@ -235,12 +230,10 @@ def test_draws_to_a_pipe_and_says_before_it_simulates_that_it_cannot(tmp_path: P
     os.mkfifo(tmp_path / "pipe.png")
     into: list[bytes] = []
     reader = received(tmp_path / "pipe.png", into)
-    done = robin(*simulate, "--plot", "pipe.png", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin(*simulate, "--plot", "pipe.png", cwd=tmp_path, exits=0)
     assert stat.S_ISFIFO((tmp_path / "pipe.png").lstat().st_mode)
     reader.join(timeout=20)
     assert into[0].startswith(b"\x89PNG")
-    refused = robin(*simulate, "--plot", "no/such.png", cwd=tmp_path)
-    assert refused.returncode == 2
+    refused = robin(*simulate, "--plot", "no/such.png", cwd=tmp_path, exits=2)
     assert "name another file" in refused.stderr
     assert not refused.stdout

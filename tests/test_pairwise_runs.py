@@ -6,7 +6,6 @@ import io
 import json
 import math
 import re
-import signal
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -19,9 +18,8 @@ import pytest
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
 from robin_cli.analysis import pairwise
-from tests.conftest import environment, lines_of, robin, wait_until
+from tests.conftest import DEMO, has, refuses, replaying, robin
 from tests.judges.wire import Answer, completion, error, serving
-from tests.starting import Robin
 
 Rows = list[dict[str, Any]]
 Says = Callable[[str, str, int], str]
@@ -46,6 +44,12 @@ def write_rows(path: Path, rows: Rows | None = None) -> Path:
     lines = [json.dumps(row) + "\n" for row in (rows_of() if rows is None else rows)]
     path.write_text("".join(lines), encoding="utf-8")
     return path
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path) -> Path:
+    """The pairs that a test judges unless it writes others."""
+    return write_rows(tmp_path / "pairs.jsonl")
 
 
 def asked_of(body: Mapping[str, Any]) -> tuple[str, str, int]:
@@ -76,14 +80,12 @@ def judging(url: str, budget: int, *more: str) -> list[str]:
 
 
 def exported(folder: Path, *more: str) -> pd.DataFrame:
-    done = robin("export", "r", *more, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = robin("export", "r", *more, cwd=folder, exits=0)
     return pd.read_csv(io.StringIO(done.stdout))
 
 
 def status_of(folder: Path) -> dict[str, Any]:
-    done = robin("status", "r", "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = robin("status", "r", "--json", cwd=folder, exits=0)
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
 
@@ -93,18 +95,14 @@ def said_in(text: str) -> str:
 
 
 def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
-        done = robin(*judging(wire.url, 48), cwd=tmp_path)
+        done = robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
         asked = [asked_of(body) for body in wire.bodies]
 
-    assert done.returncode == 0, done.stderr
     orders = [(a, b, k) for k in range(PROMPTS) for two in combinations(SYSTEMS, 2) for a, b in (two, two[::-1])]
     assert sorted(asked) == sorted(orders)
     said = said_in(done.stderr)
-    assert "24 of 24 comparisons asked in both orders" in said
-    assert "order effect: +0.00" in said
-    assert "alpha leads 3 systems, rank 1" in said
+    has(said, "24 of 24 comparisons asked in both orders", "order effect: +0.00", "alpha leads 3 systems, rank 1")
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert list(scores.columns[: len(CONTRACT)]) == CONTRACT
     assert list(scores.columns[-1:]) == ["k"]
@@ -123,19 +121,16 @@ def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path:
     assert (ranking["rank_low"] <= ranking["rank"]).all()
     assert (ranking["rank"] <= ranking["rank_high"]).all()
     for command in (("runs", "."), ("status", "r"), ("export", "r", "--what", "judgments")):
-        shown = robin(*command, cwd=tmp_path)
-        assert shown.returncode == 0, shown.stderr
+        robin(*command, cwd=tmp_path, exits=0)
 
 
 def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_judge(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
 
     def answer(number: int, body: dict[str, Any]) -> Answer:
         return saying(always_first if body["model"] == "hasty" else by_name)(number, body)
 
     with serving(answer) as wire:
-        done = robin(*judging(wire.url, 96, "--model", "hasty"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, 96, "--model", "hasty"), cwd=tmp_path, exits=0)
     scores = pd.read_csv(io.StringIO(done.stdout))
     alone = scores[(scores["system_a"] == "alpha") & (scores["system_b"] == "gamma")]
     assert (alone["preference"] == 0.75).all()  # the hasty one prefers neither, whichever it reads first
@@ -153,7 +148,6 @@ def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_jud
 
 
 def test_goes_on_where_it_was(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
         first = robin(*judging(wire.url, 21), cwd=tmp_path)
         facts = status_of(tmp_path)
@@ -174,27 +168,10 @@ def test_goes_on_where_it_was(tmp_path: Path) -> None:
     assert pd.read_csv(io.StringIO(third.stdout))["preference"].notna().all()
 
 
-def test_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
-    with serving(saying()) as wire:
-        with Robin(judging(wire.url, 48, "--rpm", "3000"), cwd=tmp_path, env=environment()) as process:
-            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") >= 11, process)
-            process.send_signal(signal.SIGKILL)
-        resumed = robin("resume", "r", cwd=tmp_path)
-        asked = [asked_of(body) for body in wire.bodies]
-    assert resumed.returncode == 0, resumed.stderr
-    assert len(set(asked)) == 48
-    assert len(asked) <= 50  # one whose answer was on its way is asked again
-    facts = status_of(tmp_path)
-    assert (facts["state"], facts["spent"], facts["ratings"], facts["comparisons_asked"]) == ("finished", 48, 48, 24)
-
-
 def test_takes_a_tie_for_no_verdict_where_the_judge_has_to_choose(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
-        done = robin(*judging(wire.url, 150, "--no-ties"), cwd=tmp_path)
+        done = robin(*judging(wire.url, 150, "--no-ties"), cwd=tmp_path, exits=0)
         questions = [json.dumps(body["messages"]) for body in wire.bodies]
-    assert done.returncode == 0, done.stderr
     assert not any("tie" in re.findall(r"[a-z]+", each) for each in questions)
     scores = pd.read_csv(io.StringIO(done.stdout))
     tied = (scores["k"] % 2 == 0) & ~scores["pair_id"].str.contains("gamma")
@@ -207,7 +184,6 @@ def test_takes_a_tie_for_no_verdict_where_the_judge_has_to_choose(tmp_path: Path
 
 
 def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
 
     def answer(_: int, body: dict[str, Any]) -> Answer:
         likely = {"A": 0.7, "B": 0.2, "tie": 0.1} if asked_of(body)[0] == "alpha" else {"A": 0.5, "B": 0.5}
@@ -223,8 +199,7 @@ def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
         return said
 
     with serving(answer) as wire:
-        done = robin(*judging(wire.url, 48, "--scoring", "logprobs"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, 48, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
     scores = pd.read_csv(io.StringIO(done.stdout))
     of_alpha = scores[scores["system_a"] == "alpha"]
     assert of_alpha["preference"].to_numpy() == pytest.approx((0.75 + 0.5) / 2, abs=1e-3)
@@ -233,16 +208,13 @@ def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
 
 
 def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying(lambda a, b, _: "neither, I cannot say" if "gamma" in {a, b} else "A")) as wire:
-        done = robin(*judging(wire.url, 48), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
     assert "no ranking of systems: no chain of comparisons with a preference connects" in said_in(done.stderr)
     facts = status_of(tmp_path)
     assert sorted(map(sorted, facts["not_connected"])) == [["alpha", "beta"], ["gamma"]]
     assert facts["ranking"] == []
-    refused = robin("export", "r", "--what", "ranking", cwd=tmp_path)
-    assert refused.returncode == 2
+    refused = robin("export", "r", "--what", "ranking", cwd=tmp_path, exits=2)
     assert "alpha, beta | gamma" in said_in(refused.stderr) or "beta, alpha | gamma" in said_in(refused.stderr)
     assert "robin resume r --budget MORE" in refused.stderr
 
@@ -250,18 +222,14 @@ def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
 def test_says_which_of_two_systems_is_better(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(20, ("alpha", "beta")))
     with serving(saying(lambda a, b, _: "A" if a < b else "B")) as wire:
-        done = robin(*judging(wire.url, 40), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "alpha is preferred to beta in 100 %" in said_in(done.stderr)
-    assert "of 20 comparisons: told apart at 95 %" in said_in(done.stderr)
+        done = robin(*judging(wire.url, 40), cwd=tmp_path, exits=0)
+    has(said_in(done.stderr), "alpha is preferred to beta in 100 %", "of 20 comparisons: told apart at 95 %")
 
 
 def test_exports_what_trainers_read(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
-        assert robin(*judging(wire.url, 48 * 5), cwd=tmp_path).returncode == 0
-    done = robin("export", "r", "--what", "preferences", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        robin(*judging(wire.url, 48 * 5), cwd=tmp_path, exits=0)
+    done = robin("export", "r", "--what", "preferences", cwd=tmp_path, exits=0)
     rows = pd.read_csv(io.StringIO(done.stdout))
     assert list(rows.columns) == ["prompt", "chosen", "rejected", "margin", "certified"]
     assert "4 whose responses cannot be told apart are left out" in done.stderr
@@ -279,23 +247,19 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
     rows[0]["system"] = rows[3]["system"] = "=1+1"
     write_rows(tmp_path / "pairs.jsonl", rows)
     with serving(saying()) as wire:
-        done = robin(*judging(wire.url, 12, "-o", "scores.xlsx", "--with-text"), cwd=tmp_path)
-        shown = robin("resume", "r", "--format", "table", "--budget", "24", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        robin(*judging(wire.url, 12, "-o", "scores.xlsx", "--with-text"), cwd=tmp_path, exits=0)
+        shown = robin("resume", "r", "--format", "table", "--budget", "24", cwd=tmp_path, exits=0)
     sheet = openpyxl.load_workbook(tmp_path / "scores.xlsx").worksheets[0]
     names = [cell.value for cell in next(iter(sheet.iter_rows()))]
     assert names[-3:] == ["prompt", "response_a", "response_b"]
     text = robin("export", "r", "--with-text", cwd=tmp_path)
     assert "'=1+1" in text.stdout
     assert "system_" in text.stderr
-    assert shown.returncode == 0, shown.stderr
-    assert "A preferred" in shown.stdout
-    assert "order ±" in shown.stdout
+    has(shown.stdout, "A preferred", "order ±")
     assert "3 systems by 6 comparisons of 2 prompts" in shown.stdout  # the ranking is under the comparisons
     table = robin("export", "r", "--format", "table", "--top", "2", "--sort", "score", cwd=tmp_path)
     assert "2 of 6 rows, highest preference for A first" in table.stdout
-    wide = robin("resume", "r", "--wide", "--budget", "25", cwd=tmp_path)
-    assert wide.returncode == 2
+    wide = robin("resume", "r", "--wide", "--budget", "25", cwd=tmp_path, exits=2)
     assert "--wide: is for several attributes" in wide.stderr
     ranking = robin("export", "r", "--what", "ranking", "--length-control", "--format", "table", cwd=tmp_path)
     assert "length control: strengths at equal length" in said_in(ranking.stdout)
@@ -323,14 +287,11 @@ def test_refuses_what_is_of_ratings_and_says_what_there_is(tmp_path: Path) -> No
         tmp_path / "pairs.jsonl", judge=here, pairwise=True, budget=12, run=tmp_path / "r", quiet=True
     )
     for command, step in REFUSED:
-        done = robin(*command, cwd=tmp_path)
-        assert done.returncode == 2, (command, done.stderr)
+        done = robin(*command, cwd=tmp_path, exits=2)
         assert step in said_in(done.stderr), command
     for asked in (run.agreement, run.calibration, run.summary, run.decisions, run.labels_wanted):
-        with pytest.raises(RobinError, match=r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)"):
-            asked()
-    with pytest.raises(RobinError, match="--wide"):
-        run.scores(wide=True)
+        refuses(RobinError, r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)", asked)
+    refuses(RobinError, "--wide", run.scores, wide=True)
 
 
 def test_has_no_ranking_of_a_run_of_ratings(tmp_path: Path) -> None:
@@ -338,8 +299,7 @@ def test_has_no_ranking_of_a_run_of_ratings(tmp_path: Path) -> None:
     run = robin_cli.judge(
         rows, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=3, run=tmp_path / "r", quiet=True
     )
-    with pytest.raises(RobinError, match="robin judge --pairwise"):
-        run.ranking()
+    refuses(RobinError, "robin judge --pairwise", run.ranking)
 
 
 def here(messages: list[Mapping[str, str]]) -> str:
@@ -356,11 +316,8 @@ def pairs_of(rows: Rows) -> list[Pair]:
 
 def test_compares_files_frames_and_pairs_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = rows_of()
-    given: dict[str, Any] = {
-        "file": write_rows(tmp_path / "pairs.jsonl"),
-        "frame": pd.DataFrame(rows),
-        "pairs": pairs_of(rows),
-    }
+    data = write_rows(tmp_path / "pairs.jsonl")
+    given: dict[str, Any] = {"file": data, "frame": pd.DataFrame(rows), "pairs": pairs_of(rows)}
     rankings = []
     for name, data in given.items():
         run = robin_cli.judge(data, pairwise=True, judge=here, budget=48, run=tmp_path / name)
@@ -382,7 +339,7 @@ def test_spends_nothing_on_more_systems_than_are_ranked(tmp_path: Path, monkeypa
     pairs = [Pair(f"{at}", "q", "a", columns=columns, other="b") for at, columns in enumerate(two)]
     with pytest.raises(RobinError, match=r"2,001 systems.*Compare fewer of them, or each with one system.*--reference"):
         robin_cli.judge(pairs, pairwise=True, judge=here, budget=9000, run=tmp_path / "r")
-    assert not any(tmp_path.iterdir())
+    assert [each.name for each in tmp_path.iterdir()] == ["pairs.jsonl"]
 
     run = robin_cli.judge(pairs_of(rows_of()), pairwise=True, judge=here, budget=48, run=tmp_path / "few")
     monkeypatch.setattr(pairwise, "MOST_SYSTEMS", 2)  # as a run of an earlier version may have more
@@ -408,21 +365,16 @@ def test_compares_pairs_that_hold_both_responses(tmp_path: Path) -> None:
 
 def test_shows_the_question_in_both_orders(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(1))
-    listed = robin("render", "pairs.jsonl", "--pairwise", "--pair", "none", cwd=tmp_path)
-    assert listed.returncode == 2
+    listed = robin("render", "pairs.jsonl", "--pairwise", "--pair", "none", cwd=tmp_path, exits=2)
     pair_id = re.findall(r"\w+-0~\w+-0", listed.stderr)[0]
     a, b = pair_id.replace("-0", "").split("~")
 
-    done = robin("render", "pairs.jsonl", "--pairwise", "--pair", pair_id, cwd=tmp_path)
+    done = robin("render", "pairs.jsonl", "--pairwise", "--pair", pair_id, cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     asked = re.findall(r"Said by (\w+) on", done.stdout)
     assert asked == [a, b, b, a]
-    assert "[user, a-first]" in done.stdout
-    assert "[user, b-first]" in done.stdout
-    assert "One of A, B and tie" in done.stdout
-    alone = robin("render", "pairs.jsonl", "--no-ties", "-a", "helpfulness", "--pair", "alpha-0", cwd=tmp_path)
-    assert alone.returncode == 2
+    has(done.stdout, "[user, a-first]", "[user, b-first]", "One of A, B and tie")
+    alone = robin("render", "pairs.jsonl", "--no-ties", "-a", "helpfulness", "--pair", "alpha-0", cwd=tmp_path, exits=2)
     assert "--no-ties: is for --pairwise" in alone.stderr
 
 
@@ -435,7 +387,7 @@ def test_reads_verdicts_from_lines(tmp_path: Path) -> None:
     assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["A", "B", "tie", None]
     assert json.loads(done.stdout.splitlines()[3])["reason"] == "ambiguous"
     assert json.loads(chosen.stdout.splitlines()[2])["reason"] == "out_of_range"
-    assert robin("parse", "said.jsonl", "--no-ties", cwd=tmp_path).returncode == 2
+    robin("parse", "said.jsonl", "--no-ties", cwd=tmp_path, exits=2)
 
 
 @pytest.mark.parametrize("is_hasty", [False, True])
@@ -447,9 +399,8 @@ def test_asks_an_endpoint_one_comparison_in_both_orders(tmp_path: Path, *, is_ha
 
     with serving(answer) as wire:
         command = ("check", "--pairwise", "--base-url", wire.url, "--model", "m")
-        done = robin(*command, "--json", cwd=tmp_path)
+        done = robin(*command, "--json", cwd=tmp_path, exits=0)
         shown = robin(*command, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["verdict"], found["verdict_swapped"]) == ("A", "A" if is_hasty else "B")
     assert "verdict swapped" in shown.stdout
@@ -466,8 +417,7 @@ def test_says_where_a_call_of_a_comparison_failed(tmp_path: Path) -> None:
         )
 
     with serving(flaky) as wire:
-        done = robin(*judging(wire.url, 24), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        robin(*judging(wire.url, 24), cwd=tmp_path, exits=0)
     facts = status_of(tmp_path)
     assert facts["arms_retired"] == 1
     assert facts["no_preference_because"] == {"given up": 1}
@@ -496,11 +446,26 @@ def test_finds_the_best_response_to_each_prompt_and_ends(tmp_path: Path) -> None
 
 
 def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
     with serving(saying()) as wire:
-        done = robin(*judging(wire.url, 48), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
     (tmp_path / "r" / "columns.parquet").unlink()
     told = robin("status", "r", cwd=tmp_path)
     assert told.returncode != 0
     assert "restore it from a copy" in told.stderr
+
+
+@pytest.mark.parametrize("answer_format", ["text", "json_schema"])
+@pytest.mark.parametrize("ties", [True, False])
+def test_finds_the_order_effect_that_was_planted(tmp_path: Path, answer_format: str, *, ties: bool) -> None:
+    how = ("--budget", "600", "--answer-format", answer_format, "--seed", "7", *([] if ties else ["--no-ties"]))
+    with replaying(DEMO / "votes.parquet", "--first-place", "0.3", "--seed", "1") as url:
+        judge = ("judge", DEMO / "responses.jsonl", "--pairwise", "--base-url", url, "--model", "replay:votes")
+        robin(*judge, "--run", "r", *how, cwd=tmp_path, exits=0)
+    (effect,) = status_of(tmp_path)["order_effects"]
+    assert effect["effect"] == pytest.approx(0.3, abs=0.1)  # three standard errors
+    assert effect["ci_low"] > 0
+
+
+def test_has_no_first_place_in_recorded_ratings(tmp_path: Path) -> None:
+    done = robin("serve", DEMO / "ratings.parquet", "--first-place", "0.3", cwd=tmp_path, exits=2)
+    assert "--first-place: is for recorded verdicts on two responses, and ratings.parquet holds ratings" in done.stderr

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,19 +41,10 @@ def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(tmp_path: Path, two_judges: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     judge: list[str | Path] = [
-        "judge",
-        data,
-        "-a",
-        "helpfulness",
-        "-b",
-        "700",
-        "--base-url",
-        two_judges,
-        "--scheduler",
-        "two-priors",
+        *("judge", data, "-a", "helpfulness", "-b", "700", "--base-url", two_judges),
+        *("--scheduler", "two-priors"),
     ]
-    done = robin(*judge, "--model", HARSH, "--model", MILD, "--run", "r", "--concurrency", "8", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin(*judge, "--model", HARSH, "--model", MILD, "--run", "r", "--concurrency", "8", cwd=tmp_path, exits=0)
 
     scores = pd.read_csv(io.StringIO(done.stdout))
     each = pd.read_csv(io.StringIO(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout))
@@ -95,8 +87,8 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
             cwd=tmp_path,
             KEY_ONE="sk-one-1111",
             KEY_TWO="sk-two-2222",
+            exits=0,
         )
-        assert done.returncode == 0, done.stderr
         told = [
             ({body["model"] for body in wire.bodies}, {headers["Authorization"] for headers in wire.headers})
             for wire in (one, other)
@@ -107,13 +99,13 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
     with serving(lambda *_: completion()) as one, serving(lambda *_: completion("Rating: 1")) as moved:
         keys = {"KEY_ONE": "sk-one-1111", "KEY_TWO": "sk-two-2222"}
         again = ["resume", "r", "--budget", "30", "--base-url", one.url]
-        done = robin(*again, "--model", f"second@{moved.url}", "--model", "first", cwd=tmp_path, **keys)
-        assert done.returncode == 0, done.stderr
+        done = robin(*again, "--model", f"second@{moved.url}", "--model", "first", cwd=tmp_path, **keys, exits=0)
         for wire, name, key in ((one, "first", "sk-one-1111"), (moved, "second", "sk-two-2222")):
             assert {body["model"] for body in wire.bodies} == {name}
             assert {headers["Authorization"] for headers in wire.headers} == {f"Bearer {key}"}
-        done = robin(*again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys)
-        assert done.returncode == 2
+        done = robin(
+            *again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys, exits=2
+        )
         assert "this run is judged by first, second, now first, third" in done.stderr
 
 
@@ -122,8 +114,7 @@ def test_sends_no_key_to_a_judge_elsewhere_that_none_was_named_for(tmp_path: Pat
     with serving(lambda *_: completion()) as one, serving(lambda *_: completion()) as other:
         where = ["--base-url", one.url, "--model", "first", "--model", f"second@{other.url}"]
         judge: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "8", "--run", "r"]
-        done = robin(*judge, *where, cwd=tmp_path, OPENAI_API_KEY="sk-one-1111")
-        assert done.returncode == 0, done.stderr
+        done = robin(*judge, *where, cwd=tmp_path, OPENAI_API_KEY="sk-one-1111", exits=0)
         assert {headers["Authorization"] for headers in one.headers} == {"Bearer sk-one-1111"}
         assert not [headers for headers in other.headers if "sk-one" in str(headers)]
     assert "no key goes to second" in done.stderr
@@ -132,26 +123,14 @@ def test_sends_no_key_to_a_judge_elsewhere_that_none_was_named_for(tmp_path: Pat
 def test_counts_each_judges_money_by_its_own_price(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     with serving(lambda *_: completion()) as wire:
-        done = robin(
-            *(
-                "judge",
-                data,
-                "-a",
-                "helpfulness",
-                "-b",
-                "24",
-                "--run",
-                "r",
-                "--base-url",
-                wire.url,
-                "--scheduler",
-                "uniform",
-            ),
+        robin(
+            *("judge", data, "-a", "helpfulness", "-b", "24", "--run", "r"),
+            *("--base-url", wire.url, "--scheduler", "uniform"),
             *("--model", "dear", "--model", "free", "--max-cost", "5"),
             *("--price-in", "100", "--price-in", "0", "--price-out", "200", "--price-out", "0"),
             cwd=tmp_path,
+            exits=0,
         )
-    assert done.returncode == 0, done.stderr
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     dear, free = (judge["cost_usd"] for judge in status["judges"])
     assert free == 0
@@ -169,9 +148,8 @@ def test_says_which_judge_is_not_known_and_lets_the_right_one_take_the_place(tmp
     with serving(respond) as wire:
         judge: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "8", "--base-url", wire.url, "--run", "r"]
         judge += ["--concurrency", "1"]
-        wrong = robin(*judge, "--model", "bad", "--model", "worse", cwd=tmp_path)
-        right = robin(*judge, "--model", "better", "--model", "good", cwd=tmp_path)
-    assert wrong.returncode == 3
+        wrong = robin(*judge, "--model", "bad", "--model", "worse", cwd=tmp_path, exits=3)
+        right = robin(*judge, "--model", "better", "--model", "good", cwd=tmp_path, exits=0)
     assert "bad: http" in wrong.stderr or "worse: http" in wrong.stderr
     assert right.returncode == 0, right.stderr  # nothing was answered before: the empty run made way
 
@@ -181,8 +159,7 @@ def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path:
     names = ["=x", 'say "y"', "z\u2028"[:1]]
     with serving(lambda *_: completion()) as wire:
         judge: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "12", "--base-url", wire.url, "--run", "r"]
-        done = robin(*judge, *(each for name in names for each in ("--model", name)), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        robin(*judge, *(each for name in names for each in ("--model", name)), cwd=tmp_path, exits=0)
     text = robin("export", "r", "--what", "judge-scores", "--wide", cwd=tmp_path).stdout
     wide = pd.read_csv(io.StringIO(text))
     assert [column for column in wide.columns if column.endswith("_n")] == [f"helpfulness_{name}_n" for name in names]
@@ -193,16 +170,8 @@ def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path:
 
 def test_is_the_same_from_python(tmp_path: Path, two_judges: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
-    run = robin_cli.judge(
-        data,
-        attribute="helpfulness",
-        budget=48,
-        model=[HARSH, MILD],
-        base_url=two_judges,
-        run=tmp_path / "r",
-        scheduler="uniform",
-        quiet=True,
-    )
+    asked: dict[str, Any] = {"attribute": "helpfulness", "scheduler": "uniform", "base_url": two_judges, "quiet": True}
+    run = robin_cli.judge(data, budget=48, model=[HARSH, MILD], run=tmp_path / "r", **asked)
 
     each = run.judge_scores()
     assert list(each["judge"]) == [HARSH, MILD] * 4

@@ -149,36 +149,18 @@ def test_a_server_without_batches_is_told_from_one_with_them(tmp_path: Path, lla
 def judges(tmp_path: Path, ogx: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 5)
     judge = [
-        "judge",
-        "pairs.jsonl",
-        "--budget",
-        "30",
-        "-a",
-        "helpfulness",
-        "--base-url",
-        ogx,
-        "--run",
-        "run",
-        "-o",
-        "s.csv",
+        *("judge", "pairs.jsonl", "--budget", "30", "-a", "helpfulness", "--base-url", ogx),
+        *("--run", "run", "-o", "s.csv"),
     ]
     asked = [
-        "--model",
-        "llama/tiny-judge",
-        "--max-tokens",
-        "64",
-        "--extra-body",
-        json.dumps(GRAMMAR),
-        "--batch",
-        "--rounds",
-        "2",
+        *("--model", "llama/tiny-judge", "--max-tokens", "64", "--extra-body", json.dumps(GRAMMAR)),
+        *("--batch", "--rounds", "2"),
     ]
     with Robin([*judge, *asked, "--quiet"], env=environment(), cwd=tmp_path) as process:
         ledger = tmp_path / "run" / "batches" / "00001.json"
         wait_until(lambda: ledger.exists() and json.loads(ledger.read_text("utf-8"))["batch_id"] is not None, process)
         process.send_signal(signal.SIGKILL)
-    done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
     kept = pd.read_parquet(tmp_path / "run" / "judgments")
     assert len(kept[kept["status"] != "failed"]) == 30
     assert not kept.duplicated(["pair_id", "draw"]).any()

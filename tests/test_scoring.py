@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.conftest import llama_server, robin, write_pairs
+from tests.conftest import has, llama_server, robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
 
 QUOTES = ("--extra-body", json.dumps({"logit_bias": [['"', 8.0]]}))
@@ -41,14 +41,9 @@ def judge(url: str, data: Path, *more: str) -> list[str | Path]:
 
 def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    answers = [
-        with_logprobs({"3": 0.5, "2": 0.5}),
-        with_logprobs({"3": 0.9, "2": 0.1}),
-        with_logprobs({"3": 0.6, "x": 0.4}),
-    ]
+    answers = [with_logprobs(each) for each in ({"3": 0.5, "2": 0.5}, {"3": 0.9, "2": 0.1}, {"3": 0.6, "x": 0.4})]
     with serving(lambda number, _: answers[number % 3]) as wire:
-        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
         assert all(body["logprobs"] is True and body["top_logprobs"] == 20 for body in wire.bodies)
 
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
@@ -68,17 +63,13 @@ def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path
     np.testing.assert_allclose(state["mean"], expected["mean"].loc[state.index])
     status = robin("status", "r", cwd=tmp_path).stdout
     assert "16 by log probabilities; 8 by their text: 8 off scale" in " ".join(status.split())
-    assert robin("report", "r", cwd=tmp_path).returncode == 0
+    robin("report", "r", cwd=tmp_path, exits=0)
 
 
 @pytest.mark.parametrize(
     ("refuse", "said", "why"),
     [
-        (
-            lambda body: "logprobs" in body and "logprobs is not supported with this model",
-            'refuses "logprobs"',
-            "no_logprobs",
-        ),
+        (lambda body: "logprobs" in body and "logprobs is not supported", 'refuses "logprobs"', "no_logprobs"),
         (lambda body: body.get("top_logprobs", 0) > 5 and "top_logprobs must be at most 5", "asking for 5", None),
         (lambda body: False, "", "no_logprobs"),  # takes them and sends none
     ],
@@ -94,8 +85,7 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
         return with_logprobs({"3": 0.75, "4": 0.25}) if why is None else completion(TEXT)
 
     with serving(respond) as wire:
-        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
     assert said in done.stderr
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     assert set(judgments["text_because"].dropna()) == ({why} if why else set())
@@ -106,10 +96,7 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
     ("likely", "says"),
     [
         ({"3": 0.5, "2": 0.5}, "yes: --scoring logprobs would rate the answer they came with 2.50"),
-        (
-            {"3": 0.6, "x": 0.4},
-            "by its text: more than 5% of the probability at its rating is of no rating of the scale",
-        ),
+        ({"3": 0.6, "x": 0.4}, "by its text: more than 5% of the probability at its rating is of no rating"),
     ],
 )
 def test_checks_what_scoring_by_log_probabilities_would_do(tmp_path: Path, likely: dict[str, float], says: str) -> None:
@@ -119,10 +106,8 @@ def test_checks_what_scoring_by_log_probabilities_would_do(tmp_path: Path, likel
         return completion(choices=with_logprobs(likely)["choices"] * body.get("n", 1))
 
     with serving(respond) as wire:
-        done = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, COLUMNS="200")
-    assert done.returncode == 0, done.stderr
-    assert says in done.stdout
-    assert "above 2 asks for 2" in done.stdout
+        done = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, COLUMNS="200", exits=0)
+    has(done.stdout, says, "above 2 asks for 2")
     sent = next(line for line in done.stdout.splitlines() if line.startswith("parameters sent"))
     assert sent.rstrip().endswith("max_tokens, temperature, top_p; with --seed also seed")
     assert "--scoring" not in " ".join(line for line in done.stdout.splitlines() if line.startswith("robin judge will"))
@@ -133,7 +118,7 @@ def test_shows_the_structure_that_goes_with_the_messages(tmp_path: Path) -> None
     pair = json.loads(data.read_text().splitlines()[0])["id"]
     command = ("render", data, "--pair", pair, "-a", "helpfulness")
     with serving(lambda *_: completion('{"feedback": "fine", "rating": 3}')) as wire:
-        assert robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path).returncode == 0
+        robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=0)
     by_text, shown = (robin(*command, *more, cwd=tmp_path).stdout for more in ((), ("--answer-format", "json_schema")))
     messages, _, structure = shown.partition("[sent along]\n")
     sent = next(body for body in wire.bodies if body["messages"][-1]["content"] in messages)
@@ -146,8 +131,9 @@ def test_shows_the_structure_that_goes_with_the_messages(tmp_path: Path) -> None
 
 def test_refuses_log_probabilities_of_another_judge_than_the_one_that_writes(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    done = robin(*judge("http://127.0.0.1:9/v1", data, "--scoring", "logprobs", "--temperature", "0.5"), cwd=tmp_path)
-    assert done.returncode == 2
+    done = robin(
+        *judge("http://127.0.0.1:9/v1", data, "--scoring", "logprobs", "--temperature", "0.5"), cwd=tmp_path, exits=2
+    )
     assert "needs --temperature 1 and --top-p 1" in done.stderr
     assert not (tmp_path / "r").exists()
 
@@ -156,8 +142,7 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     answers = [completion('{"feedback": "so so", "rating": 2}'), completion('{"feedback": "?", "rating": 9}')]
     with serving(lambda number, _: answers[number % 2]) as wire:
-        done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=0)
         body = wire.bodies[0]
     assert body["response_format"]["json_schema"]["schema"]["properties"]["rating"]["enum"] == [0, 1, 2, 3, 4]
     assert "one JSON object" in body["messages"][-1]["content"]
@@ -166,8 +151,7 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
     assert set(judgments["reason"].dropna()) == {"out_of_range"}
     assert set(judgments["feedback"]) == {"so so", "?"}
 
-    again = robin(*judge("http://127.0.0.1:9/v1", data), cwd=tmp_path)
-    assert again.returncode == 2
+    again = robin(*judge("http://127.0.0.1:9/v1", data), cwd=tmp_path, exits=2)
     assert "answer_format: the run has json_schema, now text" in again.stderr
 
 
@@ -175,8 +159,7 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
 def test_says_where_an_answer_format_is_taken_and_ignored(tmp_path: Path, answer_format: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     with serving(lambda *_: completion("Well. Feedback: fine.\n\nRating: 3")) as wire:
-        done = robin(*judge(wire.url, data, "--answer-format", answer_format), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(*judge(wire.url, data, "--answer-format", answer_format), cwd=tmp_path, exits=0)
     assert done.stderr.count(f"not held to --answer-format {answer_format}") == 1
     assert f"answer format {answer_format}" in " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
     line = json.dumps({"text": '{"feedback": "x", "rating": 2}'})
@@ -187,10 +170,8 @@ def test_says_so_at_once_where_an_answer_format_is_not_enforced(tmp_path: Path) 
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
     with serving(lambda *_: error(400, message, param="response_format")) as wire:
-        done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path)
-    assert done.returncode == 3
-    assert "does not enforce this --answer-format" in done.stderr
-    assert "text does everywhere" in done.stderr
+        done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=3)
+    has(done.stderr, "does not enforce this --answer-format", "text does everywhere")
 
 
 @pytest.mark.external
@@ -208,8 +189,7 @@ def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(
             "both": ["--scoring", "logprobs", "--answer-format", "json_schema", *QUOTES],
         }.items():
             ask = judge(url, data, *more, "--template", "tiny.jinja", "--run", name, "--max-tokens", "300")
-            done = robin(*ask, cwd=tmp_path)
-            assert done.returncode == 0, done.stderr
+            robin(*ask, cwd=tmp_path, exits=0)
 
     def found(name: str) -> pd.DataFrame:
         return pd.read_parquet(tmp_path / name / "judgments")

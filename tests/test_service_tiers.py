@@ -37,10 +37,8 @@ def facts(cwd: Path) -> dict[str, Any]:
 def test_runs_at_flex_and_tells_prices_tiers_and_cached_tokens(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(often_full) as wire:
-        done = robin(
-            "judge", data, "-b", "36", *RUN, *PRICES, "--base-url", wire.url, "--service-tier", "flex", cwd=tmp_path
-        )
-    assert done.returncode == 0, done.stderr
+        tier = ("--base-url", wire.url, "--service-tier", "flex")
+        done = robin("judge", data, "-b", "36", *RUN, *PRICES, *tier, cwd=tmp_path, exits=0)
     assert done.stderr.count("no room at the service tier flex") == 1
     assert "service tier: 36 answers at flex, 0 at the normal tier" in done.stderr
     assert "72,000 tokens in (25 % of them cached), 3,600 out" in done.stderr
@@ -58,31 +56,30 @@ def test_counts_what_fell_back_to_the_normal_tier_at_its_price(tmp_path: Path) -
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     flex = ("--service-tier", "flex", "--tier-fallback", "--max-cost", "1")
     with serving(often_full) as wire:
-        done = robin("judge", data, "-b", "36", *RUN, *PRICES, "--base-url", wire.url, *flex, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin("judge", data, "-b", "36", *RUN, *PRICES, "--base-url", wire.url, *flex, cwd=tmp_path, exits=0)
     told = facts(tmp_path)
     assert told["answers_at_tier"] + told["answers_at_normal_tier"] == 36
     assert told["answers_at_normal_tier"] > 5
     assert f"{told['answers_at_normal_tier']} at the normal tier" in done.stderr
     each = (1500 * 1.0 + 500 * 0.2 + 100 * 2.0) / 1e6
     assert told["cost_usd"] == pytest.approx(each * (told["answers_at_tier"] + 2 * told["answers_at_normal_tier"]))
-    report = robin("report", "r", "-o", "r.html", cwd=tmp_path)
-    assert report.returncode == 0, report.stderr
+    robin("report", "r", "-o", "r.html", cwd=tmp_path, exits=0)
     assert f"{told['answers_at_normal_tier']} at the normal tier" in (tmp_path / "r.html").read_text()
 
 
 def test_counts_no_answers_by_tier_where_the_endpoint_does_not_say_at_which_they_came(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(lambda number, _: completion(f"Rating: {number % 5}")) as wire:
-        done = robin("judge", data, "-b", "6", *RUN, "--base-url", wire.url, "--service-tier", "flex", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin(
+            "judge", data, "-b", "6", *RUN, "--base-url", wire.url, "--service-tier", "flex", cwd=tmp_path, exits=0
+        )
     assert "service tier: flex; no answer says at which it came" in done.stderr
 
 
 def test_goes_on_at_another_tier_than_before(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(often_full) as wire:
-        assert robin("judge", data, "-b", "12", *RUN, "--base-url", wire.url, cwd=tmp_path).returncode == 0
+        robin("judge", data, "-b", "12", *RUN, "--base-url", wire.url, cwd=tmp_path, exits=0)
         more = robin("resume", "r", "--budget", "24", "--service-tier", "flex", cwd=tmp_path)
         normal = robin("resume", "r", "--budget", "36", "--service-tier", "default", cwd=tmp_path)
     assert more.returncode == normal.returncode == 0, more.stderr + normal.stderr
@@ -93,10 +90,7 @@ def test_goes_on_at_another_tier_than_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            ("--service-tier", "flex", "--max-cost", "1", "--model", "gpt-4.1-nano"),
-            "at the service tier flex",
-        ),
+        (("--service-tier", "flex", "--max-cost", "1", "--model", "gpt-4.1-nano"), "at the service tier flex"),
         (("--price-cached", "1", "--model", "m"), "give --price-in and --price-out too"),
         (
             ("--service-tier", "flex", "--extra-body", '{"service_tier": "flex"}', "--model", "m"),
@@ -107,9 +101,8 @@ def test_goes_on_at_another_tier_than_before(tmp_path: Path) -> None:
 )
 def test_refuses_before_anything_is_sent(tmp_path: Path, given: tuple[str, ...], said: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    key = "sk-none-of-ours"
-    done = robin("judge", data, "-b", "4", "-a", "helpfulness", "--run", "r", *given, cwd=tmp_path, OPENAI_API_KEY=key)
-    assert done.returncode == 2, done.stderr
+    more = ("-a", "helpfulness", "--run", "r", *given)
+    done = robin("judge", data, "-b", "4", *more, cwd=tmp_path, OPENAI_API_KEY="sk-none-of-ours", exits=2)
     assert said in " ".join(done.stderr.split())
 
 

@@ -15,7 +15,7 @@ import robin_cli
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from tests.conftest import robin
+from tests.conftest import refuses, robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
 OWN = ["attribute", "n_prompts", "n_pairs", "mean", "ci_low", "ci_high"]
@@ -68,8 +68,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def table(work: Path, *args: str, said: str | None = "") -> pd.DataFrame:
-    done = robin("export", "r", *args, cwd=work)
-    assert done.returncode == 0, done.stderr
+    done = robin("export", "r", *args, cwd=work, exits=0)
     assert said is None or done.stderr == said
     return pd.read_csv(io.StringIO(done.stdout), keep_default_na=False, na_values=[""])
 
@@ -182,8 +181,7 @@ def test_draws_the_same_prompts_of_systems_in_two_runs(work: Path, tmp_path: Pat
 
 
 def test_says_that_a_workbook_has_to_be_saved_as_text(work: Path) -> None:
-    done = robin("export", "r", "--what", "labels-wanted", "-o", "wanted.xlsx", cwd=work)
-    assert done.returncode == 0
+    done = robin("export", "r", "--what", "labels-wanted", "-o", "wanted.xlsx", cwd=work, exits=0)
     assert done.stderr.splitlines()[-1] == "--labels reads no .xlsx: save it as .csv once it is filled in"
 
 
@@ -280,18 +278,15 @@ def test_says_why_labels_correct_nothing(work: Path, tmp_path: Path, text: str, 
 def test_refuses_what_it_cannot_do_and_says_what_to_do(work: Path, args: list[str], said: str) -> None:
     (work / "l.csv").write_text("pair_id,label,probability\nours/0,3,0.5\nours/1,3,0.25\n", encoding="utf-8")
     pd.DataFrame({"pair_id": list(TRUE), "label": 3}).to_csv(work / "all.csv", index=False)
-    done = robin("export", "r", *args, cwd=work)
-    assert done.returncode == 2
+    done = robin("export", "r", *args, cwd=work, exits=2)
     assert said in done.stderr
     assert done.stdout == ""
 
 
 def test_wants_no_labels_of_a_run_without_a_score(tmp_path: Path) -> None:
     run = robin_cli.open_run(made(tmp_path, rated=0).path)
-    with pytest.raises(
-        robin_cli.RobinError, match="no pair has a score, so there is nothing yet that labels could correct"
-    ):
-        run.labels_wanted()
+    said = "no pair has a score, so there is nothing yet that labels could correct"
+    refuses(robin_cli.RobinError, said, run.labels_wanted)
     row = run.summary().to_dict("records")[0]
     assert (row["n_pairs"], row["n_prompts"]) == (0, 0)
     assert np.isnan(row["mean"])

@@ -17,7 +17,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.reader import read_run
-from tests.conftest import DEMO, environment, judging, replaying, robin, wait_until, write_pairs
+from tests.conftest import DEMO, environment, has, judging, refuses, replaying, robin, wait_until, write_pairs
 from tests.judges.wire import completion, serving
 from tests.recorder import recorded
 from tests.starting import Robin
@@ -107,28 +107,25 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
 def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
-    done = robin(*judging(replay_url, data, 4000, "--run", "r", "--target-error", "0.5"), cwd=tmp_path)
+    done = robin(*judging(replay_url, data, 4000, "--run", "r", "--target-error", "0.5"), cwd=tmp_path, exits=0)
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     shown = " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
-    again = robin("resume", "r", cwd=tmp_path)
+    again = robin("resume", "r", cwd=tmp_path, exits=0)
     listed = robin("runs", ".", "--json", cwd=tmp_path)
     report = robin("report", "r", "-o", "-", cwd=tmp_path)
 
     spent, error = status["spent"], status["worst_error_estimate"]
-    assert done.returncode == 0, done.stderr
     assert error <= 0.5
     took = f"{spent:,} of 4,000 calls spent, {4000 - spent:,} left over; for a smaller error: "
     took += "robin resume r --target-error SMALLER"
     assert f"the target error of 0.5 is reached (about {error:.3g}): {took}" in done.stderr
     assert "--scheduler auto: two-priors; the run is to stop at an error" in done.stderr
-    assert again.returncode == 0
     assert (
         f"the target error of 0.5 is reached already (about {error:.3g}), so nothing was sent: {took}" in again.stderr
     )
     assert again.stdout == done.stdout  # the scores are delivered all the same
     assert status["sessions"] == 1
-    assert "state finished" in shown
-    assert "target error 0.5, reached (by the likely worst error)" in shown
+    has(shown, "state finished", "target error 0.5, reached (by the likely worst error)")
     assert "to go on" not in shown
     assert json.loads(listed.stdout)["state"] == "finished"
     assert "This run is" not in report.stdout
@@ -137,9 +134,9 @@ def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> 
 def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
-    done = robin(*judging(replay_url, data, 60, "--run", "r", "--target-error", "0.2"), cwd=tmp_path)
+    done = robin(*judging(replay_url, data, 60, "--run", "r", "--target-error", "0.2"), cwd=tmp_path, exits=0)
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    again = robin("resume", "r", cwd=tmp_path)
+    again = robin("resume", "r", cwd=tmp_path, exits=0)
     larger = robin("resume", "r", "--target-error", "3.9", cwd=tmp_path)
     after = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
@@ -147,10 +144,8 @@ def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -
     go_on = (
         "to go on: robin resume r --budget MORE (robin plan DATA … --variances r --for-error 0.2 says about how much)"
     )
-    assert done.returncode == 0, done.stderr
     assert f"the target error of 0.2 is not reached {now}: the budget of 60 calls is spent; {go_on}" in done.stderr
     assert (status["state"], status["target_reached"]) == ("finished", False)
-    assert again.returncode == 0
     assert f"not reached {now}: the budget of 60 calls is spent already, so nothing was sent; {go_on}" in again.stderr
     assert "the target error of 3.9 is reached already" in larger.stderr
     assert "0 left over; for a smaller error: robin resume r --target-error SMALLER --budget MORE" in larger.stderr
@@ -161,14 +156,12 @@ def test_goes_on_to_the_target_after_the_money_ended_it(tmp_path: Path, replay_u
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     priced = ["--price-in", "1", "--price-out", "1", "--target-error", "0.3", "--run", "r"]
 
-    poor = robin(*judging(replay_url, data, 4000, *priced, "--max-cost", "0.03"), cwd=tmp_path)
+    robin(*judging(replay_url, data, 4000, *priced, "--max-cost", "0.03"), cwd=tmp_path, exits=4)
     stopped = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    rich = robin("resume", "r", "--max-cost", "50", cwd=tmp_path)
+    rich = robin("resume", "r", "--max-cost", "50", cwd=tmp_path, exits=0)
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
-    assert poor.returncode == 4
     assert (stopped["state"], stopped["target_error"], stopped["target_reached"]) == ("stopped", 0.3, False)
-    assert rich.returncode == 0, rich.stderr
     assert "the target error of 0.3 is reached (" in rich.stderr
     assert (status["state"], status["target_reached"]) == ("finished", True)
     assert status["cost_usd"] < 50
@@ -187,11 +180,9 @@ def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) 
                 process.send_signal(signal.SIGKILL)
             command = next_one
             stopped = robin("status", "r", cwd=tmp_path).stdout
-            assert "not reached" in stopped
-            assert "robin resume r" in stopped
-        done = robin(*command, cwd=tmp_path)
+            has(stopped, "not reached", "robin resume r")
+        done = robin(*command, cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     assert status["error_bound" if guaranteed else "worst_error_estimate"] <= status["target_error"]
     assert (status["state"], status["target_reached"], status["sessions"]) == ("finished", True, 3)
@@ -210,17 +201,15 @@ def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path, m
     asked = ["judge", "pairs.jsonl", "-a", "helpfulness,stars", "--rubric", "stars.toml", "-b", "20000", *more]
     with serving(rated) as wire:
         where = ["--model", "m", "--base-url", wire.url, "--run", "r"]
-        wrong = robin(*asked, *where, "--target-error", "1", cwd=tmp_path)
+        wrong = robin(*asked, *where, "--target-error", "1", cwd=tmp_path, exits=2)
         sent = len(wire.bodies)
-        done = robin(*asked, *where, "--target-error", "0.2", cwd=tmp_path)
+        done = robin(*asked, *where, "--target-error", "0.2", cwd=tmp_path, exits=0)
 
-    assert wrong.returncode == 2
     assert (
         "--target-error 1: is a share of each attribute's scale, for there are several, so above 0 and below 1"
         in wrong.stderr
     )
     assert sent == 0
-    assert done.returncode == 0, done.stderr
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     assert status["error_bound" if more else "worst_error_estimate"] <= 0.2
     assert status["spent"] < 20_000
@@ -239,10 +228,9 @@ def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: 
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(rated) as wire:
         asked = ["judge", str(data), "-a", "helpfulness", "-b", "20000", "--base-url", wire.url, "--run", "r"]
-        done = robin(*asked, "--model", "steady", "--model", "rough", "--target-error", "0.5", cwd=tmp_path)
+        robin(*asked, "--model", "steady", "--model", "rough", "--target-error", "0.5", cwd=tmp_path, exits=0)
 
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    assert done.returncode == 0, done.stderr
     assert status["worst_error_estimate"] <= 0.5
     assert status["spent"] < 20_000
     assert all(judge["spent"] > 0 for judge in status["judges"])
@@ -261,13 +249,11 @@ def test_refuses_an_error_that_there_cannot_be_before_anything_is_made(
     tmp_path: Path, settings: dict[str, Any], said: str
 ) -> None:
     judge = Judge()
-    with pytest.raises(InputError, match=re.escape(said)):
-        judged(tmp_path / "r", judge, **settings)
+    refuses(InputError, re.escape(said), judged, tmp_path / "r", judge, **settings)
     assert not (tmp_path / "r").exists()
     run = judged(tmp_path / "s", judge, budget=60)
     asked = judge.asked
-    with pytest.raises(InputError, match=re.escape(said)):
-        run.resume(judge=judge, budget=90, **settings)
+    refuses(InputError, re.escape(said), run.resume, judge=judge, budget=90, **settings)
     assert judge.asked == asked
     assert run.status()["budget"] == 60
 
@@ -291,7 +277,7 @@ def test_plans_for_the_error_that_a_run_would_stop_at(tmp_path: Path) -> None:
     by_target = robin(*asked, "--target-error", "0.6", "--guaranteed", "--json", cwd=tmp_path)
     same = robin(*asked, "--for-error", "0.6", "--scheduler", "two-priors", "--json", cwd=tmp_path)
     said = robin(*asked, "--target-error", "0.6", "--guaranteed", "--details", cwd=tmp_path)
-    wrong = robin(*asked, "--target-error", "6", cwd=tmp_path)
+    robin(*asked, "--target-error", "6", cwd=tmp_path, exits=2)
 
     planned, for_error = json.loads(by_target.stdout), json.loads(same.stdout)
     assert planned["scheduler"] == "two-priors"
@@ -301,7 +287,6 @@ def test_plans_for_the_error_that_a_run_would_stop_at(tmp_path: Path) -> None:
     words = " ".join(said.stdout.split())
     assert "--target-error 0.6: robin judge stops there" in words
     assert "these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls" in words
-    assert wrong.returncode == 2
 
 
 def test_spends_a_pilot_whole_and_says_how_to_go_on_to_the_error(tmp_path: Path, replay_url: str) -> None:

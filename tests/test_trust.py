@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pty
 import re
 import shlex
 import subprocess
@@ -26,9 +25,9 @@ from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
-from tests.conftest import environment, plant, robin, robin_afresh, write_pairs
+from tests.conftest import at_a_terminal, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
-from tests.starting import Robin
+from tests.packages import put_package
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="0.0.0.0 leads nowhere there")
 
@@ -70,7 +69,7 @@ def keys_sent(wire: Wire) -> set[str]:
 
 
 @pytest.mark.parametrize("address", ["base_url", "model"])
-def test_sends_nothing_to_a_host_that_only_the_folder_names(
+def test_sends_nothing_to_a_host_only_the_folder_names(
     here: Path, env: dict[str, str], wire: Wire, address: str
 ) -> None:
     named = {"base_url": f'model = "m"\nbase_url = "{elsewhere(wire)}"', "model": f'model = "m@{elsewhere(wire)}"'}
@@ -78,16 +77,15 @@ def test_sends_nothing_to_a_host_that_only_the_folder_names(
 
     commands = [["judge", *ASKED], ["plan", *ASKED, "--pilot", "2"], ["check"]]
     for command in commands if address == "base_url" else commands[:1]:
-        refused = robin(*command, cwd=here, **env)
-        assert refused.returncode == 2, refused.stderr
+        refused = robin(*command, cwd=here, **env, exits=2)
         for told in ("robin.toml", host_of(elsewhere(wire)), "OPENAI_API_KEY", "--config robin.toml"):
             assert told in refused.stderr
     assert not wire.bodies
     assert not (here / "runs").exists()
 
-    assert robin("judge", *ASKED, "--config", "robin.toml", cwd=here, **env).returncode == 0
+    robin("judge", *ASKED, "--config", "robin.toml", cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
-    assert robin("judge", *ASKED, cwd=here, **env).returncode == 0  # what was named once is known
+    robin("judge", *ASKED, cwd=here, **env, exits=0)  # what was named once is known
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
 
 
@@ -97,8 +95,7 @@ def test_sends_no_prompts_without_a_key_either(here: Path, env: dict[str, str], 
     refused = robin("judge", "p.jsonl", *ASKED, cwd=here, **env | {"OPENAI_API_KEY": ""})
     assert (refused.returncode, wire.bodies) == (2, [])
     assert "the prompts (no key) sent to http://0.0.0.0" in refused.stderr
-    done = robin("judge", "p.jsonl", *ASKED, "--base-url", elsewhere(wire), cwd=here, **env)
-    assert done.returncode == 0
+    robin("judge", "p.jsonl", *ASKED, "--base-url", elsewhere(wire), cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
 
 
@@ -122,19 +119,17 @@ def test_sends_no_key_where_a_received_run_says(here: Path, env: dict[str, str],
     again = ["resume", "r", "--budget", "8"]
     host = ["--model", f"m@{elsewhere(wire)}"] if in_model else ["--base-url", elsewhere(wire)]
 
-    refused = robin(*again, cwd=here, **env)
-    assert refused.returncode == 2
+    refused = robin(*again, cwd=here, **env, exits=2)
     assert f"r/manifest.json wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}" in refused.stderr
     only_host = robin(*again, *host, cwd=here, **env)  # the variable has to be the user's choice as well
     assert (only_host.returncode, "OTHER_KEY" in only_host.stderr) == (2, True)
-    assert robin(*again, "--api-key-env", "OTHER_KEY", cwd=here, **env).returncode == 2
+    robin(*again, "--api-key-env", "OTHER_KEY", cwd=here, **env, exits=2)
     assert not wire.bodies
 
-    mine = robin(*again, *host, "--api-key-env", "OPENAI_API_KEY", cwd=here, **env)
-    assert mine.returncode == 0, mine.stderr
+    robin(*again, *host, "--api-key-env", "OPENAI_API_KEY", cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
     told = shlex.split(refused.stderr.split("say so yourself: ")[1])
-    assert robin("resume", "r", "--budget", "10", *told, cwd=here, **env).returncode == 0
+    robin("resume", "r", "--budget", "10", *told, cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
     assert not log.exists()
 
@@ -144,8 +139,8 @@ def test_resumes_what_its_owner_named_and_asks_another(
 ) -> None:
     mine = ["--base-url", elsewhere(wire), "--api-key-env", "OTHER_KEY"]
     command = ["judge", "p.jsonl", *ASKED, "--model", "m", "--run", "r"]
-    assert robin(*command, *mine, cwd=here, **env).returncode == 0
-    assert robin("resume", "r", "--budget", "6", cwd=here, **env).returncode == 0
+    robin(*command, *mine, cwd=here, **env, exits=0)
+    robin("resume", "r", "--budget", "6", cwd=here, **env, exits=0)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert open_run(here / "r").resume(budget=8, quiet=True).status()["spent"] == 8
@@ -163,48 +158,26 @@ def test_resumes_what_its_owner_named_and_asks_another(
 
 
 def answering(answer: str, *args: str, cwd: Path, env: dict[str, str]) -> tuple[int, str]:
-    """Exit status and output of a command on a terminal, at which ``answer`` is typed."""
-    leader, follower = pty.openpty()
-    process = Robin(args, cwd=cwd, env=environment(**env), stdin=follower, stdout=follower, stderr=follower)
-    os.close(follower)
-    os.write(leader, f"{answer}\n".encode())
-    shown = b""
-    try:
-        while part := os.read(leader, 65536):
-            shown += part
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    os.close(leader)
-    return process.wait(timeout=60), shown.decode("utf-8", "replace")
+    return at_a_terminal(*args, cwd=cwd, typed=answer, **env)
 
 
 def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, env: dict[str, str]) -> None:
-    site = here / "site"
-    info = site / "robin_sender-1.dist-info"
-    info.mkdir(parents=True)
-    (site / "robin_sender.py").write_text(
-        "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n", encoding="utf-8"
-    )
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robin-sender\nVersion: 1\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text("[robin.judges]\nsender = robin_sender:judge\n", encoding="utf-8")
-    env["PYTHONPATH"] = str(site)
-    begun = robin_afresh("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r", cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    code = "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n"
+    put_package(here / "site", "robin-sender", code, {"robin.judges": {"sender": "robin_sender:judge"}})
+    env["PYTHONPATH"] = str(here / "site")
+    robin_afresh("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r", cwd=here, **env, exits=0)
     (here / "asked").unlink()
-    again = ("resume", "r", "--budget", "6")
-    assert robin_afresh(*again, cwd=here, **env).returncode == 0  # its owner's
+    robin_afresh("resume", "r", "--budget", "6", cwd=here, **env, exits=0)  # its owner's
     (here / "asked").unlink()
 
     env["XDG_CONFIG_HOME"] += "-of-another"
-    refused = robin_afresh("resume", "r", "--budget", "8", cwd=here, **env)
-    assert refused.returncode == 2
-    assert (
-        "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named" in refused.stderr
-    )
+    refused = robin_afresh("resume", "r", "--budget", "8", cwd=here, **env, exits=2)
+    said = "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named"
+    assert said in refused.stderr
     told = shlex.split(refused.stderr.split("say so yourself: ")[1])
     assert told == ["--judge", "sender"]
     assert not (here / "asked").exists()
-    assert robin_afresh("resume", "r", "--budget", "8", *told, cwd=here, **env).returncode == 0
+    robin_afresh("resume", "r", "--budget", "8", *told, cwd=here, **env, exits=0)
     assert (here / "asked").exists()
 
 
@@ -214,8 +187,9 @@ FILES = ("--model", "m", "--batch-files")
 
 def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: dict[str, str]) -> None:
     folder = here / "-out of the way"
-    begun = robin("judge", "p.jsonl", *ASKED, *FILES, str(folder), "--rounds", "1", "--run", "r", cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    begun = robin(
+        "judge", "p.jsonl", *ASKED, *FILES, str(folder), "--rounds", "1", "--run", "r", cwd=here, **env, exits=0
+    )
     mine = robin("resume", "r", cwd=here, **env)  # its owner's
     assert (mine.returncode, mine.stdout) == (0, begun.stdout)
     for file in folder.iterdir():
@@ -238,8 +212,7 @@ def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: d
 
 
 def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: dict[str, str], wire: Wire) -> None:
-    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env, exits=0)
     batch = here / "r" / "batches" / "00001.json"
     strange = here / "strange"
     batch.write_text(batch.read_text(encoding="utf-8").replace(str(here / "out"), str(strange)), encoding="utf-8")
@@ -257,8 +230,7 @@ def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: di
 
 
 def test_asks_on_a_terminal_before_it_writes_where_a_run_says(here: Path, env: dict[str, str]) -> None:
-    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env, exits=0)
     env["XDG_CONFIG_HOME"] += "-of-another"
     status, shown = answering("n", "resume", "r", cwd=here, env=env)
     assert (status, "Write there, now and from now on? [y/N]" in shown) == (2, True), shown
@@ -291,8 +263,9 @@ def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) 
 
 def test_says_how_to_go_on_with_a_run_of_any_name(here: Path, env: dict[str, str]) -> None:
     run = "./-r $(touch it)"
-    begun = robin("judge", "p.jsonl", *ASKED, "--model=-m", "--batch-files", "out", "--run", run, cwd=here, **env)
-    assert begun.returncode == 0, begun.stderr
+    begun = robin(
+        "judge", "p.jsonl", *ASKED, "--model=-m", "--batch-files", "out", "--run", run, cwd=here, **env, exits=0
+    )
     assert shlex.split(begun.stdout)[-1] == "--model=-m"
     again = " ".join(begun.stderr.split("at any place: ")[1].split())
     assert again == f"robin resume '{run}'"
@@ -307,25 +280,20 @@ def test_asks_on_a_terminal_and_keeps_a_yes(here: Path, env: dict[str, str], wir
 
     status, shown = answering("n", *again, cwd=here, env=env)
     assert (status, wire.bodies) == (2, [])
-    assert f"wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}" in shown
-    assert "[y/N]" in shown
+    has(shown, f"wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}", "[y/N]")
     assert answering("yes", *again, cwd=here, env=env)[0] == 0
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
-    assert robin("resume", "r", "--budget", "9", cwd=here, **env).returncode == 0
+    robin("resume", "r", "--budget", "9", cwd=here, **env, exits=0)
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
-def test_takes_for_this_machine_what_can_be_no_other(host: str) -> None:
-    assert is_loopback(host)
-
-
+HERE = ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"]
 STRANGERS = """127.0.0.1.evil.com localhost.evil.com 127.evil.com localhost. evil.localhost 0.0.0.0 2130706433 0x7f.1 127.1
 :: ::ffff:8.8.8.8 ::127.0.0.1 １２７.0.0.1"""
 
 
-@pytest.mark.parametrize("host", STRANGERS.split())
-def test_takes_nothing_else_for_this_machine(host: str) -> None:
-    assert not is_loopback(host)
+@pytest.mark.parametrize("host", [*HERE, *STRANGERS.split()])
+def test_takes_for_this_machine_what_can_be_no_other(host: str) -> None:
+    assert is_loopback(host) == (host in HERE)
 
 
 @pytest.mark.parametrize(
@@ -351,27 +319,18 @@ def test_tells_hosts_by_scheme_name_and_port(url: str, host: str) -> None:
         "https://api.openai.com%2eevil.com/v1",
         "https://api.openai.com／.evil.com/v1",
         "https://аpi.openai.com/v1",  # the first letter is Cyrillic
-        " https://api.openai.com/v1",
-        "https://api.openai.com:99999/v1",
-        "https://api.openai.com:/v1",
-        "https:///v1",
-        "http://[::1/v1",
-        "http://[::1%25eth0]/v1",
-        "ftp://h/v1",
-        "https://-/v1",
+        *(" https://api.openai.com/v1", "https://api.openai.com:99999/v1", "https://api.openai.com:/v1"),
+        *("https:///v1", "http://[::1/v1", "http://[::1%25eth0]/v1", "ftp://h/v1", "https://-/v1"),
         "judge://length",  # what stands for a judge at no address is none
     ],
 )
 def test_takes_no_address_that_two_readers_could_read_as_two_hosts(url: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # which of urllib's it is says nothing
         host_of(url)
-    with pytest.raises(InputError, match="--base-url: must"):
-        load_settings({"base_url": [url]}, None)
+    refuses(InputError, "--base-url: must", load_settings, {"base_url": [url]}, None)
 
 
-def test_holds_another_scheme_port_or_variable_for_another_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_holds_another_scheme_port_or_variable_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     run = Source(
         "r", "run", {"base_url": ["https://mine/v1"], "model": ["m@https://panel/v1"], "api_key_env": ["MINE"]}
@@ -392,9 +351,7 @@ def test_holds_another_scheme_port_or_variable_for_another_host(
     assert len(list(filter(None, lines))) == len(remembered())  # each once
 
 
-def test_keeps_what_was_named_where_no_other_and_no_folder_decides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keeps_what_was_named_where_no_other_folder_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "config" / "robin" / "trusted-hosts"
     target = tmp_path / "target"
     target.write_text("https://evil K\n", encoding="utf-8")
@@ -411,8 +368,7 @@ def test_keeps_what_was_named_where_no_other_and_no_folder_decides(
     kept.unlink()
     kept.write_text("https://evil K\n", encoding="utf-8")
     kept.chmod(0o666)
-    with pytest.raises(InputError, match=f"chmod 600 {kept}"):
-        doubts(Source("r", "run"), [("https://evil/v1", "K")])
+    refuses(InputError, f"chmod 600 {kept}", doubts, Source("r", "run"), [("https://evil/v1", "K")])
     kept.chmod(0o600)
     assert doubts(Source("r", "run"), [("https://evil/v1", "K")]) == []
 
@@ -454,9 +410,7 @@ FOREIGN = 'model = "m"\nbase_url = ["http://127.0.0.1:1/v1", "https://evil.examp
         ('model = ["a", "b@https://evil.example/v1"]\nvariances = "../run"', "--variances"),
     ],
 )
-def test_refuses_what_only_a_named_file_may_say(
-    here: Path, monkeypatch: pytest.MonkeyPatch, text: str, flag: str
-) -> None:
+def test_refuses_what_only_named_files_say(here: Path, monkeypatch: pytest.MonkeyPatch, text: str, flag: str) -> None:
     outside = here.parent / "outside"
     outside.mkdir()
     (outside / "x.txt").touch()
@@ -477,7 +431,7 @@ def test_refuses_what_only_a_named_file_may_say(
     load_settings({name: ["MINE"] if several else "local" if name == "ray" else "mine"}, None)
 
 
-def test_goes_by_no_price_of_a_found_file_that_makes_a_limit_on_money_worthless(
+def test_goes_by_no_price_of_a_found_file_that_undoes_a_limit_on_money(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here)
@@ -489,10 +443,8 @@ def test_goes_by_no_price_of_a_found_file_that_makes_a_limit_on_money_worthless(
         check_judges(load_settings(asked | more, file))
 
     for price in (0.0, 1e-6, 1.0):
-        with pytest.raises(
-            InputError, match=r"gpt-4.1 costs less there, .*--max-cost would go by it; give --price-in and "
-        ):
-            check(price, None)
+        said = r"gpt-4.1 costs less there, .*--max-cost would go by it; give --price-in and "
+        refuses(InputError, said, check, price, None)
         check(price, "robin.toml")
         check(price, None, max_cost=None)
         check(price, None, price_in=[price], price_out=[price])
@@ -501,8 +453,7 @@ def test_goes_by_no_price_of_a_found_file_that_makes_a_limit_on_money_worthless(
             check(price, None, price_out=[10.0])
     check(10.0, None)
     Path("robin.toml").write_text("price_in = 10\nprice_out = 10\nprice_cached = 0\n", encoding="utf-8")
-    with pytest.raises(InputError, match="costs less there"):
-        check_judges(load_settings(asked, None))
+    refuses(InputError, "costs less there", check_judges, load_settings(asked, None))
 
 
 def test_takes_what_a_found_file_says_of_its_own_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -525,8 +476,7 @@ def test_a_file_in_the_folder_does_not_pass_for_a_ready_config(here: Path, monke
 
 def test_what_is_set_in_the_environment_is_named(here: Path, env: dict[str, str], wire: Wire) -> None:
     (here / "robin.toml").write_text('model = "m"\nbase_url = "https://evil.example/v1"\n', encoding="utf-8")
-    done = robin("judge", "p.jsonl", *ASKED, cwd=here, **env, OPENAI_BASE_URL=elsewhere(wire))
-    assert done.returncode == 0, done.stderr
+    robin("judge", "p.jsonl", *ASKED, cwd=here, **env, OPENAI_BASE_URL=elsewhere(wire), exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
 
 
@@ -537,8 +487,7 @@ def test_refuses_a_run_whose_last_session_holds_no_address(here: Path, wire: Wir
         content = json.loads(sound)
         content["sessions"][-1].update(session)
         (run.path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
-        with pytest.raises(RunError, match=r"manifest\.json: .*(api_key_env|base_url|model).*restore the file"):
-            run.resume(budget=8)
+        refuses(RunError, r"manifest\.json: .*(api_key_env|base_url|model).*restore the file", run.resume, budget=8)
     assert not wire.bodies
 
 
@@ -562,14 +511,10 @@ def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(here: Path
 
 
 def test_runs_nothing_of_the_folder_that_the_module_is_started_in(tmp_path: Path) -> None:
+    plugged = {"robin.judges": {"odd": "stranger:judge"}, "robin.datasets": {"jsonl": "stranger:rows"}}
+    put_package(tmp_path, "stranger", "", plugged)
     imported = plant(tmp_path, "numpy", "json", "re", "typing", "stranger")
-    about = tmp_path / "stranger-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n", encoding="utf-8")
-    plugged = "[robin.judges]\nodd = stranger:judge\n[robin.datasets]\njsonl = stranger:rows\n"
-    (about / "entry_points.txt").write_text(plugged, encoding="utf-8")
     write_pairs(tmp_path / "pairs.jsonl", 2)
-    done = robin_afresh("judge", "pairs.jsonl", *ASKED, "--judge", "odd", cwd=tmp_path)
+    done = robin_afresh("judge", "pairs.jsonl", *ASKED, "--judge", "odd", cwd=tmp_path, exits=2)
     assert not imported.exists()
-    assert done.returncode == 2
     assert "odd" in done.stderr

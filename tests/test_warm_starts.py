@@ -20,7 +20,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.runner.variances import earlier_variances
-from tests.conftest import environment, lines_of, replaying, robin, wait_until, write_pairs
+from tests.conftest import environment, lines_of, refuses, replaying, robin, wait_until, write_pairs
 
 PAIRS = 40
 MODELS = ("--model", "replay:coins")
@@ -41,8 +41,7 @@ def earlier(judge: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the pairs, and a run of ten calls a pair on them."""
     folder = tmp_path_factory.mktemp("earlier")
     write_pairs(folder / "pairs.jsonl", PAIRS)
-    done = robin(*asking(judge, 10 * PAIRS, "--run", "first", "--scheduler", "uniform", "--seed", "1"), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    robin(*asking(judge, 10 * PAIRS, "--run", "first", "--scheduler", "uniform", "--seed", "1"), cwd=folder, exits=0)
     return folder
 
 
@@ -59,9 +58,8 @@ def asking(url: str, budget: int, *more: str) -> list[str]:
 def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
     # one after another: with many under way, how far those that vary may get ahead is a matter of how quickly answers come
     more = ("--scheduler", "robin-hood", "--run", "second", "--variances", "first", "--concurrency", "1")
-    done = robin(*asking(judge, 400, *more), cwd=place)
+    done = robin(*asking(judge, 400, *more), cwd=place, exits=0)
 
-    assert done.returncode == 0, done.stderr
     assert "spread evenly" not in done.stderr  # 400 calls are half of the 20 a pair that robin-hood wants without
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].sum() == 400
@@ -78,17 +76,14 @@ def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
 
 def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
     command = asking(judge, 100, "--run", "second", "--variances", "first", "--scheduler", "two-priors")
-    assert robin(*command, cwd=place).returncode == 0
+    robin(*command, cwd=place, exits=0)
     (place / "first").rename(place / "gone")
 
-    again = robin(*(each if each != "100" else "120" for each in command), cwd=place)
-    resumed = robin("resume", "second", "--budget", "140", cwd=place)
+    robin(*(each if each != "100" else "120" for each in command), cwd=place, exits=0)
+    robin("resume", "second", "--budget", "140", cwd=place, exits=0)
 
-    assert again.returncode == 0, again.stderr
-    assert resumed.returncode == 0, resumed.stderr
     assert len(pd.read_parquet(place / "second" / "judgments")) == 140
-    other = robin(*asking(judge, 140, "--run", "second", "--scheduler", "two-priors"), cwd=place)
-    assert other.returncode == 2
+    other = robin(*asking(judge, 140, "--run", "second", "--scheduler", "two-priors"), cwd=place, exits=2)
     assert "variances: the run has first, now None" in other.stderr
 
 
@@ -101,16 +96,14 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge
         wait_until(lambda: lines_of(place / "cut" / "journal.jsonl") > 150, process)
         process.send_signal(signal.SIGKILL)
 
-    resumed = robin("resume", "cut", "--quiet", cwd=place)
+    resumed = robin("resume", "cut", "--quiet", cwd=place, exits=0)
 
-    assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout == whole.stdout
 
 
 def test_plans_with_the_prior_that_the_run_will_have(place: Path, judge: str) -> None:
     def plan(*more: str) -> dict[str, object]:
-        done = robin("plan", *asking(judge, 400, "--variances", "first", "--json", *more)[1:], cwd=place)
-        assert done.returncode == 0, done.stderr
+        done = robin("plan", *asking(judge, 400, "--variances", "first", "--json", *more)[1:], cwd=place, exits=0)
         found: dict[str, object] = json.loads(done.stdout)
         return found
 
@@ -125,32 +118,25 @@ def test_plans_with_the_prior_that_the_run_will_have(place: Path, judge: str) ->
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [
-        (("--mode", "theory", "--budget", "20000"), "use --mode practice"),
-        (("--variances", "nowhere"), "nowhere"),
-    ],
+    [(("--mode", "theory", "--budget", "20000"), "use --mode practice"), (("--variances", "nowhere"), "nowhere")],
 )
 def test_refuses_before_anything_is_made(place: Path, judge: str, more: tuple[str, ...], said: str) -> None:
-    refused = robin(*asking(judge, 400, "--run", "second", "--variances", "first", *more), cwd=place)
-    assert refused.returncode == 2
+    refused = robin(*asking(judge, 400, "--run", "second", "--variances", "first", *more), cwd=place, exits=2)
     assert said in refused.stderr
     assert not (place / "second").exists()
 
 
 def test_says_that_uniform_takes_no_variances(place: Path, judge: str) -> None:
-    done = robin(*asking(judge, 80, "--run", "second", "--variances", "first", "--scheduler", "uniform"), cwd=place)
-    assert done.returncode == 0
+    done = robin(
+        *asking(judge, 80, "--run", "second", "--variances", "first", "--scheduler", "uniform"), cwd=place, exits=0
+    )
     assert "whatever --variances says" in done.stderr
     assert json.loads(robin("status", "second", "--json", cwd=place).stdout)["variances_from"] is None
 
 
 def write_pool(path: Path, ratings: dict[str, dict[str, list[int]]]) -> Path:
-    rows = [
-        (name, pair_id, rating)
-        for name, pairs in ratings.items()
-        for pair_id, listed in pairs.items()
-        for rating in listed
-    ]
+    rated = [(name, pair, listed) for name, pairs in ratings.items() for pair, listed in pairs.items()]
+    rows = [(name, pair, rating) for name, pair, listed in rated for rating in listed]
     pd.DataFrame(rows, columns=["attribute", "pair_id", "rating"]).to_csv(path, index=False)
     return path
 
@@ -193,8 +179,7 @@ def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:
     ):
         earlier_variances(place / "first", replace(index, scales=[Scale(0, 10)]), "two-priors", print)
     pool = write_pool(tmp_path / "pool.csv", {"helpfulness": {"p0": [0, 9]}})
-    with pytest.raises(InputError, match="outside the scale"):
-        earlier_variances(pool, index, "two-priors", print)
+    refuses(InputError, "outside the scale", earlier_variances, pool, index, "two-priors", print)
 
 
 def test_gives_a_prior_above_zero_to_pairs_that_did_not_vary(place: Path) -> None:

@@ -27,15 +27,16 @@ DISAGREEMENTS: list[dict[str, Any]] = [
     {**HELPSTEER[1], **{name: [0, 1, 1, 4] for name in ATTRIBUTES}},
     {"prompt": "p", "response": "r", **{name: [2] for name in ATTRIBUTES}},
 ]
+ONE, TWO, _ = DISAGREEMENTS
 AXES = ("overall", "accuracy", "coverage", "coherence")
 
 
 def axis_row(worker: str, text: str = "Short.", *ratings: int | None, **more: Any) -> dict[str, Any]:
-    axes = dict(zip(AXES, ratings, strict=False))
+    axes = {**dict(zip(AXES, ratings, strict=False)), "compatible": None}
     info = {"id": "t3_1", "post": "A long story.", "title": "T", "subreddit": "r/tifu", "article": None}
     return {
         "info": info,
-        "summary": {"text": text, "policy": "sup4", "note": "ok", "axes": {**axes, "compatible": None}},
+        "summary": {"text": text, "policy": "sup4", "note": "ok", "axes": axes},
         "worker": worker,
         **more,
     }
@@ -60,13 +61,8 @@ def test_takes_the_mean_of_annotators_as_the_human_rating(tmp_path: Path) -> Non
 
 
 def test_takes_the_mean_of_those_who_rated(tmp_path: Path) -> None:
-    row = {
-        "prompt": "p",
-        "response": "r",
-        "helpfulness": [None, 4, float("nan"), 1],
-        "correctness": [],
-        "verbosity": [None],
-    }
+    ratings = {"helpfulness": [None, 4, float("nan"), 1], "correctness": [], "verbosity": [None]}
+    row = {"prompt": "p", "response": "r", **ratings}
     assert load_pairs(written(tmp_path, "p.jsonl", as_lines([row]))).pairs[0].human == {"helpfulness": 2.5}
 
 
@@ -81,12 +77,16 @@ def test_takes_each_attribute_of_disagreements_as_a_pool(tmp_path: Path) -> None
     assert load_pools(tmp_path / "*.parquet")["verbosity"].ratings[0].tolist() == [4, 3, 4]
 
 
-def test_merges_what_workers_say_of_one_summary(tmp_path: Path) -> None:
-    data = load_pairs(written(tmp_path, "axis1.json", as_lines(WORKERS)))
+def test_merges_what_workers_say_of_one_summary_and_takes_each_axis_as_a_pool(tmp_path: Path) -> None:
+    file = written(tmp_path, "axis1.json", as_lines(WORKERS))
+    data = load_pairs(file)
     assert data.merged == 2
     assert [pair.response for pair in data.pairs] == ["Short.", "Shorter."]
     assert data.pairs[0].human == {"overall": 5.0, "accuracy": 6.5, "coverage": 6.0, "coherence": 4.0}
     assert tuple(sorted(data.pairs[1].human)) == tuple(sorted(AXES))
+    pools = load_pools(file)
+    assert set(pools) == set(AXES)
+    assert [each.tolist() for each in pools["accuracy"].ratings] == [[6, 7], [1]]
 
 
 def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) -> None:
@@ -95,12 +95,6 @@ def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) ->
     data = load_pairs(tmp_path / "*.json", limit=1)
     assert (len(data.pairs), data.merged) == (1, 2)
     assert data.pairs[0].human["overall"] == 5.0
-
-
-def test_takes_each_axis_as_a_pool(tmp_path: Path) -> None:
-    pools = load_pools(written(tmp_path, "axis1.json", as_lines(WORKERS)))
-    assert set(pools) == set(AXES)
-    assert [each.tolist() for each in pools["accuracy"].ratings] == [[6, 7], [1]]
 
 
 def test_refuses_workers_of_one_id_and_different_texts(tmp_path: Path) -> None:
@@ -122,9 +116,7 @@ def test_refuses_the_same_texts_twice_in_data_that_is_not_of_workers(tmp_path: P
     ),
     st.integers(1, 4) | st.none(),
 )
-def test_gives_every_summary_the_mean_of_its_workers(
-    rated: list[tuple[str, list[int | None]]], limit: int | None
-) -> None:
+def test_gives_a_summary_the_mean_of_its_workers(rated: list[tuple[str, list[int | None]]], limit: int | None) -> None:
     rows = [axis_row(f"w{at}", text, *ratings) for at, (text, ratings) in enumerate(rated)]
     with tempfile.TemporaryDirectory() as folder:
         data = load_pairs(written(Path(folder), "axis.jsonl", as_lines(rows)), limit=limit)
@@ -141,17 +133,9 @@ def test_gives_every_summary_the_mean_of_its_workers(
     ("name", "rows", "said"),
     [
         ("p.jsonl", HELPSTEER, "no pair has two ratings"),
-        (
-            "p.jsonl",
-            [DISAGREEMENTS[0], {**DISAGREEMENTS[1], "helpfulness": [1, 2.5]}],
-            "p.jsonl:2: the rating in field",
-        ),
-        (
-            "p.jsonl",
-            [DISAGREEMENTS[0], {**DISAGREEMENTS[1], "helpfulness": ["\x1b[31m"]}],
-            "p.jsonl:2: the human rating",
-        ),
-        ("p.jsonl", [DISAGREEMENTS[0], {"prompt": "p"}], 'p.jsonl:2: no field "response"; found prompt.'),
+        ("p.jsonl", [ONE, {**TWO, "helpfulness": [1, 2.5]}], "p.jsonl:2: the rating in field"),
+        ("p.jsonl", [ONE, {**TWO, "helpfulness": ["\x1b[31m"]}], "p.jsonl:2: the human rating"),
+        ("p.jsonl", [ONE, {"prompt": "p"}], 'p.jsonl:2: no field "response"; found prompt.'),
         ("p.json", [{"id": "a", "score": 1}] * 2, 'p.json:1: no field "prompt"; found id, score.'),
         ("p.jsonl", [{**row, "id": "x"} for row in DISAGREEMENTS], 'p.jsonl:2: the id "x" is that of another text'),
     ],
@@ -173,15 +157,13 @@ def test_judges_and_simulates_with_the_published_files(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert list(pd.read_csv(io.StringIO(done.stdout))["human"]) == pytest.approx([11 / 3, 1.5, 2.0])
 
-    done = robin("simulate", file, "--budget", "60", "--runs", "2", "--attribute", "verbosity", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin("simulate", file, "--budget", "60", "--runs", "2", "--attribute", "verbosity", cwd=tmp_path, exits=0)
     assert "verbosity: 1 of 3 pairs have one rating, and never vary" in done.stderr
 
     (tmp_path / "my axes").mkdir()
     written(tmp_path / "my axes", "cnndm1.json", as_lines(WORKERS[:2]))
     written(tmp_path / "my axes", "tldr1.json", as_lines(WORKERS[2:]))
     planned = ("plan", "--budget", "40", "-a", "overall", "--model", "gpt-4.1-nano", "--json")
-    done = robin(*planned, cwd=tmp_path, ROBIN_DATA="'my axes/*.json'")
-    assert done.returncode == 0, done.stderr
+    done = robin(*planned, cwd=tmp_path, ROBIN_DATA="'my axes/*.json'", exits=0)
     assert done.stderr.count("2 rows merged with earlier ones") == 1
     assert json.loads(done.stdout)["pairs"] == 2

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
-import lzma
 import os
 import re
 import resource
 import subprocess
 import sys
-import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +25,9 @@ from robin_cli.storage import store
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from tests.datasets.writing import complaint, written
+from tests.conftest import has, refuses
+from tests.datasets.test_compressed import PACKERS
+from tests.datasets.writing import complaint, measured, written
 from tests.judges.wire import completion, serving
 from tests.storage.test_store import judgment, manifest
 
@@ -66,8 +63,7 @@ def test_refuses_a_parquet_bomb_before_it_takes_a_gigabyte(tmp_path: Path) -> No
 
     assert robin.returncode == 2, said
     assert "pairs.parquet: unpacks to more than 51" in said  # 512 MiB and a bit
-    assert " MiB, over 100 times its size" in said
-    assert "ROBIN_MAX_UNPACKED_GB=4 (GiB) in the environment" in said
+    has(said, " MiB, over 100 times its size", "ROBIN_MAX_UNPACKED_GB=4 (GiB) in the environment")
     assert used.ru_maxrss < 2**20  # in KiB
 
 
@@ -122,27 +118,25 @@ def test_believes_no_size_that_the_footer_states(tmp_path: Path, monkeypatch: py
     assert "a page of 16 MiB when it is unpacked" in complaint(path)
 
 
-def test_refuses_gzipped_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**24)
-    row = json.dumps({"prompt": "a" * 2**20, "response": "r"}).encode()
+@pytest.mark.parametrize("packing", PACKERS)
+def test_refuses_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str) -> None:
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
+    rows = [json.dumps({"prompt": f"{n}{'a' * 2**20}", "response": "r"}).encode() for n in range(9)]
     texts = {
-        ".jsonl": b"".join(row.replace(b"aa", b"%d" % n, 1) + b"\n" for n in range(40)),
-        ".json": b"[" + b",\n".join(row.replace(b"aa", b"%d" % n, 1) for n in range(40)) + b"]",
-        ".csv": b"prompt,response\n" + b"".join(b"%d%b,r\n" % (n, b"a" * 2**20) for n in range(40)),
+        ".jsonl": b"\n".join(rows),
+        ".json": b"[" + b",\n".join(rows) + b"]",
+        ".csv": b"prompt,response\n" + b"".join(b"%d%b,r\n" % (n, b"a" * 2**20) for n in range(9)),
     }
-    for suffix, text in texts.items():
-        path = written(tmp_path, f"pairs{suffix}.gz", gzip.compress(text))
-        assert f"pairs{suffix}.gz: unpacks to more than" in complaint(path)
+    paths = [written(tmp_path, f"pairs{end}{packing}", PACKERS[packing](text)) for end, text in texts.items()]
+    for path in paths:
+        assert f"{path.name}: unpacks to more than" in complaint(path)
+    monkeypatch.setenv(lines.LIMIT_ENV, "1")
+    assert [len(load_pairs(path).pairs) for path in paths] == [9] * 3
 
 
 def test_reads_a_json_array_a_row_at_a_time(tmp_path: Path) -> None:
     path = written(tmp_path, "giant.json", b"[7, " + b"[]," * (10 * 2**20) + b"1]")
-    tracemalloc.start()
-    try:
-        said = complaint(path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    said, peak = measured(lambda: complaint(path))
     assert said.startswith("giant.json:row 1: the row is a number")
     assert peak < 16 * 2**20  # whole, it takes 800 MB
 
@@ -183,8 +177,7 @@ def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatc
     RunStore.create(run, manifest(budget=count), [Pair("a", "p", "r")]).close()
     assert len(read_run(run).pairs) == 1
     pq.write_table(giant.rename_columns(["text", "rating"]), run / "judgments" / "00001.parquet")
-    with pytest.raises(StorageError, match=r"00001.parquet: unpacks to more than"):
-        read_run(run, JUDGMENTS.names)
+    refuses(StorageError, r"00001.parquet: unpacks to more than", read_run, run, JUDGMENTS.names)
     (run / "judgments" / "00001.parquet").unlink()
     names = ["prompt", "rating", "response", "pair_id"]
     pairs = giant.append_column("response", giant["pair_id"]).append_column("id", pa.array(IDS[:count]))
@@ -237,9 +230,7 @@ def test_holds_a_page_of_a_parquet_file_beside_few_rows(tmp_path: Path) -> None:
     assert peak_of(tmp_path, "plan", "a.parquet", "-a", "helpfulness", "-b", "9") < 600
 
 
-def test_says_how_to_write_a_parquet_file_whose_pages_are_too_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_says_how_to_write_parquet_whose_pages_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**23)
     table = pa.table({"prompt": ["p"] * 9, "response": [f"{n}" * 2**20 for n in range(9)]})
     pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
@@ -267,9 +258,7 @@ def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypat
     assert [pair.prompt[:1] for pair in read_run(tmp_path / "r").pairs] == [f"{n}" for n in range(8)]
 
 
-def test_reads_a_run_of_its_own_however_well_its_texts_are_packed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reads_its_own_run_however_well_its_texts_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lines, store):
         monkeypatch.setattr(module, "MOST_UNPACKED", 2**24, raising=False)
     pairs = [Pair(f"p{n}", "a" * 2**20, "r") for n in range(40)]  # one long prompt, and many responses to it
@@ -286,11 +275,9 @@ def test_reads_an_array_of_rows_that_are_nearly_too_long(tmp_path: Path, monkeyp
     assert said.startswith("a.json:row 3: the row is longer than 4 MiB. Shorten the row")
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", PACKERS)
 def test_refuses_a_file_of_blank_lines(tmp_path: Path, suffix: str) -> None:
-    pack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
-    data = b'{"prompt": "p", "response": "r"}' + b"\n" * (2**20 + 99)
-    packed = pack[suffix](data) if suffix in pack else pa.compress(data, codec="zstd", asbytes=True)
+    packed = PACKERS[suffix](b'{"prompt": "p", "response": "r"}' + b"\n" * (2**20 + 99))
     said = complaint(written(tmp_path, f"pairs.jsonl{suffix}", packed))
     assert said.startswith(f"pairs.jsonl{suffix}: has 1,048,577 blank lines and 1 with data, and was not read further.")
     assert said.endswith("Write the file without them.")

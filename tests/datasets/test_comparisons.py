@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from io import BytesIO
 from pathlib import Path
@@ -17,22 +16,22 @@ from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMNS
+from tests.conftest import refuses
+from tests.datasets.writing import written as put
 
 Row = dict[str, Any]
 
 
-def loaded(tmp_path: Path, rows: list[Row], **how: Any) -> Dataset:
-    return load_comparisons(written(tmp_path, rows), **how)
+def systems(found: Dataset) -> list[tuple[object, ...]]:
+    return [tuple(pair.columns.get(name) for name in SYSTEM_COLUMNS) for pair in found.pairs]
 
 
 def written(tmp_path: Path, rows: list[Row], name: str = "data.jsonl") -> Path:
-    path = tmp_path / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return put(tmp_path, name, rows)
 
 
-def systems(found: Dataset) -> list[tuple[object, ...]]:
-    return [tuple(pair.columns.get(name) for name in SYSTEM_COLUMNS) for pair in found.pairs]
+def loaded(tmp_path: Path, rows: list[Row], **how: Any) -> Dataset:
+    return load_comparisons(written(tmp_path, rows), **how)
 
 
 def responses(*systems: str, prompts: int = 1) -> list[Row]:
@@ -67,11 +66,12 @@ def test_takes_two_responses_under_the_names_that_columns_says(tmp_path: Path) -
 
 
 def test_takes_two_responses_out_of_a_table(tmp_path: Path) -> None:
-    path = tmp_path / "data.csv"
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([["prompt", "response_a", "response_b"], ["q", "one", "two"], ["r", "", "x"]])
-
-    assert [(pair.response, pair.other) for pair in load_comparisons(path).pairs] == [("one", "two"), ("", "x")]
+    rows = [
+        {"prompt": "q", "response_a": "one", "response_b": "two"},
+        {"prompt": "r", "response_a": "", "response_b": "x"},
+    ]
+    found = load_comparisons(written(tmp_path, rows, "data.csv"))
+    assert [(pair.response, pair.other) for pair in found.pairs] == [("one", "two"), ("", "x")]
 
 
 def test_takes_conversations_that_end_in_two_answers(tmp_path: Path) -> None:
@@ -111,45 +111,50 @@ def test_makes_an_id_that_hangs_on_the_texts_and_the_systems_and_not_on_the_side
     ],
 )
 def test_says_what_is_wrong_with_a_row_of_two(tmp_path: Path, row: Row, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        loaded(tmp_path, [row])
+    refuses(InputError, said, loaded, tmp_path, [row])
     found = loaded(tmp_path, [TWO, row], skip_bad_rows=True)
     assert (len(found.pairs), found.skipped) == (1, 1)
 
 
-def test_takes_a_name_that_is_none_of_ours_for_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match='no field "question"'):
-        loaded(tmp_path, [TWO], columns={"promt": "question"})
+CHOSEN = {"prompt": "q", "chosen": "one", "rejected": "two"}
+HALF = {"prompt": "r", "response_a": "one", "response_b": "two", "system_a": "x"}
+FOR_TWO = r"--columns .*is for rows that hold two responses"
+# rows, the columns that are named, and what is said
+REFUSED: list[tuple[list[Row], dict[str, str], str]] = [
+    ([TWO], {"promt": "question"}, 'no field "question"'),
+    ([CHOSEN], {"response_a": "chosen"}, "--columns response_b=rejected"),
+    ([TWO, HALF], {}, r"1 of 2 rows do not say which systems wrote both responses, the first is .*; give"),
+    ([TWO], {"response_a": "x", "response": "y"}, FOR_TWO),
+    ([TWO], {"system_b": "x", "system": "y"}, FOR_TWO),
+    ([TWO], {"response_b": "x", "system": "y"}, FOR_TWO),
+    (
+        [*responses("x", "y"), {"prompt": "q0", "response": "?", "id": "k"}],
+        {},
+        r'1 of 3 rows do not say which system answered, the first is k; give them a "system"',
+    ),
+    (
+        [{"prompt": each, "response": each, "system": each} for each in "xy"],
+        {},
+        r"nothing to compare: 2 prompts left out: one response only\. A comparison is of two",
+    ),
+]
 
 
-def test_names_a_column_that_may_hold_one_of_two_responses(tmp_path: Path) -> None:
-    row = {"prompt": "q", "chosen": "one", "rejected": "two"}
-    with pytest.raises(InputError, match=r"--columns response_b=rejected"):
-        loaded(tmp_path, [row], columns={"response_a": "chosen"})
+@pytest.mark.parametrize(("rows", "columns", "said"), REFUSED)
+def test_says_what_keeps_rows_from_being_compared(
+    tmp_path: Path, rows: list[Row], columns: dict[str, str], said: str
+) -> None:
+    refuses(InputError, said, loaded, tmp_path, rows, columns=columns)
 
 
-def test_wants_all_rows_to_say_whose_the_two_responses_are_or_none(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"1 of 2 rows do not say which systems wrote both responses, the first is .*; give"
-    ):
-        loaded(tmp_path, [TWO, {"prompt": "r", "response_a": "one", "response_b": "two", "system_a": "x"}])
+def test_takes_rows_that_do_not_say_whose_the_two_responses_are(tmp_path: Path) -> None:
     assert systems(loaded(tmp_path, [{**TWO, "system_a": None, "system_b": None}])) == [(None, None)]
 
 
 def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> None:
     one = written(tmp_path, [TWO], "two.jsonl")
     other = written(tmp_path, responses("x", "y"), "one.jsonl")
-    with pytest.raises(InputError, match=r"1 of 3 rows hold two responses.*make a run of each"):
-        load_comparisons([one, other])
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [{"response_a": "x", "response": "y"}, {"system_b": "x", "system": "y"}, {"response_b": "x", "system": "y"}],
-)
-def test_refuses_names_for_rows_of_one_and_of_two_responses_together(tmp_path: Path, columns: dict[str, str]) -> None:
-    with pytest.raises(InputError, match=r"--columns .*is for rows that hold two responses"):
-        loaded(tmp_path, [TWO], columns=columns)
+    refuses(InputError, r"1 of 3 rows hold two responses.*make a run of each", load_comparisons, [one, other])
 
 
 # rows of one response
@@ -219,8 +224,7 @@ def test_compares_no_system_with_itself_unless_the_best_response_is_wanted(tmp_p
 def test_needs_no_system_where_the_best_response_is_wanted(tmp_path: Path) -> None:
     rows = [{"prompt": "q", "response": each, "topic": 1} for each in ("one", "two", "three", "two")]
 
-    with pytest.raises(InputError, match=r"\(there are: topic\).*--columns system=NAME; .*--decide best"):
-        loaded(tmp_path, rows)
+    refuses(InputError, r"\(there are: topic\).*--columns system=NAME; .*--decide best", loaded, tmp_path, rows)
     found = loaded(tmp_path, rows, wants_best=True)
     assert len(found.pairs) == 3
     assert "1 row left out: the same as an earlier one" in found.notes[0]
@@ -235,35 +239,19 @@ def test_asks_once_about_the_same_two_responses_where_the_best_is_wanted(tmp_pat
     assert len(loaded(tmp_path, rows).pairs) == 2
 
 
-def test_names_the_row_that_does_not_say_its_system(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r'1 of 3 rows do not say which system answered, the first is k; give them a "system"'
-    ):
-        loaded(tmp_path, [*responses("x", "y"), {"prompt": "q0", "response": "?", "id": "k"}])
-
-
 def test_takes_the_first_prompts_that_there_is_something_to_compare_of(tmp_path: Path) -> None:
     rows = [{"prompt": "alone", "response": "x", "system": "x"}, *responses("x", "y", "z", prompts=5)]
     found = loaded(tmp_path, rows, limit=2)
 
     assert {pair.prompt for pair in found.pairs} == {"q0", "q1"}
     assert len(found.pairs) == 6
-    with pytest.raises(InputError, match="--limit 0"):
-        loaded(tmp_path, rows, limit=0)
-
-
-def test_says_where_there_is_nothing_to_compare(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"nothing to compare: 2 prompts left out: one response only\. A comparison is of two"
-    ):
-        loaded(tmp_path, [{"prompt": each, "response": each, "system": each} for each in "xy"])
+    refuses(InputError, "--limit 0", loaded, tmp_path, rows, limit=0)
 
 
 def test_refuses_more_comparisons_than_can_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparisons, "MOST_COMPARISONS", 5)
     rows = responses("x", "y", "z", prompts=2)
-    with pytest.raises(InputError, match=r"make 6 comparisons, and 5 are the most.*--limit"):
-        loaded(tmp_path, rows)
+    refuses(InputError, r"make 6 comparisons, and 5 are the most.*--limit", loaded, tmp_path, rows)
     assert len(loaded(tmp_path, rows, limit=1).pairs) == 3
 
 
@@ -271,20 +259,17 @@ def test_refuses_more_comparisons_than_can_be_held(tmp_path: Path, monkeypatch: 
 def test_refuses_more_systems_than_are_ranked(tmp_path: Path, many: int) -> None:
     rows = [{**TWO, "prompt": f"q{at}", "system_a": f"s{at}", "system_b": f"s{at + 1}"} for at in range(many - 1)]
     if many > 2000:
-        with pytest.raises(
-            InputError, match=r"data.jsonl: has 2,001 systems, and 2,000 are the most.*--reference FILE"
-        ):
-            loaded(tmp_path, rows)
+        said = r"data.jsonl: has 2,001 systems, and 2,000 are the most.*--reference FILE"
+        refuses(InputError, said, loaded, tmp_path, rows)
     assert len(loaded(tmp_path, rows, wants_best=many > 2000).pairs) == many - 1
 
 
 def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
     apart = [{**row, "prompt": f"other {row['prompt']}"} for row in responses("u", "v")]
-    with pytest.raises(
-        InputError, match=r"its 4 systems fall into 2 parts that no comparison connects: .*\|.*make a run of each"
-    ):
-        loaded(tmp_path, [*responses("x", "y"), *apart])
-    assert loaded(tmp_path, [*responses("x", "y"), *apart], wants_best=True).pairs
+    rows = [*responses("x", "y"), *apart]
+    said = r"its 4 systems fall into 2 parts that no comparison connects: .*\|.*make a run of each"
+    refuses(InputError, said, loaded, tmp_path, rows)
+    assert loaded(tmp_path, rows, wants_best=True).pairs
 
 
 def test_says_which_systems_are_in_no_comparison(tmp_path: Path) -> None:
@@ -326,40 +311,26 @@ def test_calls_systems_without_a_name_by_their_files(tmp_path: Path) -> None:
 
 
 def test_compares_outputs_of_alpaca_eval_with_its_reference(tmp_path: Path) -> None:
-    def outputs(name: str, generator: str) -> Path:
-        path = tmp_path / name
-        rows = [{"instruction": f"do {n}", "output": f"{generator} {n}", "generator": generator} for n in range(3)]
-        path.write_text(json.dumps(rows))
-        return path
+    def outputs(name: str) -> Path:
+        rows = [{"instruction": f"do {n}", "output": f"{name} {n}", "generator": name} for n in range(3)]
+        return written(tmp_path, rows, f"{name}.json")
 
-    found = load_comparisons(outputs("mine.json", "mine"), reference=outputs("gpt4.json", "gpt4"))
+    found = load_comparisons(outputs("mine"), reference=outputs("gpt4"))
     assert systems(found) == [("mine", "gpt4")] * 3
     assert found.pairs[0].prompt == "do 0"
 
 
 def test_compares_what_the_annotations_of_alpaca_eval_compare(tmp_path: Path) -> None:
-    def annotations(name: str, generator: str) -> Path:
-        path = tmp_path / name
+    def annotations(name: str) -> Path:
+        base = {"generator_1": "base", "generator_2": name, "preference": 1.5}
         rows = [
-            {
-                "instruction": f"do {n}",
-                "output_1": f"base {n}",
-                "generator_1": "base",
-                "output_2": f"{generator} {n}",
-                "generator_2": generator,
-                "preference": 1.5,
-            }
-            for n in range(2)
+            {"instruction": f"do {n}", "output_1": f"base {n}", "output_2": f"{name} {n}", **base} for n in range(2)
         ]
-        path.write_text(json.dumps(rows))
-        return path
+        return written(tmp_path, rows, f"{name}.json")
 
-    found = load_comparisons([annotations("x.json", "x"), annotations("y.json", "y")])
-    assert sorted({tuple(sorted(map(str, each))) for each in systems(found)}) == [
-        ("base", "x"),
-        ("base", "y"),
-        ("x", "y"),
-    ]
+    found = load_comparisons([annotations("x"), annotations("y")])
+    wanted = [("base", "x"), ("base", "y"), ("x", "y")]
+    assert sorted({tuple(sorted(map(str, each))) for each in systems(found)}) == wanted
     assert len(found.pairs) == 6
 
 
@@ -380,8 +351,7 @@ def test_wants_one_response_to_a_prompt_of_a_reference(tmp_path: Path, rows: lis
 
 def test_takes_no_rows_of_two_responses_against_a_reference(tmp_path: Path) -> None:
     reference = written(tmp_path, responses("b"), "r.jsonl")
-    with pytest.raises(InputError, match='no field "response"'):
-        loaded(tmp_path, [TWO], reference=reference)
+    refuses(InputError, 'no field "response"', loaded, tmp_path, [TWO], reference=reference)
     with pytest.raises(InputError, match=r"--columns response_a=.*--reference for rows of one"):
         loaded(tmp_path, [TWO], reference=reference, columns={"response_a": "response_a"})
 

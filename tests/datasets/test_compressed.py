@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import json
 import lzma
 import struct
 import zlib
@@ -15,7 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from robin_cli.datasets import lines
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.files import compression
 from tests.datasets.writing import HELPSTEER, as_array, as_csv, as_lines, complaint, written
@@ -61,17 +59,6 @@ def test_says_of_what_is_cut_short_damaged_or_called_wrongly_what_it_is(tmp_path
     assert said.endswith(f"is {compression.NAMES[suffix]}-compressed. Let its name end in {suffix}.")
     with pytest.raises(Exception, match=f"a pipe: is compressed twice; unpack it once, as {compression.NAMES[suffix]}"):
         load_pairs(io.BytesIO(gzip.compress(packed)), called="a pipe")
-
-
-@pytest.mark.parametrize("suffix", PACKERS)
-def test_refuses_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
-    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
-    row = json.dumps({"prompt": "a" * 2**20, "response": "r"}).encode()
-    packed = PACKERS[suffix](b"".join(row.replace(b"aa", b"%d" % n, 1) + b"\n" for n in range(9)))
-    path = written(tmp_path, f"pairs.jsonl{suffix}", packed)
-    assert f"pairs.jsonl{suffix}: unpacks to more than" in complaint(path)
-    monkeypatch.setenv(lines.LIMIT_ENV, "1")
-    assert len(load_pairs(path).pairs) == 9
 
 
 def test_sets_no_gigabytes_aside_because_a_header_asks_for_them(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from robin_cli.model.groups import check_groups
 from robin_cli.model.records import Pair
 from robin_cli.storage.pools import load_pools
 from robin_cli.storage.reader import read_run
-from tests.conftest import judging, robin
+from tests.conftest import has, judging, refuses, robin
 from tests.datasets.writing import WRITERS, as_lines, written
 
 ROWS = [
@@ -29,6 +29,9 @@ ROWS = [
     {"id": "c", "prompt": "p", "response": "s", "set": "y"},
     {"id": "d", "prompt": "p", "response": "r", "set": "x"},
 ]
+
+
+ASKED: dict[str, Any] = {"attribute": "helpfulness", "judge": lambda _: "Rating: 3", "budget": 8, "quiet": True}
 
 
 def groups(pairs: Sequence[Pair]) -> list[str | None]:
@@ -56,26 +59,26 @@ def test_reads_groups_inside_objects_and_of_conversations(tmp_path: Path) -> Non
     assert groups(load_pairs(written(tmp_path, "p.jsonl", as_lines(rows)), group="meta.set").pairs) == ["7", "7"]
 
 
+NO_SET = r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.'
+
+
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("change", "said"),
     [
-        (None, r'p.jsonl:2: the group in field "set" is null or empty\. Say which responses it belongs to, or leave'),
-        ("", "is null or empty"),
-        (1.5, "is a number with a fraction, not text or a whole number|not text or a whole number"),
-        ([1], "is a list, not text or a whole number"),
         (
-            "missing",
-            r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.',
+            {"set": None},
+            r'p.jsonl:2: the group in field "set" is null or empty\. Say which responses it belongs to, or',
         ),
+        ({"set": ""}, "is null or empty"),
+        ({"set": 1.5}, "is a number with a fraction, not text or a whole number|not text or a whole number"),
+        ({"set": [1]}, "is a list, not text or a whole number"),
+        ({"sets": 1}, NO_SET),
     ],
 )
-def test_says_where_a_group_is_none(tmp_path: Path, value: object, said: str) -> None:
-    bad = {**ROWS[1], "set": value} if value != "missing" else {**ROWS[1], "sets": 1}
-    if value == "missing":
-        del bad["set"]
-    file = written(tmp_path, "p.jsonl", as_lines([ROWS[0], bad, *ROWS[2:]]))
-    with pytest.raises(InputError, match=said):
-        load_pairs(file, group="set")
+def test_says_where_a_group_is_none(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    bad = {name: value for name, value in ROWS[1].items() if name != "set"} | change
+    file = written(tmp_path, "p.jsonl", [ROWS[0], bad, *ROWS[2:]])
+    refuses(InputError, said, load_pairs, file, group="set")
     left = load_pairs(file, group="set", skip_bad_rows=True)
     assert groups(left.pairs) == ["x", "y", "x"]
     assert left.skipped == 1
@@ -83,13 +86,13 @@ def test_says_where_a_group_is_none(tmp_path: Path, value: object, said: str) ->
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_names_the_column_that_may_be_meant(tmp_path: Path, suffix: str) -> None:
-    file = written(tmp_path, f"p{suffix}", WRITERS[suffix](ROWS))
-    with pytest.raises(InputError, match=r'no field "sett" \(--group sett\); found .*\. Use --group set\.'):
-        load_pairs(file, group="sett")
-    with pytest.raises(InputError, match=r"Use --columns response=response and --group set\."):
-        load_pairs(file, group="sett", columns={"response": "respnse"})
-    with pytest.raises(InputError, match=r"Use --group NAME, NAME being the field that holds it"):
-        load_pairs(file, group="zzzz")
+    file = written(tmp_path, f"p{suffix}", ROWS)
+    for group, columns, said in (
+        ("sett", {}, r'no field "sett" \(--group sett\); found .*\. Use --group set\.'),
+        ("sett", {"response": "respnse"}, r"Use --columns response=response and --group set\."),
+        ("zzzz", {}, r"Use --group NAME, NAME being the field that holds it"),
+    ):
+        refuses(InputError, said, load_pairs, file, group=group, columns=columns)
 
 
 def test_takes_a_column_that_means_something_else_too(tmp_path: Path) -> None:
@@ -99,24 +102,19 @@ def test_takes_a_column_that_means_something_else_too(tmp_path: Path) -> None:
     by_rating = load_pairs(file, group="helpfulness", columns={"group": "group"}).pairs
     assert groups(by_rating) == ["3"] * 4
     assert by_rating[0].human == {"helpfulness": 3.0, "group": 2.0}
-    with pytest.raises(InputError, match='"pair_group": robin keeps the groups'):
-        load_pairs(file, columns={"pair_group": "group"})
+    refuses(InputError, '"pair_group": robin keeps the groups', load_pairs, file, columns={"pair_group": "group"})
 
 
 def test_merges_workers_of_one_group_and_refuses_two(tmp_path: Path) -> None:
     def row(worker: int, group: str) -> dict[str, Any]:
-        return {
-            "info": {"post": "p", "id": group},
-            "summary": {"text": "s", "axes": {"overall": worker}},
-            "worker": worker,
-        }
+        axes = {"text": "s", "axes": {"overall": worker}}
+        return {"info": {"post": "p", "id": group}, "summary": axes, "worker": worker}
 
-    file = written(tmp_path, "p.jsonl", as_lines([row(1, "g"), row(3, "g")]))
-    merged = load_pairs(file, group="info.id")
+    merged = load_pairs(written(tmp_path, "p.jsonl", [row(1, "g"), row(3, "g")]), group="info.id")
     assert [(pair.group, pair.human) for pair in merged.pairs] == [("g", {"overall": 2.0})]
-    file = written(tmp_path, "q.jsonl", as_lines([row(1, "g"), row(3, "h")]))
-    with pytest.raises(InputError, match=r'q\.jsonl:2: the same texts are of the group "g" by line 1, and of "h" here'):
-        load_pairs(file, group="info.id")
+    file = written(tmp_path, "q.jsonl", [row(1, "g"), row(3, "h")])
+    said = r'q\.jsonl:2: the same texts are of the group "g" by line 1, and of "h" here'
+    refuses(InputError, said, load_pairs, file, group="info.id")
     assert load_pairs(file, group="info.id", skip_bad_rows=True).left_out == {"the same pair in another group": 1}
 
 
@@ -124,8 +122,7 @@ def test_reads_groups_of_several_files_up_to_a_limit(tmp_path: Path) -> None:
     files = [written(tmp_path, f"{k}.jsonl", as_lines(ROWS[2 * k : 2 * k + 2])) for k in range(2)]
     assert groups(load_pairs(files, group="set", limit=3).pairs) == ["x", "y", "y"]
     other = written(tmp_path, "o.csv", b"id,prompt,response\ne,p,r\n")
-    with pytest.raises(InputError, match=r'o.csv: no field "set" \(--group set\)'):
-        load_pairs([*files, other], group="set")
+    refuses(InputError, r'o.csv: no field "set" \(--group set\)', load_pairs, [*files, other], group="set")
 
 
 def test_numbers_groups_as_they_first_appear() -> None:
@@ -140,26 +137,16 @@ def test_says_what_of_the_groups_is_nothing_to_choose_from() -> None:
     assert check_groups(np.array([0, 0, 1, 1, 1]), None) == ""
     said = "1 of 3 groups have one response only and nothing to choose"
     assert check_groups(np.array([0, 0, 1, 2, 1]), "set") == said
-    with pytest.raises(
-        InputError, match=r"--decide best: 60 of 60 prompts have one response only, .*; name the column .* with --group"
-    ):
-        check_groups(np.arange(60), None)
+    why = r"--decide best: 60 of 60 prompts have one response only, .*; name the column .* with --group"
+    refuses(InputError, why, check_groups, np.arange(60), None)
     with pytest.raises(InputError, match=r"3 of 3 groups by set have one response only, .*; name another column"):
         check_groups(np.arange(3), "set")
 
 
 @pytest.mark.parametrize("group", [None, "set"])
 def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
-    file = written(tmp_path, "p.jsonl", as_lines(ROWS))
-    run = robin_cli.judge(
-        file,
-        attribute="helpfulness",
-        judge=lambda _: "Rating: 3",
-        budget=8,
-        group=group,
-        run=tmp_path / "r",
-        quiet=True,
-    )
+    file = written(tmp_path, "p.jsonl", ROWS)
+    run = robin_cli.judge(file, group=group, run=tmp_path / "r", **ASKED)
     data = read_run(run.path)
     numbers = [0, 1, 0, 0] if group is None else [0, 1, 1, 0]
     assert data.groups.tolist() == PairTable.of(load_pairs(file, group=group).pairs).groups.tolist() == numbers
@@ -179,31 +166,27 @@ def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
 def test_goes_on_with_the_groups_a_run_was_made_with(tmp_path: Path, replay_url: str) -> None:
     written(tmp_path, "p.jsonl", as_lines(ROWS))
     asked = judging(replay_url, "p.jsonl", 4, "--run", "r", "--group", "set", "-q")
-    assert robin(*asked, cwd=tmp_path).returncode == 0
-    assert robin("resume", "r", "--budget", "8", "-q", cwd=tmp_path).returncode == 0
-    other = robin(*asked, "--group", "id", cwd=tmp_path)
-    assert other.returncode == 2
+    robin(*asked, cwd=tmp_path, exits=0)
+    robin("resume", "r", "--budget", "8", "-q", cwd=tmp_path, exits=0)
+    other = robin(*asked, "--group", "id", cwd=tmp_path, exits=2)
     assert "group: the run has set, now id" in other.stderr
     assert read_run(tmp_path / "r").group_names == ["x", "y"]
     empty = robin(*asked, "--group", "", cwd=tmp_path)
-    assert "--group" in empty.stderr
-    assert "the name of a column" in empty.stderr
+    has(empty.stderr, "--group", "the name of a column")
 
 
 def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS)
-    asked: dict[str, Any] = {"attribute": "helpfulness", "judge": lambda _: "Rating: 3", "budget": 8, "quiet": True}
     pairs = robin_cli.load_pairs(frame, group="set")
     assert groups(pairs) == ["x", "y", "y", "x"]
-    for name, run in {
-        "pairs": robin_cli.judge(pairs, run=tmp_path / "pairs", **asked),
-        "frame": robin_cli.judge(frame, group="set", run=tmp_path / "frame", **asked),
-    }.items():
+    for name, data, group in (("pairs", pairs, None), ("frame", frame, "set")):
+        run = robin_cli.judge(data, group=group, run=tmp_path / name, **ASKED)
         assert read_run(run.path).group_names == ["x", "y"], name
-    with pytest.raises(RobinError, match="group: pairs have their own"):
-        robin_cli.judge(pairs, group="set", run=tmp_path / "no", **asked)
+    refuses(
+        RobinError, "group: pairs have their own", robin_cli.judge, pairs, group="set", run=tmp_path / "no", **ASKED
+    )
     with pytest.raises(RobinError, match='1 of 4 pairs have no group, the first "z"; give each one, or none'):
-        robin_cli.judge([*pairs[:3], Pair("z", "p", "r")], run=tmp_path / "no", **asked)
+        robin_cli.judge([*pairs[:3], Pair("z", "p", "r")], run=tmp_path / "no", **ASKED)
 
 
 LONG = [("b", 1, "v"), ("a", 2, "w"), ("c", 3, "v"), ("b", 4, "v")]
@@ -253,10 +236,8 @@ def test_finds_groups_in_ids_with_strokes_only_where_all_have_one(tmp_path: Path
 def test_refuses_named_groups_that_are_none(tmp_path: Path, rows: list[tuple[str, str | None]], said: str) -> None:
     lines = [{"pair_id": pair, "rating": 1, "sets": group} for pair, group in rows]
     file = written(tmp_path, "p.jsonl", as_lines(lines))
-    with pytest.raises(InputError, match=said):
-        load_pools(file, "sets")
-    with pytest.raises(InputError, match=r'p.jsonl: no field "set" \(--group set\); found .* Use --group sets'):
-        load_pools(file, "set")
+    refuses(InputError, said, load_pools, file, "sets")
+    refuses(InputError, r'p.jsonl: no field "set" \(--group set\); found .* Use --group sets', load_pools, file, "set")
 
 
 def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> None:
@@ -273,10 +254,7 @@ def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> Non
 
 def test_keeps_runs_of_pairs_without_groups_the_same_data(tmp_path: Path) -> None:
     """What tells a run's pairs from others is what it was before pairs had groups."""
-    pairs = [Pair("a", "p", "r", {"helpfulness": 2.0})]
-    run = robin_cli.judge(
-        pairs, attribute="helpfulness", judge=lambda _: "Rating: 3", budget=1, run=tmp_path / "r", quiet=True
-    )
+    run = robin_cli.judge([Pair("a", "p", "r", {"helpfulness": 2.0})], run=tmp_path / "r", **ASKED)
     before = {"human": {"helpfulness": 2.0}, "pair_id": "a", "prompt": "p", "reference": None, "response": "r"}
     text = json.dumps(before, separators=(",", ":")) + "\n"
     assert read_run(run.path).manifest.data["sha256"] == hashlib.sha256(text.encode()).hexdigest()

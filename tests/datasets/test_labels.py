@@ -57,105 +57,74 @@ def test_reads_a_column_for_each_attribute(tmp_path: Path) -> None:
     assert (values(found), values(found, "stars")) == ({"p1": 4.0}, {})
 
 
-def test_reads_rows_of_json_that_have_no_label_yet_and_numbers_as_ids(tmp_path: Path) -> None:
-    text = '{"pair_id": "p1"}\n{"pair_id": 17, "label": "4", "probability": 1}\n'
-    assert values(read(tmp_path, text, name="l.jsonl")) == {"17": 4.0}
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("l.jsonl", '{"pair_id": "p1"}\n{"pair_id": 17, "label": "4", "probability": 1}\n', {"17": 4.0}),  # none yet
+        ("l.csv", "pair_id,label\n'=p4,3\n", {"=p4": 3.0}),  # with the apostrophe of a spreadsheet
+        ("l.csv", "pair_id,label\n'\xa0＝p5,3\n", {"\xa0＝p5": 3.0}),
+        ("l.csv", "pair_id,label\np1,3\np1,3.0\n", {"p1": 3.0}),  # twice the same
+        ("l.csv", "pair_id,label\n", {}),
+    ],
+)
+def test_reads_labels_as_people_leave_them(tmp_path: Path, name: str, text: str, found: dict[str, float]) -> None:
+    labels = read(tmp_path, text, name=name)
+    assert (values(labels) if found else dict.fromkeys(range(len(labels)))) == found
 
 
-def test_knows_an_id_to_which_a_spreadsheet_gave_an_apostrophe(tmp_path: Path) -> None:
-    assert values(read(tmp_path, "pair_id,label\n'=p4,3\n")) == {"=p4": 3.0}
-    assert values(read(tmp_path, "pair_id,label\n'\xa0＝p5,3\n")) == {"\xa0＝p5": 3.0}
-
-
-def test_takes_a_label_twice_where_both_say_the_same(tmp_path: Path) -> None:
-    assert values(read(tmp_path, "pair_id,label\np1,3\np1,3.0\n")) == {"p1": 3.0}
+NAMELESS = "does not say of which attribute its labels are"
+NO_LABEL = ': no column "label", nor one called style; found pair_id, '
+REFUSED = [
+    ("pair_id,label\np1,3\np2,five\n", ':3: the label "five" is no number. Write one'),
+    ('pair_id,label\np1,"3,5"\n', ':2: the label "3,5" is no number'),
+    ("pair_id,label\np1,1e999\n", ':2: the label "1e999" is no number'),
+    ("pair_id,label\np1,5\n", ":2: the label 5 is off the scale of style, 0-4. Correct it"),
+    ("pair_id,label\np1,-0.5\n", ":2: the label -0.5 is off the scale"),
+    ("pair_id,label\np1,3\nx,3\ny,1\np2,\n", ':3: no pair of the run is called "x" (2 of 3 labels are of'),
+    ("pair_id,label\n,3\n", ":2: the pair_id is empty"),
+    ("pair_id,label\np1,3\np2,1\np1,2\n", ':4: the pair "p1" has the label 2 here, and 3 by {file}:2. Keep one of the'),
+    (
+        "pair_id,label,probability\np1,3,0.1\np1,3,0.2\n",
+        ':3: the pair "p1" has the probability 0.2 here, and 0.1 by {file}:2',
+    ),
+    ("pair_id,label,probability\np1,3,0\n", ':2: the probability "0" is not above 0 and at most 1'),
+    ("pair_id,label,probability\np1,3,1.5\n", ':2: the probability "1.5" is not above 0'),
+    ("pair_id,label,probability\np1,3,often\n", ':2: the probability "often" is not above 0'),
+    ("pair_id,label,probability\np1,3,0.5\np2,3,\n", ":3: the label has no probability, and that by {file}:2 has one"),
+    ("pair_id,rating\np1,3\n", f"{NO_LABEL}rating. Labels are rows"),
+    ("id,label\np1,3\n", ': no column "pair_id"; found id, label. Labels are rows'),
+    ("pair_id,label\np1,3,4\n", ":2: the row has 3 cells, the header 2. Correct the row."),
+    ("pair_id,attribute,label\np1,stile,3\n", ':2: the attribute "stile" is none of the run\'s; did you mean "style"?'),
+    ("pair_id;label\np1;3\n", ':1: the columns seem to be separated by ";"'),
+    ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is no number"),
+    ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is no number'),
+    ('{"pair_id": null, "label": 3}\n', ":1: the pair_id is null"),
+    ('{"label": 3}\n', ":1: the pair_id is null"),
+    ('{"pair_id": "p1", "label": 3\n', ":1: "),
+    ('{"pair_id": "p1", "labl": 3}\n', f"{NO_LABEL}labl."),
+    ('{"pair_id": "\\u001b[2Jx", "label": 3}\n', ':1: no pair of the run is called "\\x1b[2Jx"'),
+]
+OF_TWO = [
+    ("pair_id,label\np1,3\n", f": {NAMELESS}. Give it a column attribute, or columns"),
+    ("pair_id,attribute,label\np1,,3\n", f":2: {NAMELESS}"),
+    ("pair_id,attribute,label\np1,style,7\n", ":2: the label 7 is off the scale of style, 0-4"),
+    ("pair_id,attribute,label\np1,stars,0\n", ":2: the label 0 is off the scale of stars, 1-10"),
+    ("pair_id,note\np1,3\n", ': no column "label", nor one called style or stars; found pair_id, note'),
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("pair_id,label\np1,3\np2,five\n", ':3: the label "five" is no number. Write one'),
-        ('pair_id,label\np1,"3,5"\n', ':2: the label "3,5" is no number'),
-        ("pair_id,label\np1,1e999\n", ':2: the label "1e999" is no number'),
-        ("pair_id,label\np1,5\n", ":2: the label 5 is off the scale of style, 0-4. Correct it"),
-        ("pair_id,label\np1,-0.5\n", ":2: the label -0.5 is off the scale"),
-        (
-            "pair_id,label\np1,3\nnone,3\nother,1\np2,\n",
-            ':3: no pair of the run is called "none" (2 of 3 labels are of',
-        ),
-        ("pair_id,label\n,3\n", ":2: the pair_id is empty"),
-        (
-            "pair_id,label\np1,3\np2,1\np1,2\n",
-            ':4: the pair "p1" has the label 2 here, and 3 by {file}:2. Keep one of the two rows',
-        ),
-        (
-            "pair_id,label,probability\np1,3,0.1\np1,3,0.2\n",
-            ':3: the pair "p1" has the probability 0.2 here, and 0.1 by {file}:2',
-        ),
-        ("pair_id,label,probability\np1,3,0\n", ':2: the probability "0" is not above 0 and at most 1'),
-        ("pair_id,label,probability\np1,3,1.5\n", ':2: the probability "1.5" is not above 0'),
-        ("pair_id,label,probability\np1,3,often\n", ':2: the probability "often" is not above 0'),
-        (
-            "pair_id,label,probability\np1,3,0.5\np2,3,\n",
-            ":3: the label has no probability, and that by {file}:2 has one",
-        ),
-        ("pair_id,rating\np1,3\n", ': no column "label", nor one called style; found pair_id, rating. Labels are rows'),
-        ("id,label\np1,3\n", ': no column "pair_id"; found id, label. Labels are rows'),
-        ("pair_id,label\np1,3,4\n", ":2: the row has 3 cells, the header 2. Correct the row."),
-        (
-            "pair_id,attribute,label\np1,stile,3\n",
-            ':2: the attribute "stile" is none of the run\'s; did you mean "style"?',
-        ),
-        ("pair_id;label\np1;3\n", ':1: the columns seem to be separated by ";"'),
-    ],
+    ("text", "said", "scales"),
+    [*((*each, ONE) for each in REFUSED), *((*each, TWO) for each in OF_TWO), ("", ": the file is empty", ONE)],
 )
-def test_refuses_labels_that_cannot_be_used_and_says_where(tmp_path: Path, text: str, said: str) -> None:
+def test_refuses_labels_that_cannot_be_used_and_says_where(
+    tmp_path: Path, text: str, said: str, scales: dict[str, Scale]
+) -> None:
+    name = "labels.csv" if text.startswith(("pair_id", "id")) else "l.jsonl"
     with pytest.raises(InputError) as raised:
-        read(tmp_path, text)
-    place = str(tmp_path / "labels.csv")
+        read(tmp_path, text, scales, name=name)
+    place = str(tmp_path / name)
     assert str(raised.value).startswith(place + said.format(file=place))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "pair_id,label\np1,3\n",
-            ": does not say of which attribute its labels are. Give it a column attribute, or columns",
-        ),
-        ("pair_id,attribute,label\np1,,3\n", ":2: does not say of which attribute its labels are"),
-        ("pair_id,attribute,label\np1,style,7\n", ":2: the label 7 is off the scale of style, 0-4"),
-        ("pair_id,attribute,label\np1,stars,0\n", ":2: the label 0 is off the scale of stars, 1-10"),
-        ("pair_id,note\np1,3\n", ': no column "label", nor one called style or stars; found pair_id, note'),
-    ],
-)
-def test_refuses_labels_that_do_not_say_which_attribute_they_are_of(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InputError) as raised:
-        read(tmp_path, text, TWO)
-    assert str(raised.value).startswith(str(tmp_path / "labels.csv") + said)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is no number"),
-        ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is no number'),
-        ('{"pair_id": null, "label": 3}\n', ":1: the pair_id is null"),
-        ('{"label": 3}\n', ":1: the pair_id is null"),
-        ('{"pair_id": "p1", "label": 3\n', ":1: "),
-        ('{"pair_id": "p1", "labl": 3}\n', ': no column "label", nor one called style; found pair_id, labl.'),
-        ('{"pair_id": "\\u001b[2Jx", "label": 3}\n', ':1: no pair of the run is called "\\x1b[2Jx"'),
-        ("", ": the file is empty"),
-    ],
-)
-def test_refuses_rows_of_json_that_are_no_labels(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InputError) as raised:
-        read(tmp_path, text, name="l.jsonl")
-    assert str(raised.value).startswith(str(tmp_path / "l.jsonl") + said)
-
-
-def test_reads_a_header_without_rows_as_no_label_yet(tmp_path: Path) -> None:
-    assert len(read(tmp_path, "pair_id,label\n")) == 0
 
 
 def test_names_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -42,9 +42,7 @@ PAIRS = st.builds(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6), st.sampled_from([0, 300, 2**26]), st.data())
-def test_gives_pairs_back_from_memory_and_from_disk(
-    parts: list[list[Pair]], in_memory: int, data: st.DataObject
-) -> None:
+def test_gives_pairs_back_from_memory_and_disk(parts: list[list[Pair]], in_memory: int, data: st.DataObject) -> None:
     with patch.object(spool, "IN_MEMORY_BYTES", in_memory), patch.object(spool, "_ROWS", 3):
         growing = GrowingTable()
         kept: list[Pair] = []
@@ -73,25 +71,16 @@ def test_gives_pairs_back_from_memory_and_from_disk(
 
 
 def test_takes_the_human_ratings_of_another_name() -> None:
-    pairs = [
-        Pair("1", "p", "r", {"x": 1.0, "y": 2.0}),
-        Pair("2", "p", "r", {"y": 3.0}),
-        Pair("3", "p", "r", {"z": 4.0}),
-    ]
+    rated: list[dict[str, float]] = [{"x": 1.0, "y": 2.0}, {"y": 3.0}, {"z": 4.0}]
+    pairs = [Pair(f"{at}", "p", "r", ratings) for at, ratings in enumerate(rated)]
     table = PairTable.of(pairs).with_ratings({"z": "x", "w": "y", "v": "nobody's"})
-    assert [pair.human for pair in table] == [
-        {"x": 1.0, "y": 2.0, "z": 1.0, "w": 2.0},
-        {"y": 3.0, "w": 3.0},
-        {"z": 4.0},
-    ]
+    wanted = [{"x": 1.0, "y": 2.0, "z": 1.0, "w": 2.0}, {"y": 3.0, "w": 3.0}, {"z": 4.0}]
+    assert [pair.human for pair in table] == wanted
     assert table.attributes == ["w", "x", "y", "z"]
     assert [table[at] for at in range(3)] == list(table)
     assert table.human("z")[[0, 2]].tolist() == [1.0, 4.0]
-    assert table.table.select(["w", "z"]).to_pylist() == [
-        {"w": 2.0, "z": 1.0},
-        {"w": 3.0, "z": None},
-        {"w": None, "z": 4.0},
-    ]
+    both = table.table.select(["w", "z"]).to_pydict()
+    assert both == {"w": [2.0, 3.0, None], "z": [1.0, None, 4.0]}
 
 
 def test_leaves_nothing_where_texts_lay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from robin_cli.model.errors import InputError, RunError
 from robin_cli.storage.pools import load_pools
+from tests.conftest import refuses
 
 TABLE = pd.DataFrame({"attribute": ["x", "y", "x", "x"], "pair_id": ["b", "a", "a", "b"], "rating": [1, 2, 3, 4]})
 
@@ -89,12 +90,9 @@ def test_keeps_ids_in_csv_as_they_are_written(tmp_path: Path) -> None:
 )
 def test_says_what_is_wrong_with_a_pool(tmp_path: Path, name: str, text: str | bytes, said: str) -> None:
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InputError, match=said):
-        load_pools(tmp_path / name)
-    with pytest.raises(InputError, match="no such file"):
-        load_pools(tmp_path / "nothing.csv")
+    refuses(InputError, said, load_pools, tmp_path / name)
+    refuses(InputError, "no such file", load_pools, tmp_path / "nothing.csv")
 
 
 def test_finds_no_pool_in_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"not a run directory .*; name a folder that robin judge made"):
-        load_pools(tmp_path)
+    refuses(RunError, r"not a run directory .*; name a folder that robin judge made", load_pools, tmp_path)

@@ -10,6 +10,7 @@ import pytest
 
 from robin_cli.datasets.votes import holds_votes, load_votes
 from robin_cli.model.errors import InputError
+from tests.conftest import refuses
 
 Row = dict[str, Any]
 TWO: Row = {"prompt": "q", "response_a": "one", "response_b": "two", "system_a": "x", "system_b": "y"}
@@ -84,8 +85,7 @@ def test_leaves_rows_without_a_verdict_out_and_splits_by_judge(tmp_path: Path) -
     ],
 )
 def test_says_what_is_wrong_with_a_row(tmp_path: Path, row: Row, said: str) -> None:
-    with pytest.raises(InputError, match=rf"(?s){said}.*Recorded verdicts have prompt"):
-        load_votes(written(tmp_path, row))
+    refuses(InputError, rf"(?s){said}.*Recorded verdicts have prompt", load_votes, written(tmp_path, row))
 
 
 def test_tells_verdicts_from_ratings(tmp_path: Path) -> None:

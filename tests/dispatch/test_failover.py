@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -49,23 +50,16 @@ def endpoints(
 ) -> Dispatched:
     """One judge at these addresses, each with room for so many calls (4), none of them retried there."""
     clock = asyncio.get_running_loop().time
-    rooms = itertools.chain(at_a_time, itertools.repeat(4))
     notices = Notices("", lambda _: None)
+    how: dict[str, Any] = {"max_retries": 0, "notices": notices, "no_room_s": no_room_s, "clock": clock}
     chains = [
-        Retrying(
-            Limited(judge, Limiter(room, ceiling=room, clock=clock), notices),
-            max_retries=0,
-            notices=notices,
-            no_room_s=no_room_s,
-            clock=clock,
-        )
-        for judge, room in zip(judges, rooms, strict=False)
+        Retrying(Limited(judge, Limiter(room, ceiling=room, clock=clock), notices), **how)
+        for judge, room in zip(judges, itertools.chain(at_a_time, itertools.repeat(4)), strict=False)
     ]
     if len(chains) == 1:
         return chains[0]
-    return Failover(
-        [(f"http://{number}", chain) for number, chain in enumerate(chains)], clock=clock, notify=told.append
-    )
+    named = [(f"http://{number}", chain) for number, chain in enumerate(chains)]
+    return Failover(named, clock=clock, notify=told.append)
 
 
 async def work(judge: Dispatched, callers: int, seconds: float) -> Counter[str]:
@@ -202,37 +196,6 @@ def test_answers_what_concerns_the_pair_without_blaming_the_endpoint() -> None:
 
 def one_endpoint(room: int) -> Dispatched:
     return endpoints([], Scripted(lambda _: GOOD), at_a_time=(room,))
-
-
-def test_serves_waiting_calls_in_their_order() -> None:
-    async def scene() -> list[int]:
-        pool = one_endpoint(2)
-        order: list[int] = []
-
-        async def call(number: int) -> None:
-            permit = await pool.acquire()
-            order.append(number)
-            await asyncio.sleep(0)
-            permit.release()
-
-        await asyncio.gather(*(call(number) for number in range(20)))
-        return order
-
-    assert run(scene()) == list(range(20))
-
-
-def test_passes_a_permit_on_that_came_to_a_call_just_cancelled() -> None:
-    async def scene() -> None:
-        pool = one_endpoint(1)
-        permit = await pool.acquire()
-        first, second = (asyncio.create_task(pool.acquire()) for _ in range(2))
-        await asyncio.sleep(0)
-        permit.release()  # hands the permit to the first, which is cancelled before it runs
-        first.cancel()
-        await asyncio.wait_for(second, 5)
-        assert first.cancelled()
-
-    run(scene())
 
 
 step = st.one_of(

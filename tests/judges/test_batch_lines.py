@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
 from robin_cli.judges.replies import Completion, Stop, Unsupported
 from robin_cli.model.exchange import Failure
+from tests.conftest import refuses
 
 LIMIT = 2**20
 CHOICE = {"message": {"content": "Rating: 3"}, "finish_reason": "stop"}
@@ -76,63 +77,11 @@ def test_a_quota_that_is_used_up_ends_the_run(tmp_path: Path, text: bytes) -> No
     assert isinstance(outcome(tmp_path, text), Stop)
 
 
-# the line of tidyverse/ellmer#830, and what else says that the service failed at it
-NOTHING_SAID = [
-    line(response={"status_code": 0, "request_id": "", "body": {}}),
-    line(response={"status_code": 0, "request_id": "", "body": None}, error={"code": "server_error", "message": "oh"}),
-    line(response=response(None)),
-    line(response=response(200, None)),
-    line(),
-    line(error="gone"),
-    line(error=["gone"]),
-    line(response="what"),
-]
-
-
-@pytest.mark.parametrize("text", NOTHING_SAID)
-def test_a_line_that_the_service_failed_at_may_be_asked_again(tmp_path: Path, text: bytes) -> None:
-    got = outcome(tmp_path, text)
-    assert isinstance(got, Failure)
-    assert got.reason == "batch_error"
-    assert got.transient
-
-
-FAILED = [
-    (500, {"error": {"message": "internal"}}, "http_500", True),
-    (503, {"error": {"message": "busy"}}, "http_503", True),
-    (429, {"error": {"message": "Rate limit reached"}}, "rate_limited", True),
-    (
-        400,
-        {"error": {"message": "context length exceeded", "code": "context_length_exceeded"}},
-        "context_length",
-        False,
-    ),
-    (400, {"error": {"message": "flagged by our content policy"}}, "filtered", False),
-    (400, orjson.dumps({"error": {"message": "flagged by our content policy"}}).decode(), "filtered", False),
-    (400, "not JSON: flagged by our content policy", "filtered", False),
-]
-
-
-@pytest.mark.parametrize(("status", "body", "reason", "passes"), FAILED)
-def test_a_failed_line_is_read_as_its_status_is_in_a_call(
-    tmp_path: Path, status: int, body: object, reason: str, passes: bool
-) -> None:
-    got = outcome(tmp_path, line(response=response(status, body)))
-    assert isinstance(got, Failure)
-    assert (got.reason, got.transient) == (reason, passes)
-
-
 def test_a_parameter_refused_in_a_line_is_learnt_from(tmp_path: Path) -> None:
     error = {"message": "Unsupported parameter: 'max_tokens'", "param": "max_tokens", "code": "unsupported_parameter"}
     got = outcome(tmp_path, line(response=response(400, {"error": error})))
     assert isinstance(got, Unsupported)
     assert got.parameter == "max_tokens"
-
-
-def test_a_line_that_timed_out_may_be_asked_again(tmp_path: Path) -> None:
-    got = outcome(tmp_path, line(error={"code": "request_timeout", "message": "took too long"}))
-    assert isinstance(got, Failure)
-    assert (got.reason, got.transient) == ("timeout", True)
 
 
 def of_vllm(custom_id: str, status: int, body: object, error: object) -> bytes:
@@ -141,31 +90,54 @@ def of_vllm(custom_id: str, status: int, body: object, error: object) -> bytes:
     return orjson.dumps({"id": "vllm-1c", "custom_id": custom_id, "response": given, "error": error}) + b"\n"
 
 
+VLLM_MESSAGE: dict[str, object] = {"role": "assistant", "content": "Rating: 4", "refusal": None, "tool_calls": []}
+VLLM_CHOICE = {"index": 0, "message": VLLM_MESSAGE, "logprobs": None, "finish_reason": "stop", "token_ids": None}
+VLLM_USAGE = {"prompt_tokens": 30, "total_tokens": 34, "completion_tokens": 4, "prompt_tokens_details": None}
 VLLM_BODY = {
     "id": "chatcmpl-9",
-    "object": "chat.completion",
-    "created": 1_763_800_000,
     "model": "org/model",
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "Rating: 4", "refusal": None, "tool_calls": []},
-            "logprobs": None,
-            "finish_reason": "stop",
-            "stop_reason": None,
-            "token_ids": None,
-        }
-    ],
-    "service_tier": None,
-    "usage": {"prompt_tokens": 30, "total_tokens": 34, "completion_tokens": 4, "prompt_tokens_details": None},
+    "choices": [VLLM_CHOICE],
+    "usage": VLLM_USAGE,
     "prompt_logprobs": None,
 }
-TOO_LONG = {
-    "message": "This model's maximum context length is 8192 tokens.",
-    "type": "BadRequestError",
-    "param": None,
-    "code": 400,
-}
+VLLM_SAID = "This model's maximum context length is 8192 tokens."
+VLLM_ERROR = {"message": VLLM_SAID, "type": "BadRequestError", "param": None, "code": 400}
+FLAGGED = {"error": {"message": "flagged by our content policy"}}
+TOO_LONG = {"error": {"message": "context length exceeded", "code": "context_length_exceeded"}}
+
+# A line, why it failed, and whether it may be asked again.
+FAILED = [
+    (line(response=response(500, {"error": {"message": "internal"}})), "http_500", True),
+    (line(response=response(503, {"error": {"message": "busy"}})), "http_503", True),
+    (line(response=response(429, {"error": {"message": "Rate limit reached"}})), "rate_limited", True),
+    (line(response=response(400, TOO_LONG)), "context_length", False),
+    (line(response=response(400, FLAGGED)), "filtered", False),
+    (line(response=response(400, orjson.dumps(FLAGGED).decode())), "filtered", False),
+    (line(response=response(400, "not JSON: flagged by our content policy")), "filtered", False),
+    (line(error={"code": "request_timeout", "message": "took too long"}), "timeout", True),
+    (of_vllm("a", 400, None, {"error": VLLM_ERROR}), "context_length", False),
+    (of_vllm("a", 400, None, {"object": "error"} | VLLM_ERROR), "context_length", False),
+    (of_vllm("a", 400, None, VLLM_SAID), "context_length", False),
+    (line(response=response(body=BODY | {"more": [[]] * 60_000})), "reply_too_long", True),
+    # the line of tidyverse/ellmer#830, and what else says that the service failed at it
+    (line(response={"status_code": 0, "request_id": "", "body": {}}), "batch_error", True),
+    (line(response={"status_code": 0, "body": None}, error={"code": "server_error"}), "batch_error", True),
+    (line(response=response(None)), "batch_error", True),
+    (line(response=response(200, None)), "batch_error", True),
+    (line(), "batch_error", True),
+    (line(error="gone"), "batch_error", True),
+    (line(error=["gone"]), "batch_error", True),
+    (line(response="what"), "batch_error", True),
+]
+
+
+@pytest.mark.parametrize(("text", "reason", "passes"), FAILED, ids=range(len(FAILED)))
+def test_a_failed_line_is_read_as_its_status_is_a_call_s(
+    tmp_path: Path, text: bytes, reason: str, passes: bool
+) -> None:
+    got = outcome(tmp_path, text)
+    assert isinstance(got, Failure)
+    assert (got.reason, got.transient) == (reason, passes)
 
 
 def test_an_answer_of_vllm_is_read(tmp_path: Path) -> None:
@@ -174,11 +146,21 @@ def test_an_answer_of_vllm_is_read(tmp_path: Path) -> None:
     assert (got.answers[0].text, got.model, got.usage.completion_tokens) == ("Rating: 4", "org/model", 4)
 
 
-@pytest.mark.parametrize("error", [{"error": TOO_LONG}, {"object": "error"} | TOO_LONG, TOO_LONG["message"]])
-def test_a_failure_of_vllm_is_read_in_all_its_shapes(tmp_path: Path, error: object) -> None:
-    got = outcome(tmp_path, of_vllm("a", 400, None, error))
-    assert isinstance(got, Failure)
-    assert got.reason == "context_length"
+A, B = line("a", response()), line("b", response())
+
+
+@pytest.mark.parametrize(
+    ("texts", "ids"),
+    [
+        ((A + B[:-1],), "ab"),  # the last line without its end
+        ((B + A, b"", line("a", response(500, {})) + line("z")), "baaz"),
+        ((b"\xef\xbb\xbf" + A + b"\r\n\n   \n" + B.replace(b"\n", b"\r\n"),), "ab"),  # a mark, and blank lines
+    ],
+)
+def test_lines_keep_their_order_and_come_as_often_as_they_do(
+    tmp_path: Path, texts: tuple[bytes, ...], ids: str
+) -> None:
+    assert [each.custom_id for each in read(tmp_path, *texts)] == list(ids)
 
 
 def test_a_file_cut_within_a_line_gives_all_whole_lines(tmp_path: Path) -> None:
@@ -188,28 +170,11 @@ def test_a_file_cut_within_a_line_gives_all_whole_lines(tmp_path: Path) -> None:
     assert isinstance(lines[-1].outcome, Failure)
 
 
-def test_a_last_line_without_its_end_counts(tmp_path: Path) -> None:
-    assert [each.custom_id for each in read(tmp_path, line("x", response()) + line("y", response())[:-1])] == ["x", "y"]
-
-
-def test_lines_keep_their_order_and_are_given_as_often_as_they_come(tmp_path: Path) -> None:
-    lines = read(tmp_path, line("c", response()) + line("a", response()), b"", line("a", response(500, {})) + line("z"))
-    assert [each.custom_id for each in lines] == ["c", "a", "a", "z"]
-
-
 BROKEN = [
-    b"not JSON",
-    b"[1, 2]",
-    b"null",
-    b'{"custom_id": "half',
-    line(custom_id=7, response=response()),
-    line(custom_id="", response=response()),
-    line(custom_id="x" * 500, response=response()),
-    b'{"response": {}}',
-    b"\x00" * 5000,
-    b"\xff\xfe{",
-    b"[" * 5000,
-]
+    b"not JSON", b"[1, 2]", b"null", b'{"custom_id": "half', line(custom_id=7, response=response()),
+    line(custom_id="", response=response()), line(custom_id="x" * 500, response=response()), b'{"response": {}}',
+    b"\x00" * 5000, b"\xff\xfe{", b"[" * 5000,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
@@ -234,32 +199,17 @@ def test_an_answer_with_bytes_that_are_no_utf_8_is_read_all_the_same(tmp_path: P
     assert (damaged.custom_id, damaged.is_damaged, fine.is_damaged) == ("a", True, False)
 
 
-def test_blank_lines_and_a_byte_order_mark_are_nothing(tmp_path: Path) -> None:
-    text = b"\xef\xbb\xbf" + line("a", response()) + b"\r\n\n   \n" + line("b", response()).replace(b"\n", b"\r\n")
-    assert [each.custom_id for each in read(tmp_path, text)] == ["a", "b"]
-
-
 def test_of_a_line_that_is_too_long_it_is_read_whose_it_is(tmp_path: Path) -> None:
     long = line("long", response(body=BODY | {"padding": "x" * 3000}))
     lines = read(tmp_path, long + line("b", response()) + b"y" * 5000, limit=1000)
     assert [each.custom_id for each in lines] == ["long", "b", None]
-    assert [each.outcome.reason for each in (lines[0], lines[2]) if isinstance(each.outcome, Failure)] == [
-        "reply_too_long",
-        "reply_too_long",
-    ]
-
-
-def test_a_line_of_too_many_parts_is_not_read(tmp_path: Path) -> None:
-    got = outcome(tmp_path, line(response=response(body=BODY | {"more": [[]] * 60_000})))
-    assert isinstance(got, Failure)
-    assert got.reason == "reply_too_long"
+    assert [getattr(each.outcome, "reason", "") for each in lines] == ["reply_too_long", "", "reply_too_long"]
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "real.jsonl").write_bytes(line(response=response()))
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
-    with pytest.raises(OSError, match="link"):
-        list(read_lines([tmp_path / "link.jsonl"], LIMIT))
+    refuses(OSError, "link", list, read_lines([tmp_path / "link.jsonl"], LIMIT))
 
 
 JSON = st.recursive(

@@ -85,29 +85,6 @@ def test_learns_several_parameters_at_once() -> None:
     assert len(talk.notices) == 3
 
 
-def test_holds_every_caller_when_one_is_told_to_wait() -> None:
-    clock = Clock(lambda now, sleep: Limiter(4, ceiling=4, clock=now, sleep=sleep))
-    clock.limiter.hold(9.0)
-    with serving(lambda *_: completion()) as wire:
-        talk = ask_together(wire.url, 3, clock)
-    assert talk.slept == [9.0]  # by the first in line; the others stand behind it
-    assert clock.now_s == 9.0
-
-
-def test_goes_on_waiting_when_another_is_told_to_wait_longer() -> None:
-    class Longer(Clock):
-        async def sleep(self, seconds: float) -> None:
-            if not self.slept:
-                self.limiter.hold(30.0)
-            await super().sleep(seconds)
-
-    clock = Longer(lambda now, sleep: Limiter(4, ceiling=4, clock=now, sleep=sleep))
-    clock.limiter.hold(9.0)
-    with serving(lambda *_: completion()) as wire:
-        talk = ask_together(wire.url, 1, clock)
-    assert talk.slept == [9.0, 21.0]
-
-
 def test_holds_a_call_that_begins_while_another_waits() -> None:
     class Second(Clock):
         begin: Callable[[], Coroutine[Any, Any, Any]]

@@ -25,37 +25,26 @@ def sent(body: bytes, encoding: str = "identity", status: int = 200) -> web.Resp
 
 
 @pytest.mark.parametrize(
-    ("body", "encoding"),
-    [
-        (gzip.compress(FINE), "gzip"),
-        (gzip.compress(FINE), "X-GZIP"),
-        (zlib.compress(FINE), "deflate"),
-        (RAW.compress(FINE) + RAW.flush(), "deflate"),
-        (FINE, "identity"),
-    ],
-)
-def test_asks_for_no_compression_and_reads_the_usual_ones(body: bytes, encoding: str) -> None:
-    with serving(lambda *_: sent(body, encoding)) as wire:
-        (outcome,) = ask(wire.url).outcomes
-    assert isinstance(outcome, Reply)
-    assert outcome.answers[0].text == "Feedback: fine.\nRating: 3"
-    assert wire.headers[0]["Accept-Encoding"] == "identity"
-
-
-@pytest.mark.parametrize(
     ("body", "encoding", "said"),
     [
+        (gzip.compress(FINE), "gzip", ""),
+        (gzip.compress(FINE), "X-GZIP", ""),
+        (zlib.compress(FINE), "deflate", ""),
+        (RAW.compress(FINE) + RAW.flush(), "deflate", ""),
+        (FINE, "identity", ""),
         (FINE, "br", 'compressed as "br" although no compression was asked for; turn it off there'),
         (FINE, "gzip", 'said to be "gzip" and is not'),
         (gzip.compress(gzip.compress(FINE)), "gzip, gzip", 'compressed as "gzip, gzip"'),
     ],
 )
-def test_says_of_what_it_cannot_read_how_it_was_compressed(body: bytes, encoding: str, said: str) -> None:
+def test_asks_for_no_compression_and_reads_the_usual_ones(body: bytes, encoding: str, said: str) -> None:
     with serving(lambda *_: sent(body, encoding)) as wire:
         (outcome,) = ask(wire.url, max_retries=1).outcomes
-    assert isinstance(outcome, Failure)
-    assert outcome.reason == "malformed"
-    assert said in outcome.detail
+    assert wire.headers[0]["Accept-Encoding"] == "identity"
+    if isinstance(outcome, Reply):
+        assert (outcome.answers[0].text, said) == ("Feedback: fine.\nRating: 3", "")
+    else:
+        assert (outcome.reason, said in outcome.detail, bool(said)) == ("malformed", True, True)
 
 
 LONG: dict[str, web.Response | dict[str, Any]] = {

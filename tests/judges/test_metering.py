@@ -13,6 +13,7 @@ from robin_cli.judges.metering import Meter, Price, price_of, prices_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Answer
 from robin_cli.model.records import Usage
+from tests.conftest import refuses
 
 OPENAI = "https://api.openai.com/v1"
 MESSAGES = [{"role": "user", "content": "x" * 400}]
@@ -27,35 +28,27 @@ def test_reads_the_price_of_a_known_model_at_its_own_address_only() -> None:
     assert price.cost(1_000_000, 0, cached=1_000_000) == pytest.approx(0.025)
     assert price_of("gpt-4.1-nano", "http://localhost:8000/v1", price_in=None, price_out=None) is None
     assert price_of("our-own-model", OPENAI, price_in=None, price_out=None) is None
+    given_one = price_of("gpt-4.1-nano", OPENAI, price_in=1.0, price_out=3.0)
+    assert given_one is not None
+    assert given_one.cost(2_000_000, 1_000_000) == pytest.approx(5.0)
 
 
-def test_takes_the_users_word_for_a_price() -> None:
-    price = price_of("gpt-4.1-nano", OPENAI, price_in=1.0, price_out=3.0)
-    assert price is not None
-    assert price.cost(2_000_000, 1_000_000) == pytest.approx(5.0)
-
-
-def test_refuses_to_limit_money_without_a_price() -> None:
-    with pytest.raises(InputError, match="--price-in"):
-        prices_of("our-own-model", [OPENAI], price_in=None, price_out=None, max_cost=1.0)
+def test_refuses_to_limit_money_without_a_price_and_wants_both_prices_or_neither() -> None:
+    refuses(InputError, "--price-in", prices_of, "our-own-model", [OPENAI], price_in=None, price_out=None, max_cost=1.0)
     assert prices_of("our-own-model", [OPENAI], price_in=None, price_out=None, max_cost=None) == [None]
     assert prices_of("our-own-model", [OPENAI], price_in=0.0, price_out=0.0, max_cost=1.0) != [None]
+    for one, other in ((1.0, None), (None, 1.0)):
+        refuses(InputError, "both", prices_of, "m", [OPENAI], max_cost=None, price_in=one, price_out=other)
 
 
-@pytest.mark.parametrize("given_price", [{"price_in": 1.0, "price_out": None}, {"price_in": None, "price_out": 1.0}])
-def test_wants_both_prices_or_neither(given_price: dict[str, float | None]) -> None:
-    with pytest.raises(InputError, match="both"):
-        prices_of("m", [OPENAI], max_cost=None, price_in=given_price["price_in"], price_out=given_price["price_out"])
-
-
-def test_counts_what_the_endpoint_says() -> None:
-    usage = Meter(Price(given=(1.0, 2.0))).measured(MESSAGES, [ANSWER], Usage(100, 20))
+def test_counts_what_the_endpoint_says_of_tokens_and_of_the_cost() -> None:
+    priced = Meter(Price(given=(1.0, 2.0)))
+    usage = priced.measured(MESSAGES, [ANSWER], Usage(100, 20))
     assert (usage.prompt_tokens, usage.completion_tokens, usage.estimated) == (100, 20, False)
     assert usage.cost_usd == pytest.approx(140e-6)
-
-
-def test_takes_the_endpoints_own_word_for_the_cost() -> None:
-    assert Meter(Price(given=(1.0, 2.0))).measured(MESSAGES, [ANSWER], Usage(100, 20, cost_usd=0.5)).cost_usd == 0.5
+    assert priced.measured(MESSAGES, [ANSWER], Usage(100, 20, cost_usd=0.5)).cost_usd == 0.5
+    usage = Meter(None).measured(MESSAGES, [ANSWER] * 3, Usage(100, 20, counts_one_choice=True))
+    assert (usage.completion_tokens, usage.estimated, usage.cost_usd) == (60, True, None)
 
 
 def test_estimates_what_is_missing_by_what_was_counted_before_and_says_so() -> None:
@@ -65,11 +58,6 @@ def test_estimates_what_is_missing_by_what_was_counted_before_and_says_so() -> N
     meter.measured(MESSAGES, [ANSWER], Usage(200, 20))  # two characters a token, it turns out
     usage = meter.measured(MESSAGES, [ANSWER], Usage())
     assert (usage.prompt_tokens, usage.completion_tokens, usage.estimated) == (200, 20, True)
-
-
-def test_counts_every_choice_of_a_server_that_counts_one() -> None:
-    usage = Meter(None).measured(MESSAGES, [ANSWER] * 3, Usage(100, 20, counts_one_choice=True))
-    assert (usage.completion_tokens, usage.estimated, usage.cost_usd) == (60, True, None)
 
 
 @given(st.text(max_size=200), st.integers(1, 100), st.integers(1, 8))
@@ -98,19 +86,15 @@ def test_prices_tokens_by_the_service_tier() -> None:
     ):
         price = price_of(model, url, **NO_PRICE)
         assert price is not None, (model, url, tier)
-        assert price.cost(1_000_000, 1_000_000, tier=tier) == pytest.approx(share * price.cost(1_000_000, 1_000_000)), (
-            model,
-            url,
-            tier,
-        )
+        whole = price.cost(1_000_000, 1_000_000)
+        assert price.cost(1_000_000, 1_000_000, tier=tier) == pytest.approx(share * whole), (model, url, tier)
 
 
 def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_at_the_tier() -> None:
     price = price_of("gpt-4.1-nano", OPENAI, **NO_PRICE)
     assert price is not None
     assert not price.knows("flex")
-    with pytest.raises(LookupError, match="flex"):
-        price.cost(1, 1, tier="flex")
+    refuses(LookupError, "flex", price.cost, 1, 1, tier="flex")
     assert prices_of("gpt-4.1-nano", [OPENAI], **NO_PRICE, max_cost=None, tier="flex") == [None]
     with pytest.raises(InputError, match=r"at the service tier flex.*--price-in"):
         prices_of("gpt-4.1-nano", [OPENAI], **NO_PRICE, max_cost=1.0, tier="flex")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,14 +15,14 @@ import orjson
 import pytest
 
 from robin_cli.judges import openai_batches
-from robin_cli.judges.batch_lines import Line, line_of, read_lines
+from robin_cli.judges.batch_lines import line_of, read_lines
 from robin_cli.judges.batches import Batch, BatchRefused, BatchService, Counts, Unknown
 from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.replies import Completion
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
-from robin_cli.model.exchange import Failure
 from tests.batch_server import BatchServer, Fate, Fault, batch_server
+from tests.conftest import refuses
 
 KEY = "sk-planted-7d1e5c90ab42"
 NAMED = {"robin": "run-1/0003"}
@@ -98,7 +97,7 @@ def at_its_end(asked: Path) -> Callable[[BatchService], Awaitable[Batch]]:
     return wait
 
 
-def test_a_batch_goes_up_and_what_came_of_it_comes_down(
+def test_a_batch_goes_up_and_its_answers_come_down(
     server: BatchServer, talk: Talk, asked: Path, tmp_path: Path
 ) -> None:
     server.fates.append(Fate(polls=2))
@@ -171,7 +170,7 @@ def test_what_may_pass_is_waited_out_at_every_step_but_creation(
 @pytest.mark.parametrize(
     ("how", "is_made"), [("lose", 1), ("drop", 0), ("html", 1), ("nothing", 1), ("half", 1), (502, 0)]
 )
-def test_a_creation_of_unknown_outcome_is_not_sent_twice(
+def test_an_unknown_creation_is_not_sent_twice(
     server: BatchServer, talk: Talk, asked: Path, how: str, is_made: int
 ) -> None:
     server.fail("POST", BATCHES, how)
@@ -183,13 +182,10 @@ def test_a_creation_of_unknown_outcome_is_not_sent_twice(
     assert (found is not None) == bool(is_made)
 
 
-def test_a_creation_whose_answer_is_too_long_to_be_read_may_have_been_made(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
+def test_a_creation_whose_answer_is_too_long_may_have_been_made(server: BatchServer, talk: Talk, asked: Path) -> None:
     talk.options = {"max_reply_bytes": 2000}
     server.faults.append(Fault("POST", BATCHES, 200, body={"id": "batch-1", "more": "x" * 3000}))
-    with pytest.raises(Unknown, match="more than 2,000 bytes"):
-        talk(made(asked))
+    refuses(Unknown, "more than 2,000 bytes", talk, made(asked))
 
 
 def test_a_creation_that_never_left_is_sent_again(server: BatchServer, talk: Talk, asked: Path) -> None:
@@ -222,9 +218,7 @@ def test_too_many_requests_without_end_are_no_room_for_a_batch(server: BatchServ
 
 
 @pytest.mark.parametrize("keeps_metadata", [True, False])
-def test_a_batch_is_found_by_its_metadata_or_its_file(
-    server: BatchServer, talk: Talk, asked: Path, keeps_metadata: bool
-) -> None:
+def test_finds_a_batch_by_metadata_or_file(server: BatchServer, talk: Talk, asked: Path, keeps_metadata: bool) -> None:
     server.keeps_metadata = keeps_metadata
     server.page = 3
 
@@ -256,9 +250,7 @@ def test_a_list_that_never_ends_is_read_for_so_long_and_no_longer(server: BatchS
 
 
 @pytest.mark.parametrize("at", ["creation", "validation"])
-def test_a_cap_on_what_is_enqueued_is_told_from_other_refusals(
-    server: BatchServer, talk: Talk, asked: Path, at: str
-) -> None:
+def test_a_cap_on_what_is_enqueued_is_told_from_others(server: BatchServer, talk: Talk, asked: Path, at: str) -> None:
     server.cap, server.cap_at = 15, at
     server.fates.append(Fate(polls=9))
     talk(made(asked))
@@ -280,9 +272,7 @@ def test_a_batch_refused_for_want_of_credit_says_so(server: BatchServer, talk: T
     assert (batch.status, batch.is_full, batch.is_broke) == ("failed", False, True)
 
 
-def test_a_batch_refused_at_validation_says_why_without_the_key(
-    server: BatchServer, talk: Talk, tmp_path: Path
-) -> None:
+def test_a_batch_refused_at_validation_says_why_but_no_key(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_bytes(requests(tmp_path / "fine", 2).read_bytes().replace(b'"r1"', b'""'))
     batch = talk(at_its_end(wrong))
@@ -294,18 +284,14 @@ def test_a_batch_refused_at_validation_says_why_without_the_key(
     assert batch.errors == ("x: key [key] [2J is wrong", "y")
 
 
-def test_a_file_or_batch_that_the_service_will_not_have_is_refused(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
+def test_a_file_or_batch_that_a_service_will_not_have_is_refused(server: BatchServer, talk: Talk, asked: Path) -> None:
     with pytest.raises(BatchRefused, match="no such input file") as refused:
         talk(lambda service: service.create("file-gone", NAMED))
     assert not refused.value.is_full
     server.faults.append(Fault("POST", BATCHES, 404, body={"error": {"message": "No such File object: file-gone"}}))
-    with pytest.raises(BatchRefused, match="file-gone"):
-        talk(lambda service: service.create("file-gone", NAMED))
+    refuses(BatchRefused, "file-gone", talk, lambda service: service.create("file-gone", NAMED))
     server.most_bytes = 10
-    with pytest.raises(BatchRefused, match="more than 10"):
-        talk(lambda service: service.upload(asked))
+    refuses(BatchRefused, "more than 10", talk, lambda service: service.upload(asked))
     assert talk.slept == []
 
 
@@ -349,14 +335,12 @@ def test_what_will_not_pass_ends_the_run_at_once_with_a_next_step(
 
 def test_without_a_batch_service_the_error_says_what_to_leave_out(server: BatchServer, talk: Talk, asked: Path) -> None:
     server.serves = False
-    with pytest.raises(EndpointError, match=r"no batch service .* leave --batch out"):
-        talk(made(asked))
+    refuses(EndpointError, r"no batch service .* leave --batch out", talk, made(asked))
 
 
 def test_a_key_that_is_missing_is_asked_for(server: BatchServer, talk: Talk, asked: Path) -> None:
     talk.options = {"api_key": "none"}
-    with pytest.raises(EndpointError, match="OPENAI_API_KEY"):
-        talk(made(asked))
+    refuses(EndpointError, "OPENAI_API_KEY", talk, made(asked))
 
 
 def test_a_batch_that_is_not_known_yet_is_asked_for_again(server: BatchServer, talk: Talk, asked: Path) -> None:
@@ -366,8 +350,7 @@ def test_a_batch_that_is_not_known_yet_is_asked_for_again(server: BatchServer, t
 
 
 def test_a_batch_that_is_never_known_ends_the_run(talk: Talk) -> None:
-    with pytest.raises(EndpointError, match=r"not known there .*No batch found"):
-        talk(lambda service: service.get("batch-x"))
+    refuses(EndpointError, r"not known there .*No batch found", talk, lambda service: service.get("batch-x"))
     assert openai_batches.SHORTLY_S <= sum(talk.slept) < openai_batches.SHORTLY_S + 120
 
 
@@ -396,9 +379,7 @@ def test_an_address_that_never_answered_is_not_tried_for_long(server: BatchServe
     assert sum(talk.slept) >= openai_batches.FIRST_S
 
 
-def test_a_batch_under_way_is_cancelled_and_one_that_is_over_is_left(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
+def test_a_batch_under_way_is_cancelled_and_one_over_is_left(server: BatchServer, talk: Talk, asked: Path) -> None:
     server.fates.append(Fate(polls=5, done=4))
     batch = talk(made(asked))
     assert talk(lambda service: service.cancel(batch.id)).status == "cancelling"
@@ -417,8 +398,7 @@ def test_a_cancel_does_not_keep_the_user_waiting(server: BatchServer, talk: Talk
     server.fates.append(Fate(polls=9))
     batch = talk(made(asked))
     server.fail("POST", CANCEL, 503, times=1000)
-    with pytest.raises(EndpointError, match="503"):
-        talk(lambda service: service.cancel(batch.id))
+    refuses(EndpointError, "503", talk, lambda service: service.cancel(batch.id))
     assert sum(talk.slept) <= openai_batches.AT_ONCE_S + 60
 
 
@@ -434,16 +414,13 @@ def test_a_file_that_cannot_be_deleted_is_left(server: BatchServer, talk: Talk, 
     assert file_id not in server.files
 
 
-def test_a_download_cut_short_leaves_nothing_but_the_file_that_was_there(
-    server: BatchServer, talk: Talk, tmp_path: Path
-) -> None:
+def test_a_download_cut_short_leaves_the_file_that_was_there(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
     server.files["file-1"] = b"x" * 100_000
     to = tmp_path / "out.jsonl"
     to.write_bytes(b"as it was")
     server.fail("GET", CONTENT, "half", times=3)
     server.fail("GET", CONTENT, 401)
-    with pytest.raises(EndpointError, match="refused"):
-        talk(lambda service: service.download("file-1", to))
+    refuses(EndpointError, "refused", talk, lambda service: service.download("file-1", to))
     assert len(talk.slept) == 3
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("out.jsonl", b"as it was")]
 
@@ -469,8 +446,7 @@ def test_a_full_disk_is_no_fault_of_the_connection(server: BatchServer, talk: Ta
             assert isinstance(service, OpenAIBatches)
             await service._transport.fetch("files/file-1/content", full, 10**6)
 
-        with pytest.raises(OSError, match="No space left"):
-            talk(fetch)
+        refuses(OSError, "No space left", talk, fetch)
 
 
 def test_a_compressed_file_is_not_taken_for_lines(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
@@ -478,16 +454,6 @@ def test_a_compressed_file_is_not_taken_for_lines(server: BatchServer, talk: Tal
     with pytest.raises(EndpointError, match='compressed as "gzip"'):
         talk(lambda service: service.download("file-1", tmp_path / "out.jsonl"))
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("end", "given"), [("completed", None), ("expired", ""), ("cancelled", None)])
-def test_a_batch_over_without_output_has_none(
-    server: BatchServer, talk: Talk, asked: Path, end: str, given: str | None
-) -> None:
-    server.fates.append(Fate(end=end, done=0, no_output=given))
-    batch = talk(at_its_end(asked))
-    assert (batch.status, batch.output_file) == (end, None)
-    assert batch.error_file is not None
 
 
 ODD = [
@@ -564,69 +530,4 @@ def test_large_files_go_up_and_down_without_being_held(server: BatchServer, tmp_
     assert (tmp_path / "large.jsonl.back").stat().st_size == 64 * 2**20
 
 
-def kinds(lines: list[Line]) -> Counter[str]:
-    def kind(line: Line) -> str:
-        if line.outcome is None:
-            return "not done"
-        return line.outcome.reason if isinstance(line.outcome, Failure) else type(line.outcome).__name__
-
-    return Counter(map(kind, lines))
-
-
 # what became of ten requests; how their lines are read; how many are billed
-FATES = [
-    (Fate(end="expired", done=6), {"Completion": 6, "not done": 4}, 6),
-    (Fate(end="cancelled", done=3), {"Completion": 3, "not done": 7}, 3),
-    (Fate(unsaid=10), {"batch_error": 10}, 0),
-    (Fate(unsaid=4, strings=True), {"Completion": 6, "batch_error": 4}, 6),
-    (Fate(quota=7), {"Completion": 7, "Stop": 3}, 7),
-    (Fate(lost=2), {"Completion": 8}, 10),
-    (Fate(twice=3, order="reversed"), {"Completion": 13}, 10),
-    (Fate(strange=2), {"Completion": 10, "batch_error": 2}, 10),
-    (Fate(broken=2), {"Completion": 10, "malformed": 2}, 10),
-]
-
-
-@pytest.mark.parametrize(("fate", "read", "billed"), FATES)
-def test_every_way_that_a_batch_can_end_is_read_line_by_line(
-    server: BatchServer, talk: Talk, asked: Path, tmp_path: Path, fate: Fate, read: dict[str, int], billed: int
-) -> None:
-    server.fates.append(replace(fate))
-
-    async def whole(service: BatchService) -> list[Path]:
-        batch = await at_its_end(asked)(service)
-        files = [each for each in (batch.output_file, batch.error_file) if each is not None]
-        for each in files:
-            await service.download(each, tmp_path / each)
-        return [tmp_path / each for each in files]
-
-    lines = list(read_lines(talk(whole), 2**20))
-    assert kinds(lines) == read
-    assert len(server.billed) == billed
-    assert set(server.billed) >= {line.custom_id for line in lines if isinstance(line.outcome, Completion)}
-
-
-def test_a_client_that_is_killed_within_a_creation_leaves_a_batch_to_be_found(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
-    server.fail("POST", BATCHES, "hold after")
-
-    async def killed(service: BatchService) -> str:
-        file_id = await service.upload(asked)
-        creation = asyncio.create_task(service.create(file_id, NAMED))
-        await asyncio.to_thread(server.held.wait)
-        creation.cancel()
-        return file_id
-
-    file_id = talk(killed)
-    server.release()
-    found = talk(lambda service: service.find(NAMED, file_id))
-    assert found is not None
-    assert list(server.batches) == [found.id]
-
-
-def test_a_batch_stays_under_way_while_its_service_pauses(server: BatchServer, talk: Talk, asked: Path) -> None:
-    batch = talk(made(asked))
-    with server.pause():
-        assert not talk(lambda service: service.get(batch.id)).is_over
-    assert talk(lambda service: service.get(batch.id)).is_over

@@ -12,7 +12,7 @@ from aiohttp import web
 from robin_cli.dispatch.limiter import MAX_HOLD_S
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
-from tests.conftest import free_port
+from tests.conftest import free_port, refuses
 from tests.judges.wire import KEY, QUESTION, Answer, Handler, ask, completion, error, serving
 
 
@@ -31,16 +31,13 @@ def failure(outcome: Reply | Failure) -> Failure:
     return outcome
 
 
-def test_reads_an_answer_with_its_model_usage_and_id() -> None:
-    with serving(lambda *_: completion()) as wire:
-        got = reply(ask(wire.url).outcomes[0])
+def test_reads_an_answer_with_its_model_usage_and_id_or_that_of_the_endpoints_log() -> None:
+    named = web.json_response(completion(), headers={"x-request-id": "req-7"})
+    with serving(lambda number, _: named if number else completion()) as wire:
+        got, logged = map(reply, ask(wire.url, QUESTION, QUESTION).outcomes)
     assert [answer.text for answer in got.answers] == ["Feedback: fine.\nRating: 3"]
-    assert (got.model, got.usage.prompt_tokens, got.usage.completion_tokens, got.request_id) == (
-        "judge-1",
-        100,
-        9,
-        "chatcmpl-1",
-    )
+    assert (got.model, got.usage.prompt_tokens, got.usage.completion_tokens) == ("judge-1", 100, 9)
+    assert (got.request_id, logged.request_id) == ("chatcmpl-1", "req-7")
     assert wire.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
@@ -48,47 +45,77 @@ def test_always_sends_temperature_and_top_p_and_a_seed_only_where_there_is_one()
     with serving(lambda *_: completion()) as wire:
         ask(wire.url, QUESTION, Question(QUESTION.messages, samples=3, seed=5), extra_body={"top_k": 4, "top_p": 0.5})
     assert wire.bodies[0] == {
-        "model": "judge",
-        "messages": [{"role": "user", "content": "Rate this."}],
-        "max_tokens": 1024,
-        "temperature": 1.0,
-        "top_p": 0.5,
-        "top_k": 4,
-    }
+        "model": "judge", "messages": [{"role": "user", "content": "Rate this."}], "max_tokens": 1024,
+        "temperature": 1.0, "top_p": 0.5, "top_k": 4,
+    }  # fmt: skip
     assert (wire.bodies[1]["seed"], wire.bodies[1]["n"]) == (5, 3)
 
 
-def test_makes_one_answer_of_a_429_and_a_200() -> None:
-    with serving(once(error(429, "slow down", {"retry-after": "7"}))) as wire:
-        talk = ask(wire.url)
-    reply(talk.outcomes[0])
-    assert len(wire.bodies) == 2
-    assert sum(talk.slept) >= 7
+def as_json(body: bytes | str, **more: Any) -> web.Response:
+    return web.Response(body=body, content_type="application/json", **more)
+
+
+# The first answer, and what comes of it: another request, the end of the run with these words, or a pair given up.
+FIRST: list[tuple[Answer, str, str]] = [
+    (error(500, "oops"), "again", ""),
+    (error(503, "warming up"), "again", ""),
+    (error(408, "timeout"), "again", ""),
+    (web.Response(text="<html>Bad gateway</html>", content_type="text/html"), "again", ""),
+    (as_json(b'{"id": "x", "choices": [{"mess'), "again", ""),
+    (as_json(b""), "again", ""),
+    (as_json(json.dumps([completion()])), "again", ""),
+    ({"error": {"message": "upstream", "code": 502}}, "again", ""),
+    ({"error": {"message": "no code"}}, "again", ""),
+    ({"id": "x", "choices": []}, "again", ""),
+    ({"id": "x", "choices": None}, "again", ""),
+    (error(401, "Incorrect API key provided"), "ends", "key was refused"),
+    (error(403, "no access"), "ends", "may not use"),
+    (error(402, "Insufficient credits"), "ends", "out of credit"),
+    (error(404, "The model `x` does not exist"), "ends", "check --model"),
+    (error(400, "model x not found", code="model_not_found"), "ends", "check --model"),
+    (error(429, "You exceeded your current quota", code="insufficient_quota"), "ends", "quota"),
+    (error(429, "Rate limit reached: requests per day (RPD)"), "ends", "quota"),
+    ({"error": {"message": "out of credit", "code": 402}}, "ends", "out of credit"),
+    (
+        error(400, "This model's maximum context length is 8", code="context_length_exceeded"),
+        "gives up",
+        "context_length",
+    ),
+    (error(400, "request (9000 tokens) exceeds the available context size"), "gives up", "context_length"),
+    (error(413, "too large"), "gives up", "context_length"),
+    (error(400, "The response was filtered", code="content_filter"), "gives up", "filtered"),
+    (error(400, "something odd"), "gives up", "bad_request"),
+    (as_json('[{"error": {"code": 400, "message": "something odd"}}]', status=400), "gives up", "bad_request"),
+    (as_json('{"message": "flat and odd", "code": "400"}', status=400), "gives up", "bad_request"),
+]
+
+
+@pytest.mark.parametrize(("answer", "then", "said"), FIRST)
+def test_asks_again_ends_or_gives_a_pair_up_by_the_first_answer(answer: Answer, then: str, said: str) -> None:
+    with serving(once(answer)) as wire:
+        if then == "ends":
+            refuses(EndpointError, said, ask, wire.url)
+        else:
+            (outcome,) = ask(wire.url).outcomes
+            assert isinstance(outcome, Reply) if then == "again" else failure(outcome).reason == said
+    assert len(wire.bodies) == 1 + (then == "again")
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("headers", "least", "most"),
     [
-        error(500, "oops"),
-        error(503, "warming up"),
-        error(408, "timeout"),
-        web.Response(text="<html>Bad gateway</html>", content_type="text/html"),
-        web.Response(body=b'{"id": "x", "choices": [{"mess', content_type="application/json"),
-        web.Response(body=b"", content_type="application/json"),
-        {"error": {"message": "upstream", "code": 502}},
-        {"error": {"message": "no code"}},
-        {"id": "x", "choices": []},
-        {"id": "x", "choices": None},
-        [completion()],
+        ({"retry-after": "7"}, 7, 8),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:25 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 25, 26),
+        ({"retry-after": "7200"}, MAX_HOLD_S, MAX_HOLD_S + 1),
     ],
-    ids=str,
 )
-def test_asks_again_after_what_may_pass(bad: Any) -> None:
-    answer = bad if not isinstance(bad, list) else web.json_response(bad)
-    # a response object can be sent once only: the test needs it once
-    with serving(once(answer)) as wire:
-        reply(ask(wire.url).outcomes[0])
+def test_waits_as_long_as_an_endpoint_says_or_says_so(headers: dict[str, str], least: float, most: float) -> None:
+    with serving(once(error(429, "slow down", headers))) as wire:
+        talk = ask(wire.url)
+    reply(talk.outcomes[0])
     assert len(wire.bodies) == 2
+    assert least <= max(talk.slept) <= most
+    assert len([line for line in talk.notices if "7200" in line and "after 120 s" in line]) == (least == MAX_HOLD_S)
 
 
 def test_asks_again_when_the_connection_breaks_in_the_middle() -> None:
@@ -137,26 +164,6 @@ def test_does_not_count_too_many_requests_as_retries() -> None:
     assert len(wire.bodies) == 10
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (error(401, "Incorrect API key provided"), "key was refused"),
-        (error(403, "no access"), "may not use"),
-        (error(402, "Insufficient credits"), "out of credit"),
-        (error(404, "The model `x` does not exist"), "check --model"),
-        (error(400, "model x not found", code="model_not_found"), "check --model"),
-        (error(429, "You exceeded your current quota", code="insufficient_quota"), "quota"),
-        (error(429, "Rate limit reached: requests per day (RPD)"), "quota"),
-        ({"error": {"message": "out of credit", "code": 402}}, "out of credit"),
-    ],
-    ids=str,
-)
-def test_stops_at_once_on_what_no_call_can_pass(answer: Answer, said: str) -> None:
-    with serving(once(answer)) as wire, pytest.raises(EndpointError, match=said):
-        ask(wire.url)
-    assert len(wire.bodies) == 1
-
-
 def test_says_that_no_key_was_sent_where_one_is_wanted() -> None:
     with serving(once(error(401, "Invalid API Key"))) as wire, pytest.raises(EndpointError) as said:
         ask(wire.url, api_key="none")
@@ -165,35 +172,9 @@ def test_says_that_no_key_was_sent_where_one_is_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (
-            error(400, "This model's maximum context length is 8192 tokens", code="context_length_exceeded"),
-            "context_length",
-        ),
-        (error(400, "request (9000 tokens) exceeds the available context size"), "context_length"),
-        (error(413, "too large"), "context_length"),
-        (error(400, "The response was filtered", code="content_filter"), "filtered"),
-        (error(400, "something odd"), "bad_request"),
-        (web.json_response([{"error": {"code": 400, "message": "something odd"}}], status=400), "bad_request"),
-        (web.json_response({"message": "flat and odd", "code": "400"}, status=400), "bad_request"),
-    ],
-    ids=str,
-)
-def test_gives_up_a_pair_that_is_refused(answer: Answer, reason: str) -> None:
-    with serving(once(answer)) as wire:
-        assert failure(ask(wire.url).outcomes[0]).reason == reason
-    assert len(wire.bodies) == 1
-
-
-@pytest.mark.parametrize(
     ("refused", "message", "sent"),
     [
-        (
-            "max_tokens",
-            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
-            "max_completion_tokens",
-        ),
+        ("max_tokens", "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", "max_completion_tokens"),
         ("temperature", "Unsupported value: 'temperature' does not support 0.5 with this model.", None),
         ("seed", 'Unknown name "seed": Cannot find field.', None),
         ("n", "'n' must be 1", None),
@@ -222,18 +203,14 @@ def test_does_not_loop_when_a_parameter_is_refused_that_it_does_not_send() -> No
 THREE = Question(QUESTION.messages, samples=3)
 
 
-def test_asks_for_no_more_choices_than_once_came_back() -> None:
+def test_asks_for_no_more_choices_than_once_came_back_and_keeps_none_beyond_those_asked() -> None:
     with serving(lambda *_: completion()) as wire:  # n is ignored
         talk = ask(wire.url, THREE, THREE)
     assert [len(reply(outcome).answers) for outcome in talk.outcomes] == [1, 1]
     assert [body.get("n") for body in wire.bodies] == [3, None]
     assert len(talk.notices) == 1
-
-
-def test_keeps_no_choice_beyond_those_asked() -> None:
     with serving(lambda *_: completion(choices=completion()["choices"] * 5)) as wire:
-        talk = ask(wire.url, THREE)
-    assert len(reply(talk.outcomes[0]).answers) == 3
+        assert len(reply(ask(wire.url, THREE).outcomes[0]).answers) == 3
 
 
 def test_asks_for_half_as_many_choices_until_it_is_not_refused() -> None:
@@ -267,19 +244,6 @@ def test_takes_thinking_parts_refusals_and_odd_usage_as_they_come() -> None:
     ]
     assert (got.usage.prompt_tokens, got.usage.estimated, got.model) == (12, True, "judge")
     assert got.usage.completion_tokens  # by the characters of the four
-
-
-def test_names_the_request_as_the_endpoints_log_does() -> None:
-    named = web.json_response(completion(), headers={"x-request-id": "req-7"})
-    with serving(once(named)) as wire:
-        assert reply(ask(wire.url).outcomes[0]).request_id == "req-7"
-
-
-def test_waits_until_the_time_an_endpoint_names() -> None:
-    times = {"retry-after": "Wed, 21 Oct 2015 07:28:25 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}
-    with serving(once(error(429, "slow down", times))) as wire:
-        talk = ask(wire.url)
-    assert 25 <= max(talk.slept) <= 26
 
 
 def test_waits_longer_and_longer_between_tries_but_never_long() -> None:
@@ -323,10 +287,3 @@ def test_leaves_alone_what_extra_body_says_of_a_parameter() -> None:
     assert wire.bodies[0]["max_tokens"] == 7
     assert wire.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
     assert (failure(talk.outcomes[0]).reason, len(wire.bodies)) == ("bad_request", 1)
-
-
-def test_shows_and_shortens_a_very_long_wait() -> None:
-    with serving(once(error(429, "slow down", {"retry-after": "7200"}))) as wire:
-        talk = ask(wire.url)
-    assert MAX_HOLD_S <= max(talk.slept) <= MAX_HOLD_S + 1
-    assert len([line for line in talk.notices if "7200" in line and "after 120 s" in line]) == 1

@@ -28,7 +28,7 @@ from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
 from robin_cli.views.status import lines_of
-from tests.conftest import environment, robin, write_pairs
+from tests.conftest import environment, has, refuses, robin, write_pairs
 from tests.many_starts import Starts, starts
 from tests.packages import put_example, put_package
 
@@ -86,32 +86,20 @@ def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path:
     assert "://" not in lines_of(run.status())["judge"]
 
 
-def test_goes_on_with_the_same_function_and_says_how_where_it_cannot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_goes_on_with_the_same_function_and_says_how_if_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    run = judge(
-        write_pairs(tmp_path / "p.jsonl", 4), attribute="coherence", budget=40, judge=by_length, run=tmp_path / "r"
-    )
+    data = write_pairs(tmp_path / "p.jsonl", 4)
+    run = judge(data, attribute="coherence", budget=40, judge=by_length, run=tmp_path / "r")
 
     assert open_run(run.path).resume(budget=60, judge=by_length, quiet=True).scores()["n"].sum() == 60
-    with pytest.raises(InputError, match=r"handed over again: open_run\(.*\)\.resume\(judge=by_length\)"):
-        open_run(run.path).resume(budget=80)
-    with pytest.raises(
-        InputError, match=r"judged by python:.*by_length, now python:.*by_length_later; .*start a new run"
-    ):
-        open_run(run.path).resume(budget=80, judge=by_length_later)
+    said = r"handed over again: open_run\(.*\)\.resume\(judge=by_length\)"
+    refuses(InputError, said, open_run(run.path).resume, budget=80)
+    said = r"judged by python:.*by_length, now python:.*by_length_later; .*start a new run"
+    refuses(InputError, said, open_run(run.path).resume, budget=80, judge=by_length_later)
+    elsewhere: dict[str, Any] = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
     with pytest.raises(InputError, match="judge: the run has python:"):
-        judge(
-            tmp_path / "p.jsonl",
-            attribute="coherence",
-            budget=80,
-            model="m",
-            base_url="http://127.0.0.1:9/v1",
-            run=run.path,
-        )
-    done = robin("resume", run.path, "--budget", "80", cwd=tmp_path)
-    assert done.returncode == 2
+        judge(data, attribute="coherence", budget=80, run=run.path, **elsewhere)
+    done = robin("resume", run.path, "--budget", "80", cwd=tmp_path, exits=2)
     assert "resume(judge=by_length)" in done.stderr
 
 
@@ -175,14 +163,11 @@ def test_tries_again_what_a_function_raises_and_gives_no_rating_for_it(tmp_path:
         return by_length(messages)
 
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    run = judge(
-        data, attribute="coherence", budget=60, judge=now_and_then, run=tmp_path / "r", concurrency=4, quiet=True
-    )
+    asked: dict[str, Any] = {"attribute": "coherence", "budget": 60, "concurrency": 4, "quiet": True}
+    run = judge(data, judge=now_and_then, run=tmp_path / "r", **asked)
     assert run.scores()["n"].sum() == 60
     assert seen[0] > 85
-    assert "sk-planted" not in "".join(
-        each.read_text(errors="replace") for each in run.path.rglob("*") if each.is_file()
-    )
+    assert not [each for each in run.path.rglob("*") if each.is_file() and b"sk-planted" in each.read_bytes()]
 
 
 def test_ends_where_a_function_never_answers(tmp_path: Path) -> None:
@@ -251,32 +236,20 @@ def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(reply: Reply, tm
 
 @pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 @pytest.mark.parametrize("later", [False, True])
-def test_ends_and_says_why_where_a_judge_raises_what_ends_programs(
-    raised: type[BaseException], later: bool, tmp_path: Path
-) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 2)
-
+def test_ends_where_a_judge_raises_what_ends_programs(raised: type[BaseException], later: bool, tmp_path: Path) -> None:
     def ends(_messages: Messages) -> str:
         raise raised
 
     async def ends_later(_messages: Messages) -> str:
         raise raised
 
+    asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 8, "quiet": True, "max_retries": 0}
     with pytest.raises(EndpointError, match="mend the judge"):
-        judge(
-            data,
-            attribute="helpfulness",
-            budget=8,
-            judge=ends_later if later else ends,
-            run=tmp_path / "r",
-            quiet=True,
-            max_retries=0,
-        )
+        judge(write_pairs(tmp_path / "p.jsonl", 2), judge=ends_later if later else ends, run=tmp_path / "r", **asked)
 
 
 def test_says_that_an_answer_is_text() -> None:
-    with pytest.raises(EndpointError, match="gave int, not text; return the answer as a str"):
-        ask(lambda _: 3)
+    refuses(EndpointError, "gave int, not text; return the answer as a str", ask, lambda _: 3)
 
 
 def test_keeps_no_more_answers_than_were_asked_for_and_counts_all_of_them() -> None:
@@ -337,12 +310,9 @@ def test_names_the_package_whose_judge_is_broken(install: Install, code: str, sa
 def test_says_which_judges_there_are_and_which_two_have_one_name(install: Install) -> None:
     install("robin-one", "def judge(messages): return ''", "twin")
     install("robin-two", "def judge(messages): return ''", "twin")
-    with pytest.raises(InputError, match=r"robin-one and robin-two both add twin. Uninstall one"):
-        registry.check_known("twin")
-    with pytest.raises(
-        InputError, match=r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
-    ):
-        registry.check_known("twim")
+    refuses(InputError, r"robin-one and robin-two both add twin. Uninstall one", registry.check_known, "twin")
+    said = r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
+    refuses(InputError, said, registry.check_known, "twim")
 
 
 RATES_BY_PANDAS = "    return f'Rating: {len(pandas.Series([1]))}'\n"
@@ -405,47 +375,36 @@ def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
         "robin_cli.judge('pairs.jsonl', attribute='coherence', budget=9, judge=stuck, run='r', timeout=0.01, max_retries=0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert "the judge has not answered a single call" in done.stderr
-    assert "raise --timeout, or mend the judge" in done.stderr
+    has(done.stderr, "the judge has not answered a single call", "raise --timeout, or mend the judge")
     assert "--base-url" not in done.stderr
 
 
 @pytest.mark.parametrize("tokens", [5, "Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)])
 def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_path: Path) -> None:
     reply = Reply((Answer("Rating: 3", tokens=tokens),), "m", Usage(), None, 0.0)
-    data = write_pairs(tmp_path / "p.jsonl", 2)
-    run = judge(
-        data,
-        attribute="helpfulness",
-        budget=4,
-        judge=lambda _: reply,
-        run=tmp_path / "r",
-        scoring="logprobs",
-        quiet=True,
-    )
+    asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 4, "scoring": "logprobs", "quiet": True}
+    run = judge(write_pairs(tmp_path / "p.jsonl", 2), judge=lambda _: reply, run=tmp_path / "r", **asked)
     assert list(run.judgments()["rating"]) == [3] * 4
 
 
-def test_keeps_the_scores_where_a_judge_cannot_be_closed(
+MINE = """from robin_cli.judges.functions import FunctionJudge
+closed = []
+class Mine(FunctionJudge):
+    def __init__(self, options): super().__init__(lambda _: 'Rating: 3', options)
+"""
+
+
+def test_keeps_scores_of_a_judge_that_cannot_close(
     install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = (
-        "from robin_cli.judges.functions import FunctionJudge\n"
-        "closed = []\n"
-        "class Mine(FunctionJudge):\n"
-        "    def __init__(self, options): super().__init__(lambda _: 'Rating: 3', options)\n"
-        "    async def aclose(self):\n"
-        "        closed.append(1)\n"
-        "        raise SystemExit('cannot close')\n"
-    )
+    code = MINE + "    async def aclose(self):\n        closed.append(1)\n        raise SystemExit('cannot close')\n"
     install("robin-open", code, "open", "Mine")
     data = write_pairs(tmp_path / "p.jsonl", 2)
     run = judge(data, attribute="helpfulness", budget=8, judge="open", model=["a", "b"], run=tmp_path / "r")
     assert run.scores()["score"].tolist() == [3, 3]
     assert sys.modules["robin_open"].closed == [1, 1]
     said = capsys.readouterr().err
-    assert "note: a: could not be closed (SystemExit: cannot close)" in said
-    assert "note: b: could not be closed" in said
+    has(said, "note: a: could not be closed (SystemExit: cannot close)", "note: b: could not be closed")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -518,16 +477,11 @@ def test_takes_a_stop_iteration_for_a_failure_like_any_other() -> None:
 @pytest.mark.parametrize("told", ["most_samples", "most_cost"])
 @pytest.mark.parametrize("what", ["raise ValueError('no number')", "return 'many'"])
 def test_says_what_a_judge_cannot_tell_of_itself(told: str, what: str, install: Install, tmp_path: Path) -> None:
-    code = (
-        "from robin_cli.judges.functions import FunctionJudge\n"
-        "class Mine(FunctionJudge):\n"
-        "    def __init__(self, options): super().__init__(lambda _: 'Rating: 3', options)\n"
-        f"    def tell(self, *_): {what}\n"
-    ) + ("    most_samples = property(tell)\n" if told == "most_samples" else "    most_cost = tell\n")
+    code = MINE + f"    def tell(self, *_): {what}\n"
+    code += "    most_samples = property(tell)\n" if told == "most_samples" else "    most_cost = tell\n"
     install("robin-unsure", code, "unsure", "Mine")
     data = write_pairs(tmp_path / "p.jsonl", 2)
-    prices: dict[str, Any] = {"max_cost": 1.0, "price_in": 1.0, "price_out": 1.0}
+    asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 8, "samples_per_request": 2}
+    asked |= {"max_cost": 1.0, "price_in": 1.0, "price_out": 1.0}
     with pytest.raises(EndpointError, match=f"unsure: its {told} .*mend the judge"):
-        judge(
-            data, attribute="helpfulness", budget=8, judge="unsure", samples_per_request=2, run=tmp_path / "r", **prices
-        )
+        judge(data, judge="unsure", run=tmp_path / "r", **asked)

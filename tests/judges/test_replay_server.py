@@ -6,6 +6,8 @@ import asyncio
 import json
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -25,26 +27,30 @@ from robin_cli.questions.rubrics import load_prompts
 POOL = Pool("set", ("a",), (np.array([0, 0, 0, 3, 4]),))
 
 
-async def talk(*calls: dict[str, object], pool: Pool | VotePool = POOL, first_place: float = 0.0) -> list[object]:
+@asynccontextmanager
+async def served(replay: Replay) -> AsyncIterator[str]:
+    """A server of the replay; its base URL."""
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-    replay = Replay({pool.name: pool}, source="x.csv", seed=1, first_place=first_place)
     server = asyncio.create_task(serve(replay, 0, ready.set_result, stop))
-    url = await ready
-    assert url.startswith("http://127.0.0.1:")
-    client = AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
-    got: list[object] = []
     try:
-        got.append([model.id async for model in client.models.list()])
-        for call in calls:
-            base = {"model": "replay:set", "messages": [{"role": "user", "content": "hi"}]}
-            try:
-                got.append(await client.chat.completions.create(**(base | call)))  # type: ignore[call-overload]
-            except (NotFoundError, BadRequestError) as error:
-                got.append(error)
+        yield await ready
     finally:
-        await client.close()
         stop.set()
         await server
+
+
+async def talk(*calls: dict[str, object], pool: Pool | VotePool = POOL, first_place: float = 0.0) -> list[object]:
+    got: list[object] = []
+    async with served(Replay({pool.name: pool}, source="x.csv", seed=1, first_place=first_place)) as url:
+        assert url.startswith("http://127.0.0.1:")
+        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            got.append([model.id async for model in client.models.list()])
+            for call in calls:
+                base = {"model": "replay:set", "messages": [{"role": "user", "content": "hi"}]}
+                try:
+                    got.append(await client.chat.completions.create(**(base | call)))  # type: ignore[call-overload]
+                except (NotFoundError, BadRequestError) as error:
+                    got.append(error)
     return got
 
 
@@ -99,35 +105,28 @@ def test_answers_a_prompt_with_the_same_pair_always_and_others_with_others() -> 
 )
 def test_answers_bad_requests_without_breaking(method: str, path: str, body: bytes | None, status: int) -> None:
     async def scene() -> int:
-        stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-        server = asyncio.create_task(serve(Replay({"set": POOL}, source="x"), 0, ready.set_result, stop))
-        address = (await ready).removesuffix("/v1") + path
-        try:
-            async with aiohttp.ClientSession() as client, client.request(method, address, data=body) as answer:
-                return answer.status
-        finally:
-            stop.set()
-            await server
+        async with (
+            served(Replay({"set": POOL}, source="x")) as url,
+            aiohttp.ClientSession(url.removesuffix("v1")) as client,
+            client.request(method, path, data=body) as answer,
+        ):
+            return answer.status
 
     assert asyncio.run(scene()) == status
 
 
 def test_listens_on_loopback_only() -> None:
     async def scene() -> list[str]:
-        stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-        server = asyncio.create_task(serve(Replay({"set": POOL}, source="x"), 0, ready.set_result, stop))
-        port = urlsplit(await ready).port
         reached = []
-        for host in ("127.0.0.1", "127.0.0.2"):  # what listens on every address answers on the second as well
-            try:
-                _, writer = await asyncio.open_connection(host, port)
-            except OSError:
-                continue
-            reached.append(host)
-            writer.close()
-            await writer.wait_closed()
-        stop.set()
-        await server
+        async with served(Replay({"set": POOL}, source="x")) as url:
+            for host in ("127.0.0.1", "127.0.0.2"):  # what listens on every address answers on the second as well
+                try:
+                    _, writer = await asyncio.open_connection(host, urlsplit(url).port)
+                except OSError:
+                    continue
+                reached.append(host)
+                writer.close()
+                await writer.wait_closed()
         return reached
 
     assert asyncio.run(scene()) == ["127.0.0.1"]
@@ -135,20 +134,12 @@ def test_listens_on_loopback_only() -> None:
 
 def test_takes_the_time_it_is_told_to() -> None:
     async def scene() -> float:
-        stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-        replay = Replay({"set": POOL}, source="x", latency_s=0.05)
-        server = asyncio.create_task(serve(replay, 0, ready.set_result, stop))
-        url = await ready
         body = {"model": "replay:set", "messages": [{}]}
-        started = time.monotonic()
-        async with (
-            aiohttp.ClientSession() as client,
-            client.post(f"{url}/chat/completions", json=body) as answer,
-        ):
-            assert answer.status == 200
-        stop.set()
-        await server
-        return time.monotonic() - started
+        async with served(Replay({"set": POOL}, source="x", latency_s=0.05)) as url, aiohttp.ClientSession() as client:
+            started = time.monotonic()
+            async with client.post(f"{url}/chat/completions", json=body) as answer:
+                assert answer.status == 200
+            return time.monotonic() - started
 
     assert asyncio.run(scene()) >= 0.05
 
@@ -195,9 +186,7 @@ def verdicts(
 @pytest.mark.parametrize(
     ("number", "first", "second"), [(0, "A", "B"), (1, "B", "A"), (2, "tie", "tie"), (3, None, "B"), (4, "A", "B")]
 )
-def test_answers_with_the_verdict_on_the_two_responses_in_their_order(
-    number: int, first: str | None, second: str
-) -> None:
+def test_answers_with_the_verdict_on_two_responses_in_order(number: int, first: str | None, second: str) -> None:
     pair = VOTES.pairs[number]
     turned = replace(pair, response=pair.other or "", other=pair.response)
     for each, orders in ((pair, ORDERS), (turned, ORDERS[::-1])):

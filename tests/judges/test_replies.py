@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robin_cli.judges.replies import (
-    Completion,
-    Stop,
-    Unsupported,
-    classify,
-    duration_s,
-    read_completion,
-    retry_after_s,
-)
+from robin_cli.judges.replies import Completion, Stop, Unsupported, classify, duration_s, read_completion, retry_after_s
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import Usage
 
@@ -215,11 +207,7 @@ def test_says_an_error_in_one_line_that_steers_no_terminal() -> None:
 
 
 names = [
-    "retry-after",
-    "retry-after-ms",
-    "date",
-    "x-ratelimit-remaining-requests",
-    "x-ratelimit-reset-requests",
+    *("retry-after", "retry-after-ms", "date", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     "location",
 ]
 text_of_any_kind = st.text(st.sampled_from("a0{}\n\x00\x1b\ud800\udfffé🐦"), max_size=10) | st.sampled_from(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import logging
 import traceback
@@ -20,7 +21,7 @@ from robin_cli.judges.redaction import Redactor, WithoutKey
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Failure
-from tests.conftest import free_port, robin, write_pairs
+from tests.conftest import free_port, refuses, robin, write_pairs
 from tests.judges.wire import Answer, Talk, ask, completion, error, serving
 
 KEY = "sk-planted/7d1e5c+90ab42=="
@@ -146,8 +147,7 @@ def test_writes_that_nobody_answered(tmp_path: Path) -> None:
 
 
 def test_says_when_the_file_for_a_bug_report_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--debug-http"):
-        ask("http://127.0.0.1:9/v1", debug_http=str(tmp_path / "no" / "http.jsonl"))
+    refuses(InputError, "--debug-http", ask, "http://127.0.0.1:9/v1", debug_http=str(tmp_path / "no" / "http.jsonl"))
 
 
 def test_takes_the_key_out_and_nothing_beside_it() -> None:
@@ -225,26 +225,25 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
     ]
     calls = len(fields) * len(FORMS)
     write_pairs(tmp_path / "pairs.jsonl", calls)
+    logging = {"OPENAI_API_KEY": KEY, "OPENAI_LOG": "debug", "PYTHONASYNCIODEBUG": "1"}  # which say more than any other
     with serving(answer) as wire:
-        command = (
-            "judge",
-            "pairs.jsonl",
-            "-a",
-            "helpfulness",
-            "-b",
-            str(calls),
-            "--base-url",
-            wire.url,
-            "--model",
-            "m",
-        )
+        where = ("--base-url", wire.url, "--model", "m")
+        command = ("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(calls), *where)
         more = ("--run", "r", "-o", "s.csv", "--max-retries", "0", "--concurrency", "4", "--debug-http", "log")
-        said = [robin(*command, *more, cwd=tmp_path, OPENAI_API_KEY=KEY)]
-    assert len(wire.bodies) >= calls - len(FORMS), said[0].stderr
-    said += [robin("report", "r", "-o", "report.html", cwd=tmp_path), robin("status", "r", "--json", cwd=tmp_path)]
-    said.append(robin("export", "r", "--what", "judgments", "-o", "calls.csv", cwd=tmp_path))
+        said = [robin(*command, *more, cwd=tmp_path, **logging)]
+        assert len(wire.bodies) >= calls - len(FORMS), said[0].stderr
+        said.append(robin("resume", "r", "-b", str(calls + 9), "-o", "s.csv", cwd=tmp_path, **logging))
+        said.append(robin("check", *where, cwd=tmp_path, **logging))
+    commands = [("report", "r", "-o", "report.html"), ("status", "r"), ("status", "r", "--json"), ("export", "r")]
+    commands += [
+        ("export", "r", "--what", "judgments", "-o", f"calls.{end}") for end in ("csv", "jsonl", "parquet", "xlsx")
+    ]
+    said += [robin(*each, cwd=tmp_path, **logging) for each in commands]
     kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.name != "pairs.jsonl"]
     kept += [(each.stdout + each.stderr).encode() for each in said]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    packed = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    kept += [gzip.decompress(base64.b64decode(text)) for text in [packed["rows"], *packed["texts"]]]
     kept.append(pd.read_parquet(tmp_path / "r" / "judgments").to_csv().encode())
     for form in FORMS:
         shapes = {form, " ".join(form.split()), json.dumps(form)[1:-1], json.dumps(form, ensure_ascii=False)[1:-1]}

@@ -11,13 +11,11 @@ from robin_cli.dispatch.limited import Limited
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.dispatch.retrying import NO_ROOM_S, Retrying
 from robin_cli.judges.judge import Judge, Notices
-from robin_cli.judges.metering import Meter, Price
-from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import NO_ROOM, Usage
 from robin_cli.runner.health import STALL_S, Health
+from tests.conftest import has, refuses
 from tests.judges import virtual, wire
 from tests.judges.wire import QUESTION, ask, completion, error, serving
 
@@ -25,12 +23,19 @@ NO_CAPACITY = error(429, "Resource unavailable: no flex capacity, try again late
 GROQ_FULL = error(498, "Flex tier capacity exceeded", code="capacity_exceeded")
 
 
+NO_ROOM_SAID = {
+    429: "Resource unavailable",
+    498: "capacity_exceeded",
+    503: "The model is overloaded. Please try again later.",  # as Google's flex says it
+}
+
+
 def full(times: int, status: int = 429) -> wire.Handler:
     """No room for the first ``times`` requests at flex; every other request is answered, and says at which tier."""
 
     def handle(number: int, body: dict[str, Any]) -> wire.Answer:
         if body.get("service_tier") == "flex" and number < times:
-            return error(status, "Resource unavailable") if status == 429 else error(498, "capacity_exceeded")
+            return error(status, NO_ROOM_SAID[status])
         return completion(service_tier=body.get("service_tier", "default"))
 
     return handle
@@ -47,16 +52,15 @@ def test_asks_at_the_tier_and_records_what_the_answer_says_it_was() -> None:
         told = usage(ask(server.url, service_tier="flex").outcomes[0])
     assert server.bodies[0]["service_tier"] == "flex"
     assert (told.service_tier, told.cached_tokens) == ("flex", 1024)
-
-
-def test_sends_no_tier_unless_one_is_wanted() -> None:
-    with serving(lambda *_: completion()) as server:
-        told = usage(ask(server.url).outcomes[0])
+    busy = error(429, NO_ROOM_SAID[429])  # of no tier, where none was asked for
+    with serving(lambda number, _: completion() if number else busy) as server:
+        talk = ask(server.url)
     assert "service_tier" not in server.bodies[0]
-    assert (told.service_tier, told.cached_tokens) == (None, None)
+    assert (usage(talk.outcomes[0]).service_tier, usage(talk.outcomes[0]).cached_tokens) == (None, None)
+    assert "too many requests" in talk.notices[0]
 
 
-@pytest.mark.parametrize("status", [429, 498])
+@pytest.mark.parametrize("status", NO_ROOM_SAID)
 def test_waits_for_room_beyond_all_retries_with_growing_pauses_and_says_so_once(status: int) -> None:
     with serving(full(20, status)) as server:
         talk = ask(server.url, service_tier="flex", max_retries=2)
@@ -64,19 +68,7 @@ def test_waits_for_room_beyond_all_retries_with_growing_pauses_and_says_so_once(
     assert len(server.bodies) == 21
     assert sum(talk.slept[-5:]) > sum(talk.slept[:5])
     (said,) = talk.notices
-    assert "no room at the service tier flex" in said
-    assert "--tier-fallback" in said
-
-
-def test_waits_for_room_at_google_s_flex_which_says_503_for_it() -> None:
-    def busy(number: int, body: dict[str, Any]) -> wire.Answer:
-        full = error(503, "The model is overloaded. Please try again later.")
-        return full if number < 20 else completion(service_tier=body["service_tier"])
-
-    with serving(busy) as server:
-        talk = ask(server.url, service_tier="flex", max_retries=2)
-    assert usage(talk.outcomes[0]).service_tier == "flex"
-    assert "no room at the service tier flex" in talk.notices[0]
+    has(said, "no room at the service tier flex", "--tier-fallback")
 
 
 @pytest.mark.parametrize("tier", [None, "flex"])
@@ -97,12 +89,6 @@ def test_sends_no_fewer_requests_at_a_time_because_a_tier_has_no_room() -> None:
     assert clock.limiter.limit >= before
 
 
-def test_takes_the_same_refusal_for_too_many_requests_where_no_tier_was_asked_for() -> None:
-    with serving(lambda number, _: error(429, "Resource unavailable") if number == 0 else completion()) as server:
-        talk = ask(server.url)
-    assert "too many requests" in talk.notices[0]
-
-
 def test_sends_a_call_without_room_again_at_once_at_the_normal_tier_if_it_may() -> None:
     with serving(full(10**6)) as server:
         talk = ask(server.url, QUESTION, QUESTION, service_tier="flex", tier_fallback=True)
@@ -119,9 +105,18 @@ def no_flex(number: int, body: dict[str, Any]) -> wire.Answer:
     return completion()
 
 
-def test_refuses_a_tier_that_the_model_does_not_have_and_says_what_to_do() -> None:
-    with serving(no_flex) as server, pytest.raises(EndpointError, match=r"service tier flex.*--tier-fallback"):
-        ask(server.url, service_tier="flex")
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error(400, "Flex is not available for this model.", param="service_tier", type="invalid_request_error"),
+        error(400, "Unsupported service_tier: flex", type="invalid_request_error"),
+        error(400, "The model judge is not available with flex processing"),
+        error(422, "Invalid value: 'service_tier' must be one of auto, default"),
+    ],
+)
+def test_refuses_a_tier_that_the_model_does_not_have_and_says_what_to_do(refusal: Any) -> None:
+    with serving(lambda *_: refusal) as server:
+        refuses(EndpointError, r"service.tier.*--tier-fallback", ask, server.url, service_tier="flex")
 
 
 def test_leaves_out_a_tier_that_the_model_does_not_have_if_it_may() -> None:
@@ -130,36 +125,6 @@ def test_leaves_out_a_tier_that_the_model_does_not_have_if_it_may() -> None:
     assert [body.get("service_tier") for body in server.bodies] == ["flex", None, None]
     assert [usage(outcome).service_tier for outcome in talk.outcomes] == ["default", "default"]
     assert len(talk.notices) == 1
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        error(400, "Unsupported service_tier: flex", type="invalid_request_error"),
-        error(400, "The model judge is not available with flex processing"),
-        error(422, "Invalid value: 'service_tier' must be one of auto, default"),
-    ],
-)
-def test_knows_the_refusal_of_a_tier_by_its_words(refusal: Any) -> None:
-    with serving(lambda *_: refusal) as server, pytest.raises(EndpointError, match="--service-tier"):
-        ask(server.url, service_tier="flex")
-
-
-def test_prices_a_call_that_fell_back_at_the_normal_tier() -> None:
-    async def cost(url: str) -> float | None:
-        endpoint = Endpoint(model="m", base_url=url, api_key="k", service_tier="flex", tier_fallback=True)
-        meter = Meter(Price(given=(1.0, 1.0), tier="flex"), tier="flex", falls_back=True)
-        judge = OpenAIJudge(endpoint, meter=meter, notify=lambda _: None)
-        limited = Limited(judge, Limiter(1, ceiling=1, clock=lambda: 0.0), Notices(url, lambda _: None))
-        try:
-            return usage(await limited.ask(QUESTION)).cost_usd
-        finally:
-            await judge.aclose()
-
-    with serving(full(0)) as server:
-        at_flex = asyncio.run(cost(server.url))
-    with serving(full(10**6)) as server:
-        assert asyncio.run(cost(server.url)) == pytest.approx(2 * (at_flex or 0.0))
 
 
 class Full(Judge):

@@ -31,17 +31,9 @@ def token(text: str, likely: dict[str, float] | None = None, *, raw: bool = True
 def rated(likely: dict[str, float], drawn: str, scale: Scale, *after: str) -> Expectation:
     text = "Feedback: é good.\nRating: " + drawn.lstrip() + "".join(after)
     before = [
-        "<think>",
-        "no",
-        "</think>",
-        "Feedback",
-        ": ",
-        "é",
-        " good",
-        ".\n",
-        "Rating",
+        "<think>", "no", "</think>", "Feedback", ": ", "é", " good", ".\n", "Rating",
         ": " if drawn[:1] != " " else ":",
-    ]
+    ]  # fmt: skip
     tokens = [token(each) for each in before] + [token(drawn, likely), *map(token, after)]
     return expected_rating(tokens, text, text.index("Rating: ") + 8, scale)
 

@@ -126,30 +126,21 @@ UNRATED = [
     # empty
     *each("empty", None, "", " \r\n\t\u3000"),
 ]
-# fmt: on
+
 
 OTHER_SCALES = [
-    ("Rating: 7", SEVEN, 7),
-    ("Rating: 7/7", SEVEN, 7),
-    ("Rating (1-7): 5", SEVEN, 5),
-    ("Rating: 0", SEVEN, "out_of_range"),
-    ("Rating: 3/4", SEVEN, "out_of_range"),
-    ("Rating: 85", HUNDRED, 85),
-    ("Rating: 85/100", HUNDRED, 85),
-    ("Rating: 100.", HUNDRED, 100),
-    ("Rating: 8.5/10", HUNDRED, "out_of_range"),
-    ("Rating: 1,00", HUNDRED, "not_an_integer"),
-    ("Rating: 1 00", HUNDRED, "ambiguous"),
-    ("Rating: 85%", HUNDRED, "not_an_integer"),
-    ("Rating: -1", SIGNED, -1),
-    ("Rating: −2", SIGNED, -2),
-    ("Rating: +2", SIGNED, 2),
-    ("Rating: -0", SIGNED, 0),
-    ("Rating (-2 to 2): -1", SIGNED, -1),
-    ("Rating: -2-2", SIGNED, "ambiguous"),
-    ("Rating: -2 to -1", SIGNED, "ambiguous"),
-    ("Rating: -3", SIGNED, "out_of_range"),
-]
+    ("Rating: 7", SEVEN, 7), ("Rating: 7/7", SEVEN, 7), ("Rating (1-7): 5", SEVEN, 5),
+    ("Rating: 0", SEVEN, "out_of_range"), ("Rating: 3/4", SEVEN, "out_of_range"),
+    ("Rating: 85", HUNDRED, 85), ("Rating: 85/100", HUNDRED, 85), ("Rating: 100.", HUNDRED, 100),
+    ("Rating: 8.5/10", HUNDRED, "out_of_range"), ("Rating: 1,00", HUNDRED, "not_an_integer"),
+    ("Rating: 1 00", HUNDRED, "ambiguous"), ("Rating: 85%", HUNDRED, "not_an_integer"),
+    ("Rating: -1", SIGNED, -1), ("Rating: −2", SIGNED, -2), ("Rating: +2", SIGNED, 2), ("Rating: -0", SIGNED, 0),
+    ("Rating (-2 to 2): -1", SIGNED, -1), ("Rating: -2-2", SIGNED, "ambiguous"),
+    ("Rating: -2 to -1", SIGNED, "ambiguous"), ("Rating: -3", SIGNED, "out_of_range"),
+]  # fmt: skip
+
+# fmt: on
+
 
 # fmt: off
 REASONED = [
@@ -179,42 +170,30 @@ CUT = [
     *each("not_an_integer", "Rating: 3.5\nas"),
     *each("ambiguous", "Rating: 3-4 as it see"),
 ]
-# fmt: on
+
 
 REFUSALS = [
-    "I'm sorry, but I can't assist with that.",
-    "I’m sorry, but I can’t help with that request.",
-    "I am sorry, I cannot rate this.",
-    "I'm really sorry, but I'm unable to evaluate this response.",
-    "I'm afraid I can't do that.",
-    "Sorry, but I can't help with that.",
-    "Sorry, I can't comply.",
-    "I apologize, but I cannot provide a rating for this content.",
-    "My apologies, but I'm not able to discuss this.",
-    "As an AI language model, I cannot judge this.",
-    "As a large language model, I am unable to do so.",
-    "Unfortunately, I can't rate this response.",
-    "I can't assist with that.",
-    "I cannot fulfill this request.",
-    "I won't engage with this.",
-    "I'm unable to help with that.",
-    "I must decline.",
-    "I'm sorry, but I must respectfully decline.",
-    "**I'm sorry, but I can't assist.**",
-    "<think>this is harmful</think>\n\nI'm sorry, but I can't assist with that.",
-]
+    *each("refused", "I'm sorry, but I can't assist with that.", "I’m sorry, but I can’t help with that request.",
+        "I am sorry, I cannot rate this.", "I'm really sorry, but I'm unable to evaluate this response.",
+        "I'm afraid I can't do that.", "Sorry, but I can't help with that.", "Sorry, I can't comply.",
+        "I apologize, but I cannot provide a rating for this content.",
+        "My apologies, but I'm not able to discuss this.", "As an AI language model, I cannot judge this.",
+        "As a large language model, I am unable to do so.", "Unfortunately, I can't rate this response.",
+        "I can't assist with that.", "I cannot fulfill this request.", "I won't engage with this.",
+        "I'm unable to help with that.", "I must decline.", "I'm sorry, but I must respectfully decline.",
+        "**I'm sorry, but I can't assist.**",
+        "<think>this is harmful</think>\n\nI'm sorry, but I can't assist with that."),
+    # plain talk
+    *each("missing", "I can't find any flaw in this response.", "I cannot stress enough how good this is.",
+        "I'm sorry to say that the response is wrong.", "Sorry, the response is wrong.",
+        "Feedback: I'm sorry, but I can't assist with that.",
+        "The response says: I'm sorry, but I can't assist with that.", "Unfortunately, the response is wrong.",
+        "As an AI language model would say, it is good.", "I'm sorry, but I can't help with that.\nRating: N/A"),
+    *each(0, "I'm sorry, but I can't see how this helps.\nRating: 0"),
+]  # fmt: skip
 
-NO_REFUSALS = [
-    "I can't find any flaw in this response.",
-    "I cannot stress enough how good this is.",
-    "I'm sorry to say that the response is wrong.",
-    "Sorry, the response is wrong.",
-    "Feedback: I'm sorry, but I can't assist with that.",
-    "The response says: I'm sorry, but I can't assist with that.",
-    "Unfortunately, the response is wrong.",
-    "As an AI language model would say, it is good.",
-    "I'm sorry, but I can't help with that.\nRating: N/A",
-]
+# fmt: on
+
 
 FEEDBACK = [
     ("Feedback: Clear.\nRating: 3", "Clear."),
@@ -242,24 +221,9 @@ FEEDBACK = [
 ]
 
 
-def test_reads_a_rating_in_any_dress() -> None:
-    for text, rating in RATED:
-        assert read(text) == rating, (text, rating)
-
-
-def test_says_why_there_is_no_rating() -> None:
-    for text, reason in UNRATED:
-        assert read(text) == reason, (text, reason)
-
-
-def test_reads_ratings_on_any_scale() -> None:
-    for text, scale, expected in OTHER_SCALES:
-        assert read(text, scale) == expected, (text, scale, expected)
-
-
-def test_does_not_read_reasoning() -> None:
-    for text, expected in REASONED:
-        assert read(text) == expected, (text, expected)
+def test_reads_a_rating_in_any_dress_or_says_why_there_is_none() -> None:
+    for text, found in [*RATED, *UNRATED, *REASONED, *REFUSALS]:
+        assert read(text) == found, (text, found)
 
 
 def test_reads_a_cut_answer_only_if_its_rating_line_is_full() -> None:
@@ -267,18 +231,9 @@ def test_reads_a_cut_answer_only_if_its_rating_line_is_full() -> None:
         assert read(text, finish_reason="length") == expected, (text, expected)
 
 
-def test_knows_a_refusal_by_its_opening() -> None:
-    for text in REFUSALS:
-        assert read(text) == "refused", text
-
-
-def test_does_not_take_plain_talk_for_a_refusal() -> None:
-    for text in NO_REFUSALS:
-        assert read(text) == "missing", text
-
-
-def test_reads_the_rating_that_follows_an_apology() -> None:
-    assert read("I'm sorry, but I can't see how this helps.\nRating: 0") == 0
+def test_reads_ratings_on_any_scale() -> None:
+    for text, scale, expected in OTHER_SCALES:
+        assert read(text, scale) == expected, (text, scale, expected)
 
 
 def test_believes_the_endpoint_that_an_answer_was_refused_or_filtered() -> None:
@@ -357,34 +312,24 @@ def test_gives_a_rating_on_the_scale_or_a_known_reason(
 
 
 BEFORE = ["", "  ", "- ", "* ", "• ", "> ", "1. ", "2) ", "### ", "**", "_", "`", '"', "“", "[", "\ufeff", "> - **"]
+
+
 LABELS = [
-    "Rating",
-    "rating",
-    "RATING",
-    "**Rating**",
-    "Rating ({low}-{high})",
-    "Rating (out of {high})",
+    "Rating", "rating", "RATING", "**Rating**", "Rating ({low}-{high})", "Rating (out of {high})",
     "Rating for style",
-]
+]  # fmt: skip
+
 COLONS = [": ", ":", " : ", "：", ":** ", ":\t", ": Score ", ": score: ", ": \u200b"]
 NUMBERS = [
     "{k}", "{k}.0", "{k}/{high}", "{k} / {high}", "{k} out of {high}", "**{k}**", "`{k}`", '"{k}"', "“{k}”", "[{k}]",
     "[[{k}]]", "({k})", "<{k}>", "{k} ({low}-{high})", "{k} (out of {high})", "**{k}**/{high}",
 ]  # fmt: skip
+
+
 AFTER = [
-    "",
-    ".",
-    "**",
-    "**.",
-    " ",
-    "!",
-    ", mostly right",
-    " because 2 of 4 hold",
-    ". It has 3 flaws.",
-    " — good",
-    "\nBye 1.",
-    "\r\n",
-]
+    "", ".", "**", "**.", " ", "!", ", mostly right", " because 2 of 4 hold", ". It has 3 flaws.", " — good",
+    "\nBye 1.", "\r\n",
+]  # fmt: skip
 
 
 @settings(UNHURRIED, max_examples=150)
@@ -394,9 +339,7 @@ AFTER = [
     place=st.integers(0, 100),
     full_width=st.booleans(),
 )
-def test_reads_every_rating_back_from_every_dress(
-    data: tuple[str, ...], scale: Scale, place: int, full_width: bool
-) -> None:
+def test_reads_each_rating_back_in_any_dress(data: tuple[str, ...], scale: Scale, place: int, full_width: bool) -> None:
     k = scale.low + place % scale.levels
     digits = str(k).translate({ord("0") + digit: ord("０") + digit for digit in range(10)}) if full_width else str(k)
     text = "".join(data).format(k=digits, low=scale.low, high=scale.high)
@@ -412,9 +355,7 @@ def test_reads_no_rating_where_no_line_starts_with_rating(text: str, scale: Scal
 
 @UNHURRIED
 @given(before=TEXTS.map(without_rating_lines), said=TEXTS, scale=SCALES, finish_reason=ENDINGS)
-def test_reads_the_same_whatever_stands_before_the_rating_lines(
-    before: str, said: str, scale: Scale, finish_reason: str | None
-) -> None:
+def test_reads_the_same_whatever_stands_before(before: str, said: str, scale: Scale, finish_reason: str | None) -> None:
     answer = "Rating:" + re.sub("think", "thank", said, flags=re.IGNORECASE)
     assert read(f"{before}\n{answer}", scale, finish_reason=finish_reason) == read(
         answer, scale, finish_reason=finish_reason

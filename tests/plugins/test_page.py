@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -22,9 +22,12 @@ from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from tests.conftest import DEMO, REPLAY_MODEL, ROOT
+from tests.conftest import DEMO, REPLAY_MODEL, ROOT, refuses
 from tests.datasets.writing import as_lines, written
+from tests.packages import put_package
 from tests.test_docs import blocks
+
+PAIRS = DEMO / "pairs.jsonl"
 
 
 @pytest.fixture(autouse=True)
@@ -32,12 +35,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     """The package of the page, where Python finds it."""
     code = [block for block in blocks(ROOT / "docs" / "plug-ins.md", "python") if "robin.judge(" not in block]
     points = "".join(blocks(ROOT / "docs" / "plug-ins.md", "text"))
-    info = tmp_path / "site" / "my_package-1.dist-info"
-    info.mkdir(parents=True)
-    (tmp_path / "site" / "my_package.py").write_text("\n".join(code), encoding="utf-8")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1\n", encoding="utf-8")
-    points = re.sub(r'project.entry-points."([\w.]+)"', r"\1", points).replace('"', "")
-    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    put_package(tmp_path / "site", "my-package", "\n".join(code), tomllib.loads(points)["project"]["entry-points"])
     monkeypatch.syspath_prepend(tmp_path / "site")
     plugins.cache_clear()
     importlib.invalidate_caches()
@@ -65,35 +63,25 @@ def test_the_log_of_the_page_is_known_by_its_samples(tmp_path: Path) -> None:
         assert (pair.prompt, pair.response, pair.columns["system"]) == ("q", "a", "m")
 
 
-def test_the_carrier_of_the_page_has_the_calls_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replay_url: str
-) -> None:
-    settings: dict[str, Any] = {
-        "attribute": "helpfulness",
-        "base_url": replay_url,
-        "model": REPLAY_MODEL,
-        "quiet": True,
-        "ray": "local",
-    }
+def test_the_carrier_of_the_page_makes_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replay_url: str) -> None:
+    given: dict[str, Any] = {"attribute": "helpfulness", "base_url": replay_url, "model": REPLAY_MODEL, "budget": 70}
+    given |= {"quiet": True, "ray": "local", "run": str(tmp_path / "run")}
     found = metadata.entry_points(group="robin.carriers")
-    with pytest.raises(InputError, match="--ray: my-package and robin-judge both add ray"):
-        robin_cli.judge(DEMO / "pairs.jsonl", budget=70, run=str(tmp_path / "run"), **settings)
+    refuses(InputError, "--ray: my-package and robin-judge both add ray", robin_cli.judge, PAIRS, **given)
     strangers = [each for each in found if each.dist is not None and each.dist.name == "my-package"]
     monkeypatch.setattr(metadata, "entry_points", lambda *, group: strangers if group == "robin.carriers" else ())
     plugins.cache_clear()
-    run = robin_cli.judge(DEMO / "pairs.jsonl", budget=70, run=str(tmp_path / "run"), **settings)
-    assert len(run.judgments()) == 70
+    assert len(robin_cli.judge(PAIRS, **given).judgments()) == 70
 
 
 def test_says_what_to_install_where_nothing_makes_calls_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
     plugins.cache_clear()
+    given: dict[str, Any] = {
+        "attribute": "helpfulness",
+        "base_url": "http://127.0.0.1:9/v1",
+        "model": "m",
+        "ray": "local",
+    }
     with pytest.raises(InputError, match=r"not installed here; pip install 'robin-judge\[ray\]' brings it"):
-        robin_cli.judge(
-            DEMO / "pairs.jsonl",
-            budget=70,
-            attribute="helpfulness",
-            base_url="http://127.0.0.1:9/v1",
-            model="m",
-            ray="local",
-        )
+        robin_cli.judge(PAIRS, budget=70, **given)

@@ -37,7 +37,7 @@ def sums(ratings: list[list[float]]) -> list[np.ndarray[tuple[int], np.dtype[np.
 
 
 def squares(ratings: list[float]) -> float:
-    return sum((x - np.mean(ratings)) ** 2 for x in ratings)
+    return float(((np.array(ratings) - np.mean(ratings)) ** 2).sum())
 
 
 def flat(ratings: list[float]) -> float:

@@ -21,11 +21,7 @@ FILES = ROOT / "configs" / "cluster"
 JOB = {"entrypoint", "backoffLimit", "activeDeadlineSeconds", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"}
 JOB |= {"runtimeEnvYAML", "rayClusterSpec", "submissionMode", "suspend", "clusterSelector", "submitterPodTemplate"}
 CLUSTER = {
-    "rayVersion",
-    "headGroupSpec",
-    "workerGroupSpecs",
-    "enableInTreeAutoscaling",
-    "autoscalerOptions",
+    *("rayVersion", "headGroupSpec", "workerGroupSpecs", "enableInTreeAutoscaling", "autoscalerOptions"),
     "authOptions",
 }
 HEAD = {"rayStartParams", "template", "serviceType", "headService"}
@@ -42,14 +38,8 @@ def settings_of(file: Path) -> Settings:
 
 def test_holds_files_of_known_kinds() -> None:
     assert sorted(path.name for path in FILES.iterdir() if path.is_file()) == [
-        "llama-cpp.yaml",
-        "llama_server.py",
-        "one-address.toml",
-        "ray-job.yaml",
-        "ray-service.yaml",
-        "several-addresses.toml",
-        "sglang.yaml",
-        "vllm.yaml",
+        *("llama-cpp.yaml", "llama_server.py", "one-address.toml", "ray-job.yaml", "ray-service.yaml"),
+        *("several-addresses.toml", "sglang.yaml", "vllm.yaml"),
     ]
 
 

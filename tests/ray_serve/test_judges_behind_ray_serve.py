@@ -149,18 +149,8 @@ def adapt_files(folder: Path, llama_server: Path, cluster: Served, *, has_second
     assert (program, flags[:4]) == ("llama-server", ["-m", "judge.gguf", "-c", "65536"])
     model = ROOT / "tests" / "servers" / "tiny-judge.gguf"
     command = [
-        llama_server,
-        "-m",
-        model,
-        "-c",
-        16384,
-        *flags[4:],
-        "-t",
-        1,
-        "--offline",
-        "--metrics",
-        "--alias",
-        "tiny-judge",
+        *(llama_server, "-m", model, "-c", 16384, *flags[4:], "-t", 1, "--offline"),
+        *("--metrics", "--alias", "tiny-judge"),
     ]
     judge["args"]["command"] = [*map(str, command)]
     judge["deployments"][0]["ray_actor_options"]["num_cpus"] = 0.6  # one on each node, and room for the second
@@ -251,9 +241,8 @@ def test_gives_up_no_pair_where_more_calls_come_than_serve_lets_wait(tmp_path: P
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
     # a server of 8 slots, and 4 that wait
-    done = robin(*judge([served.second], data, 100, "--concurrency", "40", "--max-retries", "0"), cwd=tmp_path)
+    done = robin(*judge([served.second], data, 100, "--concurrency", "40", "--max-retries", "0"), cwd=tmp_path, exits=0)
 
-    assert done.returncode == 0, done.stderr
     assert "too many requests: waiting" in done.stderr
     assert len(kept(tmp_path / "r")) == 100
 

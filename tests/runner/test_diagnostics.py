@@ -11,6 +11,7 @@ import pytest
 
 from robin_cli.model.records import Judgment
 from robin_cli.runner.diagnostics import Diagnostics
+from tests.conftest import has
 from tests.storage.test_store import judgment
 
 
@@ -53,8 +54,7 @@ def test_is_silent_about_a_healthy_judge() -> None:
 def test_says_once_that_answers_repeat_to_the_letter(arms: int) -> None:
     lines = told(cached(1_000, arms), arms=arms)
     assert len(lines) == 1
-    assert "same answer, to the letter" in lines[0]
-    assert "cache" in lines[0]
+    has(lines[0], "same answer, to the letter", "cache")
     assert told(cached(4 * 20))  # as soon as that
 
 

@@ -25,6 +25,7 @@ from robin_cli.policies.base import Policy
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.runner import engine
 from robin_cli.runner.engine import Engine, Stop
+from tests.conftest import refuses
 from tests.judges.virtual import run
 from tests.planning.played import work
 from tests.storage.test_store import judgment
@@ -177,8 +178,7 @@ def test_retires_nobody_in_an_outage_for_everyone() -> None:
 
 def test_stops_soon_when_nothing_was_ever_answered() -> None:
     desk = Desk(MemoryJudge(lambda *_: Failure("connection", "refused", 0.0)))
-    with pytest.raises(EndpointError, match="not answered a single call"):
-        desk.run()
+    refuses(EndpointError, "not answered a single call", desk.run)
     assert len(desk.judge.asked) <= 3 + 8
 
 
@@ -189,8 +189,7 @@ def test_keeps_what_came_before_an_error_that_ends_it() -> None:
         return GOOD
 
     desk = Desk(MemoryJudge(expire))
-    with pytest.raises(EndpointError, match="expired"):
-        desk.run()
+    refuses(EndpointError, "expired", desk.run)
     assert len(desk.kept) == 50 == desk.budget.spent
 
 
@@ -225,8 +224,7 @@ def test_passes_on_that_answers_cannot_be_kept() -> None:
             super().write(judgments)
 
     desk = Full(MemoryJudge(good))
-    with pytest.raises(StorageError, match="full"):
-        desk.run()
+    refuses(StorageError, "full", desk.run)
     assert desk.budget.spent == len(desk.kept)
 
 
@@ -286,8 +284,7 @@ def test_never_spends_more_than_the_money_there_is(concurrency: int, samples: in
     desk.samples = samples
     desk.money = MoneyBudget(50.0, spent=7.5)
 
-    with pytest.raises(LimitReached, match="--max-cost"):
-        desk.run()
+    refuses(LimitReached, "--max-cost", desk.run)
 
     spent = 7.5 + sum(each.cost_usd or 0.0 for each in desk.kept)
     assert 50.0 - samples < spent <= 50.0
@@ -302,8 +299,7 @@ def test_stops_in_time_where_an_endpoint_charges_more_than_its_price(price: floa
     desk = Desk(judge, budget=10_000, concurrency=64)
     desk.money = MoneyBudget(3.0)
 
-    with pytest.raises(LimitReached, match="--max-cost"):
-        desk.run()
+    refuses(LimitReached, "--max-cost", desk.run)
 
     assert desk.money.spent == 3.0
 
@@ -316,8 +312,7 @@ def test_gives_the_calls_back_whose_question_cannot_be_made() -> None:
             return super().question(ticket)
 
     desk = Untold(MemoryJudge(good))
-    with pytest.raises(ValueError, match="no such field"):
-        desk.run()
+    refuses(ValueError, "no such field", desk.run)
     assert desk.budget.reserved == 0 == sum(desk.arms.pending)
     assert desk.budget.spent == len(desk.kept) == len(desk.judge.asked)
 
@@ -361,9 +356,7 @@ def test_keeps_a_reply_that_it_cannot_read_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("answers_at_last", [True, False])
-def test_ends_although_a_judge_does_not_let_itself_be_cancelled(
-    monkeypatch: pytest.MonkeyPatch, *, answers_at_last: bool
-) -> None:
+def test_ends_although_a_judge_cannot_be_cancelled(monkeypatch: pytest.MonkeyPatch, *, answers_at_last: bool) -> None:
     class Unwilling(MemoryJudge):
         async def ask(self, question: Question) -> Outcome:
             while True:
@@ -464,6 +457,5 @@ def test_ends_by_what_goes_wrong_in_a_fit_and_keeps_what_came() -> None:
 
     desk = Desk(MemoryJudge(good))
     desk.planner = Planner(desk.arms, learning(fail), budget=200)
-    with pytest.raises(InputError, match=r"Learning failed: SystemExit: no. Mend it, or take another --scheduler"):
-        desk.run()
+    refuses(InputError, r"Learning failed: SystemExit: no. Mend it, or take another --scheduler", desk.run)
     assert 5 <= len(desk.kept) < 200

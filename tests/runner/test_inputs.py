@@ -12,11 +12,7 @@ from tests.conftest import write_pairs
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        ({"helpfulnes": "stars"}, 'did you mean "helpfulness"?'),
-        ({"tone": "stars"}, None),
-    ],
+    ("columns", "said"), [({"helpfulnes": "stars"}, 'did you mean "helpfulness"?'), ({"tone": "stars"}, None)]
 )
 def test_says_where_a_mapping_may_be_misspelt(tmp_path: Path, columns: dict[str, str], said: str | None) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)

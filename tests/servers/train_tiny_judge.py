@@ -28,29 +28,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 GOOD = ["clear", "precise", "correct", "useful", "careful", "complete", "honest", "helpful", "elegant", "sound"]
 BAD = ["vague", "wrong", "messy", "useless", "hasty", "broken", "rude", "false", "empty", "sloppy"]
 FILLER = [
-    "the",
-    "answer",
-    "says",
-    "that",
-    "water",
-    "boils",
-    "and",
-    "one",
-    "can",
-    "then",
-    "add",
-    "salt",
-    "while",
-    "a",
-    "small",
-    "cat",
-    "looks",
-    "at",
-    "the",
-    "red",
-    "box",
-    "on",
-    "table",
+    *("the", "answer", "says", "that", "water", "boils", "and", "one", "can", "then", "add", "salt", "while"),
+    *("a", "small", "cat", "looks", "at", "the", "red", "box", "on", "table"),
 ]
 CRITERIA = ["accuracy", "clarity", "helpfulness", "tone", "depth"]
 LENIENCE = {"accuracy": -0.3, "tone": 0.3}

@@ -53,15 +53,8 @@ BUDGET = 61
 PAIRS = 6
 SEGMENT_ROWS = 10
 ARGUMENTS = [
-    "--attribute",
-    "helpfulness",
-    "--base-url",
-    "http://memory/v1",
-    "--model",
-    "m",
-    "--quiet",
-    "-o",
-    "scores.csv",
+    *("--attribute", "helpfulness", "--base-url", "http://memory/v1", "--model", "m"),
+    *("--quiet", "-o", "scores.csv"),
 ]
 PANEL = ["--model", "other@http://memory/v2"]
 SAMPLES = ["--samples-per-request", "5"]
@@ -272,13 +265,9 @@ def killing(number: int, times: int = 1) -> Callable[[], None]:
 
 
 KINDS: dict[str, Callable[[], None]] = {
-    "kill": killing(signal.SIGKILL),
-    "power": killing(signal.SIGKILL),
-    "term": killing(signal.SIGTERM),
-    "interrupt": killing(signal.SIGINT),
-    "twice": killing(signal.SIGINT, 2),
-    "full": lambda: None,
-}
+    "kill": killing(signal.SIGKILL), "power": killing(signal.SIGKILL), "term": killing(signal.SIGTERM),
+    "interrupt": killing(signal.SIGINT), "twice": killing(signal.SIGINT, 2), "full": lambda: None,
+}  # fmt: skip
 
 
 def lose_power(run: Path, acknowledged: list[str], generator: random.Random) -> None:

@@ -30,36 +30,20 @@ from tests.storage.crashing import BUDGET, WRITES
 
 # 0: answers came in larger batches this time, so that it was done before the step at which it was to die; and a
 # stop that comes when all is done, or before the work has begun, ends as those do
-ENDINGS = {
-    "kill": {137, 0},
-    "power": {137, 0},
-    "term": {130, 0, 143},
-    "interrupt": {130, 0},
-    "twice": {130, 0},
-    "full": {1, 0},
-}
+ENDINGS = {"kill": {137, 0}, "power": {137, 0}, "term": {130, 0, 143}, "interrupt": {130, 0}, "twice": {130, 0}}
+ENDINGS |= {"full": {1, 0}}
+REST = ["kill:12:20", "kill:32:18", "power:9:15 full:4:5", "term:4:6 interrupt:8:6 twice:4:7"]
+REST += ["full:9:6 term:10:6 interrupt:14:6"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "wanted",
-    [
-        ("kill:0:12", "full:0:4"),
-        ("power:2:7", "term:0:3", "interrupt:4:3", "twice:1:2"),
-        *(
-            pytest.param(each, marks=pytest.mark.whole)
-            for each in (
-                ("kill:12:20",),
-                ("kill:32:18",),
-                ("power:9:15", "full:4:5"),
-                ("term:4:6", "interrupt:8:6", "twice:4:7"),
-                ("full:9:6", "term:10:6", "interrupt:14:6"),
-            )
-        ),
-    ],
-    ids=" ".join,
+    "some",
+    ["kill:0:12 full:0:4", "power:2:7 term:0:3 interrupt:4:3 twice:1:2"]
+    + [pytest.param(each, marks=pytest.mark.whole) for each in REST],
 )
-def test_resumes_whatever_it_died_of_at_whatever_step(wanted: tuple[str, ...]) -> None:
+def test_resumes_whatever_it_died_of_at_whatever_step(some: str) -> None:
+    wanted = some.split()
     script = ROOT / "tests" / "storage" / "crashing.py"
     # What no sync had reached is cut off by the script: no disk need be waited for.
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
@@ -94,27 +78,11 @@ def test_resumes_whatever_it_died_of_at_whatever_step(wanted: tuple[str, ...]) -
         assert kind != "full" or {place for each in runs for place in each["rescued"]} == {"run", "tmp"}
 
 
-LIVE: dict[str, Any] = {
-    "model": ["m@{url}"],
-    "api_key_env": ["-"],
-    "base_url": ["http://localhost:1/v1"],
-    "target_error": 0.2,
-    "guaranteed": True,
-    "max_cost": 0.01,
-    "no_fuse": True,
-    "price_in": [1.0],
-    "price_out": [2.0],
-    "price_cached": [0.5],
-    "concurrency": "2",
-    "samples_per_request": 2,
-    "service_tier": "flex",
-    "tier_fallback": True,
-    "rpm": 6000.0,
-    "tpm": 1e6,
-    "timeout": 30.0,
-    "max_retries": 1,
-    "max_reply": 2.0,
-}
+LIVE: dict[str, Any] = {"model": ["m@{url}"], "api_key_env": ["-"], "base_url": ["http://localhost:1/v1"]}
+LIVE |= {"target_error": 0.2, "guaranteed": True, "max_cost": 0.01, "no_fuse": True}
+LIVE |= {"price_in": [1.0], "price_out": [2.0], "price_cached": [0.5]}
+LIVE |= {"concurrency": "2", "samples_per_request": 2, "service_tier": "flex", "tier_fallback": True}
+LIVE |= {"rpm": 6000.0, "tpm": 1e6, "timeout": 30.0, "max_retries": 1, "max_reply": 2.0}
 SESSIONS: dict[str, dict[str, Any]] = {
     "live": LIVE,
     "files": {"batch_files": "{folder}/files", "rounds": 2, "model": ["m"]},
@@ -209,16 +177,9 @@ def test_keeps_to_the_cap_of_a_command_that_was_killed_as_its_run_appeared(
     cap = ("--max-cost", "1", "--price-in", "1000", "--price-out", "0", "--max-tokens", "10", "--concurrency", "1")
     endpoint = ("--base-url", wire.url, "--model", "m", *cap, "--run", "r")
     command = ["judge", "p.jsonl", "-a", "helpfulness", "--budget", "300", *endpoint]
-    died = subprocess.run(
-        [sys.executable, "-c", KILLED, str(number.value), *command],
-        cwd=tmp_path,
-        env=environment(PYTHONPATH=str(ROOT)),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    words, env = [sys.executable, "-c", KILLED, str(number.value), *command], environment(PYTHONPATH=str(ROOT))
+    died = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
     assert (died.returncode, wire.bodies) == (-number, []), died.stderr
-    resumed = robin("resume", "r", cwd=tmp_path)
-    assert resumed.returncode == 4, resumed.stderr
+    resumed = robin("resume", "r", cwd=tmp_path, exits=4)
     assert "--max-cost $1 is reached" in resumed.stderr
     assert len(wire.bodies) <= 10

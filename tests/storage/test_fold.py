@@ -21,6 +21,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import Fold, counts_by_scale, level_counts
 from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.schema import judgments_table
+from tests.conftest import refuses
 from tests.storage.test_store import judgment
 
 FIVE = Scale(0, 4)
@@ -37,9 +38,7 @@ def folded(arm: IntArray, judgments: pa.Table, scale: Scale = FIVE) -> Fold:
 @pytest.mark.parametrize("lowest", [0, 1, -2, 10])
 @settings(max_examples=40)
 @given(values=VALUES)
-def test_counts_of_expected_ratings_keep_the_mean_and_the_number(
-    lowest: int, values: list[tuple[int, int | None]]
-) -> None:
+def test_counts_of_expected_ratings_keep_mean_and_number(lowest: int, values: list[tuple[int, int | None]]) -> None:
     rows = []
     for number, (pair, expected) in enumerate(values):
         value = None if expected is None else lowest + expected / 4096
@@ -88,11 +87,9 @@ def test_a_rating_off_the_scale_is_said() -> None:
     values += [{"rating": 3, "expected_rating": value} for value in (math.nan, math.inf, -math.inf, 1e200, 0.5)]
     for changed in values:
         table = judgments_table([replace(judgment(0), **changed)])  # type: ignore[arg-type]  # no float is a rating
-        with pytest.raises(StorageError, match="outside the scale 1-5"):
-            Fold(space).add(np.zeros(1, np.int64), table)
+        refuses(StorageError, "outside the scale 1-5", Fold(space).add, np.zeros(1, np.int64), table)
         if changed.get("expected_rating") != 2.0:
-            with pytest.raises(StorageError, match="outside the scale 1-5"):
-                level_counts(np.zeros(1, np.int64), table, 1, Scale(1, 5))
+            refuses(StorageError, "outside the scale 1-5", level_counts, np.zeros(1, np.int64), table, 1, Scale(1, 5))
 
 
 def test_intervals_of_expected_ratings_hold_whenever_one_looks() -> None:

@@ -69,7 +69,7 @@ def test_what_comes_while_one_group_is_synced_shares_the_next_sync() -> None:
 
 def test_tells_all_who_wait_that_the_disk_took_nothing_also_those_that_were_written_since() -> None:
     assert played(Disk(fails=True), [1], [2]) == [
-        *("wrote r1", "wrote r2", "synced 2", "told r1 disk full", "told r2 disk full"),
+        *("wrote r1", "wrote r2", "synced 2", "told r1 disk full", "told r2 disk full")
     ]
 
 

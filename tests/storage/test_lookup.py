@@ -18,6 +18,7 @@ from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.lookup import CALLS_OF_AN_ARM, ArmLookup, Draws
 from robin_cli.storage.schema import judgments_table
+from tests.conftest import refuses
 from tests.storage.test_store import judgment
 
 IDS = st.lists(st.text(max_size=8).filter(str.isprintable), min_size=1, max_size=40, unique=True)
@@ -28,7 +29,7 @@ def space_of(ids: Sequence[str], judges: Sequence[str] = ("m",)) -> ArmSpace:
 
 
 @given(data=st.data(), ids=IDS, judges=st.sampled_from([["m"], ["a", "b", "c"]]))
-def test_finds_the_arm_of_every_judgment_whatever_pairs_are_called(
+def test_finds_each_judgments_arm_whatever_pairs_are_called(
     data: st.DataObject, ids: list[str], judges: list[str]
 ) -> None:
     space = space_of(ids, judges)
@@ -67,8 +68,7 @@ def test_refuses_judgments_of_what_the_run_does_not_have(name: str, value: str) 
     at = table.schema.get_field_index(name)
     changed = table.set_column(at, table.schema.field(name), pa.array([value]))
 
-    with pytest.raises(StorageError, match="not of one run"):
-        ArmLookup(space_of(["p0", "p1"], ["a", "b"])).arms_of(changed)
+    refuses(StorageError, "not of one run", ArmLookup(space_of(["p0", "p1"], ["a", "b"])).arms_of, changed)
 
 
 def test_knows_of_every_call_whether_it_came_before() -> None:

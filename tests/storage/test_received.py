@@ -45,7 +45,7 @@ from robin_cli.views.judgments import judgment_table
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
-from tests.conftest import ROOT, environment, judging, robin, shared_folder, write_pairs
+from tests.conftest import ROOT, environment, judging, refuses, robin, shared_folder, write_pairs
 from tests.storage.test_store import PAIRS, SETTINGS, ids, judgment, manifest
 
 NAMES = ("manifest.json", "pairs.parquet", "journal.jsonl", "judgments/00001.parquet", "lock")
@@ -59,6 +59,29 @@ def made(path: Path, budget: int = 3) -> Path:
     with RunStore.create(path, manifest(settings=settings, budget=budget), PAIRS) as store:
         store.append([judgment(number) for number in range(3)])
     return path
+
+
+def spoilt(run: Path, file: str, column: str, values: pa.Array) -> None:
+    """Have a column of a run's table hold other values."""
+    table = pq.read_table(run / file)
+    pq.write_table(table.set_column(table.schema.names.index(column), column, values), run / file)
+
+
+def resumed(run: Path) -> None:
+    with RunStore.open(run) as store:
+        store.fold()
+
+
+def reported(run: Path) -> object:
+    return write_report([run], None)
+
+
+def merged(run: Path) -> object:
+    return merge([run], run.parent / "all", lambda *_: "uniform")
+
+
+USES: list[Callable[[Path], object]] = [resumed, status_of, reported]
+ANSWERS = "judgments/00001.parquet"
 
 
 ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
@@ -101,46 +124,46 @@ def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
             at = at[name]
         at[path[-1]] = value
         (run / "manifest.json").write_text(json.dumps(odd))
-        with pytest.raises(RunError, match=rf"{re.escape(place)}.*; restore the file from a copy"):
-            status_of(run)
+        refuses(RunError, rf"{re.escape(place)}.*; restore the file from a copy", status_of, run)
     for name in ("manifest.json", "journal.jsonl", "rescued.jsonl"):
         run = made(tmp_path / name)
         with (run / name).open("ab") as file:
             file.truncate(2**34)  # a hole, which takes no room
-        with pytest.raises(RobinError, match=rf"{name}: cannot be read \(it is longer than .*"):
-            status_of(run)
+        refuses(RobinError, rf"{name}: cannot be read \(it is longer than .*", status_of, run)
 
 
-def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Path) -> None:
-    bad_text = pa.array([b"\xff"] * 3).view(pa.string())
-    numbers, nulls = pa.array([7] * 3), pa.nulls(3, pa.int64())
-    odd = [("pairs.parquet", "pair_id", numbers), ("pairs.parquet", "prompt", bad_text)]
-    odd += [("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", bad_text)]
-    odd += [("judgments/00001.parquet", "text", bad_text), ("judgments/00001.parquet", "rating", nulls)]
-    impossible: dict[str, list[float]] = {
-        "cost_usd": [-1000.0, math.nan, math.inf],
-        "prompt_tokens": [-1],
-        "draw": [-1, 2**63 - 2],
-    }
-    impossible |= {"completion_tokens": [-(2**62)]}
-    for name, values in impossible.items():
-        odd += [("judgments/00001.parquet", name, pa.array([value, 0, 0])) for value in values]
-    for number, (file, column, values) in enumerate(odd):
-        run = made(tmp_path / f"r{number}")
-        table = pq.read_table(run / file)
-        pq.write_table(table.set_column(table.schema.names.index(column), column, values), run / file)
-        (run / "state.parquet").unlink()
-        uses: list[Callable[[Path], object]] = [lambda run: write_report([run], None)]
-        uses += [resumed] if column in impossible else []
-        for use in uses:
-            with pytest.raises(StorageError, match=r"cannot be read .*restore it from a copy"):
-                use(run)
+NO_UTF8 = pa.array([b"\xff"] * 3).view(pa.string())
+IMPOSSIBLE: dict[str, list[float]] = {
+    "cost_usd": [-1000.0, math.nan, math.inf],
+    "prompt_tokens": [-1],
+    "draw": [-1, 2**63 - 2],
+    "completion_tokens": [-(2**62)],
+}
+OTHER_VALUES = [
+    *(("pairs.parquet", "pair_id", pa.array([7] * 3)), ("pairs.parquet", "prompt", NO_UTF8)),
+    *(("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", NO_UTF8)),
+    *((ANSWERS, "text", NO_UTF8), (ANSWERS, "rating", pa.nulls(3, pa.int64()))),
+    *((ANSWERS, name, pa.array([value, 0, 0])) for name, values in IMPOSSIBLE.items() for value in values),
+]
+
+
+@pytest.mark.parametrize(("file", "column", "values"), OTHER_VALUES, ids=[column for _, column, _ in OTHER_VALUES])
+def test_says_which_file_of_a_run_holds_other_values_than_it_writes(
+    tmp_path: Path, file: str, column: str, values: pa.Array
+) -> None:
+    run = made(tmp_path / "r")
+    spoilt(run, file, column, values)
+    (run / "state.parquet").unlink()
+    for use in (reported, resumed) if column in IMPOSSIBLE else (reported,):
+        refuses(StorageError, "cannot be read .*restore it from a copy", use, run)
+
+
+def test_says_that_a_line_of_a_journal_is_no_judgment(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
     (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
     for read in (status_of, RunStore.open):
-        with pytest.raises(StorageError, match=r"journal.jsonl: holds a line that is no judgment"):
-            read(run)
+        refuses(StorageError, "journal.jsonl: holds a line that is no judgment", read, run)
 
 
 @pytest.mark.parametrize(
@@ -148,21 +171,14 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(tmp_path: Pa
 )
 def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, column: str, value: float) -> None:
     run = made(tmp_path / "r")
-    table = pq.read_table(run / "judgments" / "00001.parquet")
-    field = table.schema.field(column)
-    values = pa.array([value, *table[column].to_pylist()[1:]], field.type)
-    table = table.set_column(table.schema.names.index(column), field, values)
-    pq.write_table(table, run / "judgments" / "00001.parquet")
-    uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
-    for use in uses:
-        with pytest.raises(StorageError, match="ratings outside the scale 0-4"):
-            use(run)
+    kept = pq.read_table(run / ANSWERS)[column]
+    spoilt(run, ANSWERS, column, pa.array([value, *kept.to_pylist()[1:]], kept.type))
+    for use in USES:
+        refuses(StorageError, "ratings outside the scale 0-4", use, run)
 
 
 @pytest.mark.parametrize(("attributes", "pairs", "budget"), [(1, 3, 2), (10_000, 30_000, 10**9)])
-def test_makes_no_room_for_more_than_a_runs_budget_reaches(
-    tmp_path: Path, attributes: int, pairs: int, budget: int
-) -> None:
+def test_makes_no_room_beyond_a_runs_budget_at_all(tmp_path: Path, attributes: int, pairs: int, budget: int) -> None:
     run = made(tmp_path / "r")
     content = json.loads((run / "manifest.json").read_bytes())
     names = ["helpfulness", *(f"a{number}" for number in range(1, attributes))]
@@ -170,18 +186,15 @@ def test_makes_no_room_for_more_than_a_runs_budget_reaches(
     ids = pa.array([f"p{number}" for number in range(pairs)], pa.large_string())
     empty = pa.array([""] * pairs, pa.large_string())
     pq.write_table(pa.table({"pair_id": ids, "prompt": empty, "response": empty}), run / "pairs.parquet")
-    uses: list[Callable[[Path], object]] = [resumed, status_of, lambda run: write_report([run], None)]
-    for use in uses:
-        with pytest.raises(StorageError, match=f"make {attributes * pairs:,} pairs × attributes × judges: more than"):
-            use(run)
+    for use in USES:
+        refuses(StorageError, f"make {attributes * pairs:,} pairs × attributes × judges: more than", use, run)
 
 
 def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     (run / "state.parquet").unlink()
     (run / "judgments" / "00001.parquet").write_bytes(b"damaged")
-    with pytest.raises(RunError, match="its template and rubrics are not those that the run was made with"):
-        reopen_run(run, Settings())
+    refuses(RunError, "its template and rubrics are not those that the run was made with", reopen_run, run, Settings())
     assert not is_locked(run)
 
 
@@ -210,36 +223,23 @@ def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(tmp_path: Pa
         found = replace(found, prompt={**found.prompt, where: [name] if where == "rubric_files" else name})
     found.write(run)
     if Path(name).is_file():  # as files of /proc are
-        with pytest.raises(RunError, match=f"{re.escape(name)}: .*move that file away"):
-            reopen_run(run, Settings())
+        refuses(RunError, f"{re.escape(name)}: .*move that file away", reopen_run, run, Settings())
     else:  # not there
         reopen_run(run, Settings()).close()
 
 
-def test_goes_on_with_a_larger_budget_where_the_manifests_is_below_what_is_spent(
-    tmp_path: Path, replay_url: str
-) -> None:
-    assert (
-        robin(*judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"), cwd=tmp_path).returncode
-        == 0
-    )
+def test_goes_on_with_a_larger_budget_where_the_manifests_is_too_low(tmp_path: Path, replay_url: str) -> None:
+    robin(*judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"), cwd=tmp_path, exits=0)
     manifest = tmp_path / "r" / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"budget": 10}))
     for more in ((), ("--budget", "15")):
-        refused = robin("resume", "r", *more, cwd=tmp_path)
-        assert refused.returncode == 2, refused.stderr
+        refused = robin("resume", "r", *more, cwd=tmp_path, exits=2)
         assert "r: 20 calls are spent, and the budget in its manifest.json is 1" in refused.stderr
         assert "or go on with --budget 20 or more" in " ".join(refused.stderr.split())
-    assert robin("status", "r", cwd=tmp_path).returncode == 0
+    robin("status", "r", cwd=tmp_path, exits=0)
     for budget in (20, 25):
-        done = robin("resume", "r", "--budget", str(budget), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        robin("resume", "r", "--budget", str(budget), cwd=tmp_path, exits=0)
         assert len(ids(tmp_path / "r")) == budget
-
-
-def resumed(run: Path) -> None:
-    with RunStore.open(run) as store:
-        store.fold()
 
 
 def go_on(run: Path) -> None:
@@ -260,11 +260,10 @@ def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: st
     else:
         os.mkfifo(run / name)
     why = "it is a link" if kind == "a link" else "it is no regular file"
-    readers: list[Callable[[Path], object]] = [status_of, lambda run: write_report([run], None), go_on]
+    readers: list[Callable[[Path], object]] = [status_of, reported, go_on]
     readers += [lambda run: list(judgment_table(run).parts().parts)] if name.startswith("j") else []
     for use in readers if name != "lock" else [go_on]:
-        with pytest.raises(RobinError, match=why if name != "lock" else "no file of this run's own.*; delete it"):
-            use(run)
+        refuses(RobinError, why if name != "lock" else "no file of this run's own.*; delete it", use, run)
     assert bashrc.read_bytes() == before
     assert not is_locked(run)
 
@@ -274,15 +273,13 @@ def test_follows_no_link_to_another_folder_and_reads_no_pool_through_one(tmp_pat
     (run / "judgments").rename(tmp_path / "elsewhere")
     (run / "judgments").symlink_to(tmp_path / "elsewhere")
     for use in (go_on, read_run, load_pools):
-        with pytest.raises(RunError, match="it is a link, and none is followed here; put the folder itself there"):
-            use(run)
+        refuses(RunError, "it is a link, and none is followed here; put the folder itself there", use, run)
     (facts,) = runs_in(tmp_path)
     assert facts["state"] == "damaged"
     pools = made(tmp_path / "pools")
     (pools / "pairs.parquet").unlink()
     os.mkfifo(pools / "pairs.parquet")
-    with pytest.raises(RobinError, match="no regular file"):
-        load_pools(pools)
+    refuses(RobinError, "no regular file", load_pools, pools)
 
 
 def test_writes_over_nothing_that_a_run_links_to_and_leaves_no_temporary_file(tmp_path: Path) -> None:
@@ -323,20 +320,20 @@ def test_takes_no_file_for_its_lock_that_has_another_name_elsewhere(tmp_path: Pa
     (run / "lock").unlink(missing_ok=True)
     (tmp_path / "bashrc").write_text("alias a=b\n")
     os.link(tmp_path / "bashrc", run / "lock")
-    with pytest.raises(RunError, match=r"no file of this run's own.*; delete it"):
-        RunStore.open(run)
+    refuses(RunError, r"no file of this run's own.*; delete it", RunStore.open, run)
     assert (tmp_path / "bashrc").read_text() == "alias a=b\n"
     (run / "lock").unlink()
     RunStore.open(run).close()
 
 
-def test_lets_no_second_process_in_when_its_lock_was_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("deleted", [False, True])
+def test_lets_no_second_process_in_also_when_its_lock_was_deleted(tmp_path: Path, deleted: bool) -> None:
     run = made(tmp_path / "r")
     with RunStore.open(run) as store:
-        (run / "lock").unlink()
-        second = subprocess.run(
-            [sys.executable, "-c", OPEN, str(run)], capture_output=True, text=True, env=environment()
-        )
+        if deleted:
+            (run / "lock").unlink()
+        words = [sys.executable, "-c", OPEN, str(run)]
+        second = subprocess.run(words, capture_output=True, text=True, env=environment())
         assert "another robin is at work on this run; wait for it, or stop it first" in second.stderr
         assert is_locked(run)
         assert status_of(run)["state"] == "working"
@@ -353,8 +350,7 @@ def test_knows_that_robin_0_1_0_is_at_work(tmp_path: Path) -> None:
         assert old.stdout is not None
         assert old.stdout.readline() == b"locked\n"
         assert is_locked(run)
-        with pytest.raises(RunError, match="another robin is at work"):
-            RunStore.open(run)
+        refuses(RunError, "another robin is at work", RunStore.open, run)
         old.communicate()
     RunStore.open(run).close()
 
@@ -411,49 +407,33 @@ def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(shar
 
 def test_says_once_that_others_may_write_to_a_run(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
-    with RunStore.open(run) as store:
-        assert store.notes == []
+
+    def notes() -> list[str]:
+        with RunStore.open(run) as store:
+            return store.notes
+
+    assert notes() == []
     run.chmod(0o1777)
     assert not others_may_write(run), "what is there is safe where the sticky bit is set"
     run.chmod(0o770)
-    with RunStore.open(run) as store:
-        assert store.notes == [
-            f"{run}: others may write here, and change answers and where calls go; chmod 700 {run} keeps it to you"
-        ]
+    said = f"{run}: others may write here, and change answers and where calls go; chmod 700 {run} keeps it to you"
+    assert notes() == [said]
     (run / "judgments").chmod(0o777)
-    with RunStore.open(run) as store:
-        assert [note.split(": ")[0] for note in store.notes] == [str(run)], (
-            "where the first is put right, the rest is safe"
-        )
+    assert notes() == [said], "where the first is put right, the rest is safe"
     run.chmod(0o700)
-    with RunStore.open(run) as store:
-        assert [note.split(": ")[0] for note in store.notes] == [str(run / "judgments")]
+    assert [note.split(": ")[0] for note in notes()] == [str(run / "judgments")]
     (tmp_path / "pairs.jsonl").write_text('{"prompt": "b", "response": "c"}\n')
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o777)
-    words = [
-        "-b",
-        "1",
-        "-a",
-        "helpfulness",
-        "--base-url",
-        "http://127.0.0.1:9/v1",
-        "--model",
-        "m",
-        "--max-retries",
-        "0",
-    ]
-    done = robin("judge", "pairs.jsonl", *words, "--run", "shared", cwd=tmp_path)
-    assert done.stderr.count("shared: others may write here") == 1
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    words = judging("http://127.0.0.1:9/v1", "pairs.jsonl", 1, "--max-retries", "0", "--run", "shared")
+    assert robin(*words, cwd=tmp_path).stderr.count("shared: others may write here") == 1
 
 
 def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     text = (run / "manifest.json").read_text()
     (run / "manifest.json").write_text(text.replace(read_manifest(run).run_id, "../../home/me/x"))
-    with pytest.raises(RunError, match=r"run_id.*restore the file from a copy"):
-        read_manifest(run)
+    refuses(RunError, r"run_id.*restore the file from a copy", read_manifest, run)
 
 
 @pytest.mark.parametrize("name", ["judgments/00001.parquet", "pairs.parquet", "columns.parquet"])
@@ -483,13 +463,9 @@ def test_notices_every_bit_of_its_tables_that_is_not_as_it_was_written(tmp_path:
 
 
 READERS: list[Callable[[Path], object]] = [
-    status_of,
-    RunStore.open,
-    load_pools,
-    lambda run: write_report([run], None),
+    *(status_of, RunStore.open, load_pools, reported, merged),
     lambda run: list(judgment_table(run).parts().parts),
     lambda run: gated(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
-    lambda run: merge([run], run.parent / "all", lambda *_: "uniform"),
 ]
 
 
@@ -500,8 +476,7 @@ def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, na
         store.append([judgment(3)])
     (run / name).rename(tmp_path / "away")
     for read in READERS:
-        with pytest.raises(StorageError, match=r"(segments are|is) missing.*Restore it from a copy"):
-            read(run)
+        refuses(StorageError, r"(segments are|is) missing.*Restore it from a copy", read, run)
     (listed,) = runs_in(tmp_path)
     assert "missing" in listed["error"]
     left = {"judgments/00001.parquet": 1, "judgments/00002.parquet": 3, "journal.jsonl": 4}[name]
@@ -557,8 +532,7 @@ def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(tmp
         few = pq.read_table(run / "judgments/00002.parquet").slice(0, 2)
         write_table(few, run / "judgments/00002.parquet")
     for read in READERS:
-        with pytest.raises(StorageError, match=r"as the last session ended|is missing, or has no first line"):
-            read(run)
+        refuses(StorageError, r"as the last session ended|is missing, or has no first line", read, run)
     assert "judgments" in runs_in(tmp_path)[0]["error"]
     goes_on_without(run, 6 if how == "cut at a line end" else 3)
 
@@ -570,10 +544,8 @@ def test_refuses_a_journal_that_is_older_than_the_segments_beside_it(tmp_path: P
         with RunStore.open(run) as store:
             store.append([judgment(number)])
     (run / "journal.jsonl").write_bytes(copy)
-    with pytest.raises(StorageError, match="is older than the segments beside it"):
-        read_run(run)
-    with pytest.raises(StorageError, match="is older than the segments beside it"):
-        RunStore.open(run)
+    refuses(StorageError, "is older than the segments beside it", read_run, run)
+    refuses(StorageError, "is older than the segments beside it", RunStore.open, run)
     goes_on_without(run, 6)
 
 
@@ -582,8 +554,7 @@ def test_takes_no_segment_for_another(tmp_path: Path) -> None:
     with RunStore.open(run) as store:
         store.append([judgment(number) for number in range(3, 6)])
     shutil.copy(run / "judgments/00001.parquet", run / "judgments/00002.parquet")
-    with pytest.raises(StorageError, match=r"00002.parquet: cannot be read \(it is segment 1, copied over this one\)"):
-        read_run(run)
+    refuses(StorageError, r"00002.parquet: cannot be read \(it is segment 1, copied over this one\)", read_run, run)
     goes_on_without(run, 3)
 
 
@@ -659,21 +630,22 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     with pytest.warns(RepeatedJudgments, match=r"^5 judgments are repeats .* the first is in .*00002.parquet"):
         found = status_of(run)
     assert (found["spent"], found["repeated_judgments"]) == (4, 5)
-    with pytest.warns(RepeatedJudgments):
-        assert pa.concat_tables(judgment_table(run).parts().parts).slice(0, 3).equals(whole)
-    with pytest.warns(RepeatedJudgments):
-        assert load_pools(run)["helpfulness"].size == 4
-    with pytest.warns(RepeatedJudgments):
-        assert runs_in(tmp_path)[0]["spent"] == 4
+    for same in (
+        lambda: pa.concat_tables(judgment_table(run).parts().parts).slice(0, 3).equals(whole),
+        lambda: load_pools(run)["helpfulness"].size == 4,
+        lambda: runs_in(tmp_path)[0]["spent"] == 4,
+    ):
+        with pytest.warns(RepeatedJudgments):
+            assert same()
     done = robin("status", run, cwd=tmp_path)
     assert "note: 5 judgments are repeats and do not count" in done.stderr
     assert "5 judgments, not counted" in done.stdout
     with pytest.warns(RepeatedJudgments), RunStore.open(run) as store:
         assert store.fold().arms.spent == 4
-    merged = merge([run], tmp_path / "all", lambda *_: "uniform")
-    assert merged.judgments == 4
-    assert any("5 judgments left out: repeats" in note for note in merged.notes)
-    assert (status_of(merged.path)["spent"], facts["spent"]) == (4, 3)
+    whole_run = merge([run], tmp_path / "all", lambda *_: "uniform")
+    assert whole_run.judgments == 4
+    assert any("5 judgments left out: repeats" in note for note in whole_run.notes)
+    assert (status_of(whole_run.path)["spent"], facts["spent"]) == (4, 3)
 
 
 def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Path) -> None:
@@ -701,13 +673,8 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
     assert refused > len(damaged) / 2
     for data in (b"\xff", json.dumps({**good, "answered": -1}).encode(), json.dumps({**good, "url": "\x00"}).encode()):
         ledger.write_bytes(data)
-        for read in (
-            status_of,
-            lambda run: Ledger(run, "0" * 16, 3),
-            lambda run: merge([run], tmp_path / "all", lambda *_: "uniform"),
-        ):
-            with pytest.raises(StorageError, match=r"00001.json: cannot be read .*; restore it from a copy"):
-                read(run)
+        for read in (status_of, lambda run: Ledger(run, "0" * 16, 3), merged):
+            refuses(StorageError, "00001.json: cannot be read .*; restore it from a copy", read, run)
         assert "restore it from a copy" in runs_in(tmp_path)[0]["error"]
 
 
@@ -731,5 +698,4 @@ def test_says_plainly_why_a_ledger_or_its_pairs_cannot_be_read(tmp_path: Path) -
         read_batches(run)
     assert re.fullmatch(rf"{ledger}: cannot be read \([^\[\]]+\); restore it from a copy", str(found.value))
     (run / "pairs.parquet").write_bytes(b"damaged")
-    with pytest.raises(StorageError, match=r"r/pairs\.parquet: .*[Rr]estore it from a copy"):
-        read_columns(run)
+    refuses(StorageError, r"r/pairs\.parquet: .*[Rr]estore it from a copy", read_columns, run)

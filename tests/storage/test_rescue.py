@@ -201,11 +201,10 @@ def test_adds_to_no_link_and_no_pipe(tmp_path: Path, own_temporary_folder: Path)
 def test_says_on_the_command_line_what_came_back(tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl").write_text('{"id": "a", "prompt": "b", "response": "c"}\n')
     words = ["pairs.jsonl", "-b", "1", "-a", "helpfulness", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
-    assert robin("judge", *words, "--run", "r", "--max-retries", "0", cwd=tmp_path).returncode == 3
+    robin("judge", *words, "--run", "r", "--max-retries", "0", cwd=tmp_path, exits=3)
     answer = replace(judgment(0), pair_id="a", draw=1)
     rescue(tmp_path / "r", read_manifest(tmp_path / "r").run_id, [answer])
     assert "1 waiting: robin resume r takes them back" in robin("status", "r", cwd=tmp_path).stdout
-    done = robin("resume", "r", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = robin("resume", "r", cwd=tmp_path, exits=0)
     assert "note: 1 rescued answer taken back from r/rescued.jsonl" in done.stderr
     assert "1 taken back" in robin("status", "r", cwd=tmp_path).stdout

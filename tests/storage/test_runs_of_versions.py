@@ -27,15 +27,13 @@ def test_goes_on_with_what_an_earlier_version_made(tmp_path: Path, replay_url: s
     recorded = read_manifest(tmp_path / "r")
     budget = max(40, recorded.budget)
 
-    done = robin("resume", "r", "--base-url", replay_url, "--budget", str(budget), cwd=tmp_path, OPENAI_API_KEY="")
+    robin("resume", "r", "--base-url", replay_url, "--budget", str(budget), cwd=tmp_path, OPENAI_API_KEY="", exits=0)
 
-    assert done.returncode == 0, done.stderr
     after = open_run(tmp_path / "r").judgments()
     assert len(after) == budget
     assert after.iloc[: len(before)].equals(before)
-    assert robin("report", "r", cwd=tmp_path).returncode == 0
-    exported = robin("export", "r", "-o", "scores.csv", cwd=tmp_path)
-    assert exported.returncode == 0, exported.stderr
+    robin("report", "r", cwd=tmp_path, exits=0)
+    robin("export", "r", "-o", "scores.csv", cwd=tmp_path, exits=0)
     assert len((tmp_path / "scores.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3 * len(recorded.attributes)
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_bytes())
     assert manifest["format"] == json.loads((MADE / name / "manifest.json").read_bytes())["format"]

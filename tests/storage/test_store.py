@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import resource
 import stat
-import subprocess
-import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from robin_cli.storage.manifest import Manifest, differences, ends_of, read_mani
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from tests.conftest import environment
+from tests.conftest import refuses
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]
 SETTINGS = {"scheduler": "uniform", "delta": 0.007, "mode": "practice", "objective": "worst-case", "model": "m"}
@@ -46,24 +45,28 @@ def manifest(**change: object) -> Manifest:
 
 def judgment(number: int, *, status: str = "ok", reason: str | None = None, pair: int | None = None) -> Judgment:
     rated = status == "ok"
+    of: dict[str, Any] = {
+        "pair_id": f"p{number % 3 if pair is None else pair}",
+        "attribute": "helpfulness",
+        "judge": "m",
+    }
+    said: dict[str, Any] = {
+        "feedback": "é\u2028\x00",
+        "text": f"answer {number}",
+        "model": "m",
+        "finish_reason": "stop",
+    }
+    took: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": None, "cost_usd": None, "latency_s": 0.5}
     return Judgment(
-        pair_id=f"p{number % 3 if pair is None else pair}",
-        attribute="helpfulness",
-        judge="m",
         draw=number // 3 if pair is None else number,
         rating=number % 5 if rated else None,
         status=status,  # type: ignore[arg-type]
         reason=None if rated else reason or "missing",
-        feedback="é\u2028\x00",
-        text=f"answer {number}",
-        model="m",
-        finish_reason="stop",
-        prompt_tokens=10,
-        completion_tokens=None,
-        cost_usd=None,
-        latency_s=0.5,
         request_id=f"r{number}",
         received_at=1.7e9 + number,
+        **of,
+        **said,
+        **took,
     )
 
 
@@ -122,15 +125,10 @@ def test_names_a_damaged_line_that_has_sound_ones_after_it(tmp_path: Path) -> No
         journal.write([judgment(k) for k in range(3)])
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([*lines[:2], lines[2][:20], *lines[3:]]))
-    with pytest.raises(StorageError, match=r"journal\.jsonl:3: this line is damaged"):
-        read_journal(path)
+    refuses(StorageError, r"journal\.jsonl:3: this line is damaged", read_journal, path)
 
 
-@given(
-    batches=st.lists(st.integers(1, 6), max_size=12),
-    drops=st.sets(st.integers(0, 11)),
-    rows=st.integers(1, 9),
-)
+@given(batches=st.lists(st.integers(1, 6), max_size=12), drops=st.sets(st.integers(0, 11)), rows=st.integers(1, 9))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_holds_exactly_what_was_appended_whenever_it_was_dropped(
     tmp_path_factory: pytest.TempPathFactory,
@@ -215,15 +213,6 @@ def test_shows_readers_a_whole_prefix_while_it_seals(tmp_path: Path, monkeypatch
     assert not wrong
 
 
-def test_refuses_a_second_process(tmp_path: Path) -> None:
-    with RunStore.create(tmp_path / "r", manifest(), PAIRS):
-        code = "import sys, pathlib, robin_cli.storage.store as s; s.RunStore.open(pathlib.Path(sys.argv[1]))"
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / "r")], capture_output=True, text=True, env=environment()
-        )
-    assert "another robin is at work" in done.stderr
-
-
 def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path: Path) -> None:
     store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
     store.append([judgment(0)])
@@ -233,8 +222,7 @@ def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path:
         resource.RLIMIT_FSIZE, (size + 50, before[1])
     )  # python ignores the signal: writing fails instead
     try:
-        with pytest.raises(StorageError, match="could not be written"):
-            store.append([judgment(1), judgment(2)])
+        refuses(StorageError, "could not be written", store.append, [judgment(1), judgment(2)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert ids(tmp_path / "r") == ["r0"]
@@ -251,42 +239,15 @@ def test_keeps_files_to_their_owner(tmp_path: Path) -> None:
 
 
 def test_says_what_is_wrong_with_a_run_directory(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"not a run directory.*; robin runs lists those in \./runs"):
-        RunStore.open(tmp_path)
+    refuses(RunError, r"not a run directory.*; robin runs lists those in \./runs", RunStore.open, tmp_path)
     RunStore.create(tmp_path / "runs" / "first", manifest(), PAIRS).close()
-    with pytest.raises(RunError, match=r'not a run directory.*did you mean "first"'):
-        RunStore.open(tmp_path / "runs" / "frist")
+    refuses(RunError, r'not a run directory.*did you mean "first"', RunStore.open, tmp_path / "runs" / "frist")
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(RunError, match=r"name another folder with --run"):
-        RunStore.create(tmp_path / "file", manifest(), PAIRS)
-    with pytest.raises(RunError, match="not empty, and not a run"):
-        RunStore.create(tmp_path, manifest(), PAIRS)
+    refuses(RunError, r"name another folder with --run", RunStore.create, tmp_path / "file", manifest(), PAIRS)
+    refuses(RunError, "not empty, and not a run", RunStore.create, tmp_path, manifest(), PAIRS)
     RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
     (tmp_path / "r" / "manifest.json").write_text('{"format": 99, "versions": {"robin": "9.9"}}', encoding="utf-8")
-    with pytest.raises(RunError, match=r"made by robin 9\.9.*upgrade"):
-        read_run(tmp_path / "r")
-
-
-def test_notices_a_missing_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "SEGMENT_ROWS", 2)
-    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
-        for number in range(5):
-            store.append([judgment(number)])
-    (tmp_path / "r" / "judgments" / "00001.parquet").unlink()
-    with pytest.raises(StorageError, match="segments are missing"):
-        read_run(tmp_path / "r")
-
-
-def test_names_the_last_segment_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "SEGMENT_ROWS", 2)
-    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
-    for number in range(5):
-        store.append([judgment(number)])
-    store._journal.close()  # as a crash does: the third segment is still the journal's
-    store._lock.release()
-    (tmp_path / "r" / "judgments" / "00002.parquet").unlink()
-    with pytest.raises(StorageError, match=r"00002.parquet is missing.* Restore it from a copy"):
-        RunStore.open(tmp_path / "r")
+    refuses(RunError, r"made by robin 9\.9.*upgrade", read_run, tmp_path / "r")
 
 
 def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -> None:
@@ -298,14 +259,10 @@ def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -
     assert ids(tmp_path / "r") == ["r0"]
 
 
-def test_lists_what_differs_between_two_runs() -> None:
+def test_lists_what_differs_between_two_runs_of_which_one_may_go_on_elsewhere() -> None:
     other = manifest(settings={**SETTINGS, "model": "other"}, seed=5, budget=7)
     assert differences(manifest(), other) == ["model: the run has m, now other", "seed: the run has None, now 5"]
-
-
-def test_a_run_may_go_on_elsewhere_but_not_otherwise() -> None:
-    moved = manifest(settings={**SETTINGS, "base_url": ["http://127.0.0.1:10/v1"]})
-    assert differences(manifest(), moved) == []
+    assert differences(manifest(), manifest(settings={**SETTINGS, "base_url": ["http://127.0.0.1:10/v1"]})) == []
     hotter = manifest(settings={**SETTINGS, "temperature": 0.5})
     assert differences(manifest(), hotter) == ["temperature: the run has 1.0, now 0.5"]
 
@@ -337,24 +294,19 @@ def test_removes_what_killed_processes_left_and_nothing_else(tmp_path: Path) -> 
     foreign = tmp_path / "t"
     foreign.mkdir()
     (foreign / "mine.tmp").write_text("x")
-    with pytest.raises(RunError, match=r"it holds mine\.tmp"):
-        RunStore.create(foreign, manifest(), PAIRS)
+    refuses(RunError, r"it holds mine\.tmp", RunStore.create, foreign, manifest(), PAIRS)
 
 
 @pytest.mark.parametrize("content", ["[]", '"text"', "{}", '{"format": "1"}', "3"])
 def test_says_that_a_manifest_is_none_of_robins(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(RunError, match="not a manifest that robin wrote"):
-        read_manifest(tmp_path)
+    refuses(RunError, "not a manifest that robin wrote", read_manifest, tmp_path)
 
 
-def test_reads_back_the_manifest_it_wrote(tmp_path: Path) -> None:
+def test_reads_back_the_manifest_it_wrote_with_the_scale_of_each_attribute(tmp_path: Path) -> None:
     written = manifest().with_session(base_url=["u"]).with_session_end(in_flight=2)
     written.write(tmp_path)
     assert read_manifest(tmp_path) == written
-
-
-def test_reads_back_the_scale_of_each_attribute(tmp_path: Path) -> None:
     names, scales = ("helpfulness", "tone"), (Scale(0, 4), Scale(1, 10))
     manifest(attributes=names, **ends_of(names, scales)).write(tmp_path)
     assert read_manifest(tmp_path).scales == scales

@@ -7,7 +7,6 @@ import json
 import shutil
 import struct
 import subprocess
-import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -23,7 +22,7 @@ from robin_cli.datasets import lines
 from robin_cli.datasets.pairs import load_pairs
 from robin_logs import eval_files
 from tests.datasets.test_any_data import refuses_or_reads
-from tests.datasets.writing import complaint, written
+from tests.datasets.writing import complaint, measured, written
 from tests.plugins.logs.test_logs import INSPECT, LOGS, only, rows_of
 
 HEAD = {"eval": {"task": "t", "model": "m", "eval_id": "e"}}
@@ -74,12 +73,7 @@ def test_leaves_out_a_sample_that_unpacks_to_a_giant(tmp_path: Path, method: int
         data = data.replace(struct.pack("<L", len(giant)), struct.pack("<L", 9))
     path = written(tmp_path, "x.eval", data)
     assert len(data) < 2**17
-    tracemalloc.start()
-    try:
-        said = complaint(path, skip_bad_rows=False)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    said, peak = measured(lambda: complaint(path, skip_bad_rows=False))
     assert "x.eval:row " in said
     why = "damaged (" if lies else "longer than 32 MiB. Leave such samples out with --skip-bad-rows."
     assert f"samples/2_epoch_1.json is {why}" in said
@@ -310,12 +304,8 @@ def test_says_where_a_json_log_breaks_off(tmp_path: Path) -> None:
 def test_reads_a_json_log_a_sample_at_a_time(tmp_path: Path) -> None:
     body = ",".join(json.dumps(sample(id=n, store={"x": "a" * 2**20})) for n in range(40))
     path = written(tmp_path, "big.json", f'{{"eval": {json.dumps(HEAD["eval"])}, "samples": [\n{body}]}}'.encode())
-    tracemalloc.start()
-    try:
-        assert len(load_pairs(path).pairs) == 40
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    pairs, peak = measured(lambda: load_pairs(path).pairs)
+    assert len(pairs) == 40
     assert peak < 24 * 2**20  # of 40 MiB
 
 

@@ -18,7 +18,7 @@ from robin_cli.datasets.rows import Row, Wanted
 from robin_cli.datasets.sources import opened
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
-from tests.conftest import robin
+from tests.conftest import refuses, robin
 from tests.datasets.writing import as_array, as_lines, complaint, written
 from tests.judges.wire import completion, serving
 
@@ -60,17 +60,10 @@ def test_makes_pairs_of_inspect_s_samples() -> None:
     france, primes, verse = rows_of(large)
     assert france.pop("id") == "openai-api/wren/wren-large/facts/france/1/PEtyoSe7"
     assert france == {
-        "prompt": "What is the capital of France?",
-        "response": ANSWERS["wren-large"][0],
-        "system": "openai-api/wren/wren-large",
-        "group": "facts/france",
-        "task": "facts",
-        "epoch": 1,
-        "reference": "Paris",
-        "score.includes": "C",
-        "metadata.topic": "geography",
-        "metadata.level": 1,
-    }
+        "prompt": "What is the capital of France?", "response": ANSWERS["wren-large"][0],
+        "system": "openai-api/wren/wren-large", "group": "facts/france", "task": "facts", "epoch": 1,
+        "reference": "Paris", "score.includes": "C", "metadata.topic": "geography", "metadata.level": 1,
+    }  # fmt: skip
     assert primes["prompt"] == TALK
     assert (verse["group"], "reference" in verse) == (
         "facts/verse/1",
@@ -132,10 +125,8 @@ def test_says_which_samples_cannot_be_judged_and_leaves_them_out_when_asked() ->
 def test_refuses_a_log_that_is_named_twice(tmp_path: Path) -> None:
     path = min(INSPECT.glob("*.eval"))
     again = shutil.copy(path, tmp_path / "again.eval")
-    with pytest.raises(
-        InputError, match=r"again\.eval:row 1: the id \"openai-api/wren/wren-small/facts/france…\" is that of"
-    ):
-        load_pairs([path, again])
+    said = r"again\.eval:row 1: the id \"openai-api/wren/wren-small/facts/france…\" is that of"
+    refuses(InputError, said, load_pairs, [path, again])
 
 
 def test_makes_pairs_of_lm_eval_s_samples() -> None:
@@ -360,11 +351,9 @@ def test_says_what_to_install_where_the_readers_of_logs_are_not(monkeypatch: pyt
 def test_renders_and_judges_samples_of_a_log(tmp_path: Path) -> None:
     logs = str(INSPECT / "*.eval")
     pair = load_pairs(logs).pairs[0].pair_id
-    shown = robin("render", logs, "--pair", pair, "-a", "helpfulness", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    shown = robin("render", logs, "--pair", pair, "-a", "helpfulness", cwd=tmp_path, exits=0)
     assert "What is the capital of France?" in shown.stdout
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         flags = ("-a", "helpfulness", "-b", "6", "--model", "m", "--base-url", wire.url, "--format", "jsonl")
-        done = robin("judge", logs, *flags, "--run", "r", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = robin("judge", logs, *flags, "--run", "r", cwd=tmp_path, exits=0)
     assert json.loads(done.stdout.partition("\n")[0])["pair_id"] == pair

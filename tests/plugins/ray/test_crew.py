@@ -15,6 +15,7 @@ import pytest
 import robin_cli
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
+from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Pair, Scale
 from robin_cli.questions.rubrics import load_prompts
 from robin_cli.runner.elsewhere import Target
@@ -24,8 +25,9 @@ from robin_ray import groups, on_cluster
 from robin_ray.crew import shared_out
 from robin_ray.wire import Came, Group, Posed, Run, Texts
 from robin_ray.worker import Worker
-from tests.conftest import robin
+from tests.conftest import refuses, robin
 from tests.judges.wire import completion, error, serving
+from tests.packages import put_package
 from tests.plugins.ray.here import Plan
 from tests.plugins.ray.judge import Asked, judge
 
@@ -65,7 +67,7 @@ def messages(asked: Asked) -> Counter[str]:
 
 
 @pytest.mark.parametrize("way", ["all at once", "by shared storage", "with each call"])
-def test_asks_the_same_whichever_way_the_texts_come(
+def test_asks_the_same_however_texts_come(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if way != "all at once":
@@ -79,9 +81,7 @@ def test_asks_the_same_whichever_way_the_texts_come(
     assert plan.is_closed
 
 
-def test_makes_comparisons_with_both_responses_however_they_come(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_makes_comparisons_however_responses_come(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pd.DataFrame(
         {"prompt": [f"q{k}" for k in range(6)], "response_a": "this one", "response_b": "that one", "system_a": "x"}
     ).assign(system_b="y")
@@ -95,9 +95,7 @@ def test_makes_comparisons_with_both_responses_however_they_come(
     assert all("this one" in text and "that one" in text for text in texts)
 
 
-def test_comes_to_an_end_where_more_calls_may_be_under_way_than_workers_have_room_for(
-    plan: Plan, tmp_path: Path
-) -> None:
+def test_comes_to_an_end_where_more_calls_may_be_under_way_than_workers_take(plan: Plan, tmp_path: Path) -> None:
     plan.most = 1
     with judge() as asked:
         run = judged(asked.url, tmp_path / "run", 60)
@@ -131,13 +129,7 @@ def test_gives_up_a_worker_that_says_nothing(
 ) -> None:
     monkeypatch.setattr(crews, "SILENT_S", 1.0)
     with judge() as asked:
-
-        def answer(number: int) -> tuple[int, dict[str, str]]:
-            if number == 20:
-                plan.hands[0][1].is_silent = True
-            return 200, {}
-
-        asked.answer = answer
+        asked.answer = once(20, lambda: setattr(plan.hands[0][1], "is_silent", True))
         run = judged(asked.url, tmp_path / "run", 200, quiet=False)
     assert run.judgments()["request_id"].is_unique
     assert len(run.judgments()) == 200
@@ -145,18 +137,14 @@ def test_gives_up_a_worker_that_says_nothing(
 
 
 def test_ends_where_no_worker_can_be_begun_any_more(plan: Plan, tmp_path: Path) -> None:
+    def lost() -> None:
+        plan.fails = {"one": "no room there", "two": "no room there"}
+        plan.kill("one")
+        plan.kill("two")
+
     with judge() as asked:
-
-        def answer(number: int) -> tuple[int, dict[str, str]]:
-            if number == 20:
-                plan.fails = {"one": "no room there", "two": "no room there"}
-                plan.kill("one")
-                plan.kill("two")
-            return 200, {}
-
-        asked.answer = answer
-        with pytest.raises(EndpointError, match=r"no worker is left \(node .*no room there"):
-            judged(asked.url, tmp_path / "run", 200)
+        asked.answer = once(20, lost)
+        refuses(EndpointError, r"no worker is left \(node .*no room there", judged, asked.url, tmp_path / "run", 200)
     assert plan.is_closed
     assert robin_cli.open_run(tmp_path / "run").judgments()["request_id"].is_unique
 
@@ -180,7 +168,7 @@ def test_gives_a_machine_up_where_more_is_lost_than_answered(plan: Plan, tmp_pat
     assert len(robin_cli.open_run(tmp_path / "run").judgments()) >= 2
 
 
-def test_ends_and_asks_nothing_twice_where_a_text_cannot_be_read(
+def test_ends_and_asks_nothing_twice_of_a_lost_text(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
@@ -224,9 +212,7 @@ def test_ends_where_an_error_of_its_own_keeps_it_from_taking_answers_in(
         ({"fails": {"one": "no room", "two": "no room"}}, r"no worker could be begun \(node .*: no room\)"),
     ],
 )
-def test_asks_nobody_where_the_cluster_is_not_fit(
-    plan: Plan, tmp_path: Path, change: dict[str, Any], said: str
-) -> None:
+def test_asks_nobody_where_a_cluster_is_unfit(plan: Plan, tmp_path: Path, change: dict[str, Any], said: str) -> None:
     for name, value in change.items():
         setattr(plan, name, value)
     with judge() as asked, pytest.raises((EndpointError, InputError), match=said):
@@ -234,9 +220,7 @@ def test_asks_nobody_where_the_cluster_is_not_fit(
     assert not asked.arrivals
 
 
-def test_leaves_a_node_out_that_joins_without_what_it_needs(
-    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leaves_out_a_node_that_joins_unfit(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan.lacks["three"] = "has robin 0.0.1"
     with judge() as asked:
         asked.takes_s = 0.05
@@ -250,8 +234,7 @@ def test_spends_the_money_there_is_and_no_more(plan: Plan, tmp_path: Path) -> No
     with judge() as asked:
         asked.answer = once(30, lambda: plan.kill("one"))
         money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 20}
-        with pytest.raises(LimitReached, match="--max-cost"):
-            judged(asked.url, tmp_path / "run", 10_000, max_cost=0.5, **money)
+        refuses(LimitReached, "--max-cost", judged, asked.url, tmp_path / "run", 10_000, max_cost=0.5, **money)
     spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
     assert len(asked.arrivals) * 110 * 10 / 1e6 <= 0.5
     assert spent > 0.2
@@ -261,35 +244,20 @@ def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path)
     money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 500, "budget_usd": 0.2}
     with judge() as asked:
         asked.takes_s = 0.02
-
-        def answer(number: int) -> tuple[int, dict[str, str]]:
-            if number == 30:
-                plan.kill("one")
-                plan.kill("two")
-            return 200, {}
-
-        asked.answer = answer
+        asked.answer = once(30, lambda: list(map(plan.kill, ("one", "two"))))
         with pytest.raises(LimitReached, match=r"are spent, and up to \$0\.\d+ more may be on the bill"):
             judged(asked.url, tmp_path / "run", None, **money)
         before = len(robin_cli.open_run(tmp_path / "run").judgments())
-        resumed = robin("resume", tmp_path / "run", cwd=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
+        robin("resume", tmp_path / "run", cwd=tmp_path, exits=0)
     assert len(robin_cli.open_run(tmp_path / "run").judgments()) > 2 * before
     spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
     assert 0.15 < spent <= 0.2
 
 
 def test_asks_a_panel_at_several_addresses_for_several_answers_at_once(plan: Plan, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"model": ["mild", "harsh"], "samples_per_request": 3, "tpm": 10_000_000, "max_retries": 0}
     with judge() as asked:
-        run = judged(
-            [asked.url, "http://127.0.0.1:9/v1"],
-            tmp_path / "run",
-            240,
-            model=["mild", "harsh"],
-            samples_per_request=3,
-            tpm=10_000_000,
-            max_retries=0,
-        )
+        run = judged([asked.url, "http://127.0.0.1:9/v1"], tmp_path / "run", 240, **more)
     kept = run.judgments()
     assert len(kept[kept["status"] != "failed"]) == 240
     assert Counter(kept["judge"]) == {"mild": 120, "harsh": 120}
@@ -326,9 +294,7 @@ def test_learns_what_an_endpoint_does_not_take(plan: Plan, tmp_path: Path) -> No
     assert all("response_format" in body for body in wire.bodies)
 
 
-def test_ends_where_the_key_is_refused_and_says_so_without_it(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ends_and_says_so_where_the_key_is_refused(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     with (
         serving(lambda *_: error(401, "Incorrect API key provided: sk-planted-0123456789")) as wire,
@@ -339,14 +305,9 @@ def test_ends_where_the_key_is_refused_and_says_so_without_it(
 
 
 def test_has_workers_ask_the_judge_of_a_package(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from robin_cli.model.plugins import plugins
-
-    info = tmp_path / "site" / "robin_two-1.dist-info"
-    info.mkdir(parents=True)
-    (info.parent / "robin_two.py").write_text("def judge(messages):\n    return 'Feedback: so.\\nRating: 2'\n")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robin-two\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[robin.judges]\ntwo = robin_two:judge\n")
-    monkeypatch.syspath_prepend(info.parent)
+    code = "def judge(messages):\n    return 'Feedback: so.\\nRating: 2'\n"
+    put_package(tmp_path / "site", "robin-two", code, {"robin.judges": {"two": "robin_two:judge"}})
+    monkeypatch.syspath_prepend(tmp_path / "site")
     plugins.cache_clear()
     try:
         run = robin_cli.judge(
@@ -364,16 +325,8 @@ def test_refuses_a_function_that_is_in_this_process_alone(tmp_path: Path) -> Non
 
 def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -> None:
     prompts = load_prompts(["helpfulness"])
-    run = Run(
-        msgspec.json.encode(prompts.record).decode(),
-        ("helpfulness",),
-        ("judge",),
-        (Scale(0, 4),),
-        pairwise=False,
-        answer_format="text",
-        by_logprobs=False,
-        seed=None,
-    )
+    how: dict[str, Any] = {"pairwise": False, "answer_format": "text", "by_logprobs": False, "seed": None}
+    run = Run(msgspec.json.encode(prompts.record).decode(), ("helpfulness",), ("judge",), (Scale(0, 4),), **how)
 
     def group(numbers: list[int], heeded: int) -> bytes:
         texts = ("p0", "Name colours.", "Blue.", None, None)
@@ -411,7 +364,5 @@ def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -
         (0, [1], [9], [0]),
     ],
 )
-def test_shares_calls_out_so_that_all_have_equally_many(
-    count: int, loads: list[int], most: list[int], shares: list[int]
-) -> None:
+def test_shares_calls_out_so_all_have_as_many(count: int, loads: list[int], most: list[int], shares: list[int]) -> None:
     assert shared_out(count, loads, most) == shares
