@@ -26,7 +26,7 @@ from robin_cli.model.records import number_of
 from robin_cli.runner.pairwise import check_comparisons
 from robin_cli.settings.table import Settings
 from robin_cli.views.plan.asked import SEED, Asked
-from robin_cli.views.plan.calls import taken, ways_of
+from robin_cli.views.plan.calls import calls_of, taken, ways_of
 from robin_cli.views.plan.page import UNKNOWN, Columns, Planned, figure, ways_sheet
 from robin_cli.views.text import finite
 
@@ -55,7 +55,7 @@ def rankings(asked: Asked, goal: Rank) -> Planned:
     matches, space, judges = goal.matches, asked.space, len(asked.space.judges)
     asked = asked.with_budget(asked.config.budget or max(len(space), asked.least))
     check_comparisons(asked.budget, matches)
-    calls, scatter, preferences = asked.calls(), usual_scatter(judges), None
+    calls, scatter, preferences = calls_of(asked), usual_scatter(judges), None
     if asked.run is not None and (told := scatter_of(asked.run)) is not None:
         scatter, preferences = told, order_means(asked.run).mean(axis=(1, 2))
     budgets = sorted({max(asked.least, space.arms_per_pair, round(asked.budget * each)) for each in _MULTIPLES})
@@ -87,6 +87,7 @@ def rankings(asked: Asked, goal: Rank) -> Planned:
         },
         facts={
             "pairwise": True,
+            "attributes": list(asked.config.attributes),
             "comparisons": len(matches),
             "prompts": prompts,
             "systems": list(matches.names),
