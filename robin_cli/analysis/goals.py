@@ -117,7 +117,7 @@ class Compare(Goal):
     def known_then(self, row: Figures, words: Words) -> str:
         prompts = number_of(row["prompts"], "prompt")
         if row["shows"] is None:
-            return f"{prompts} have been asked about"
+            return f"which difference shows over {prompts} is not known"
         return f"a difference of {words(row['shows'])} between two systems shows, over {prompts}"
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from robin_cli.analysis.experiment import World
 from robin_cli.analysis.forecast import Known, PolicyAt, RatingsBelief
 from robin_cli.analysis.goals import Goal, goal_of
@@ -25,10 +23,8 @@ from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, make_policy
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.money import Paid
-from robin_cli.runner.opening import ratings_together
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import RunData
-from robin_cli.views.plan.calls import Calls, calls_of
 
 SEED = 0
 """The same plan says the same."""
@@ -160,22 +156,6 @@ class Asked:
     def policy(self, budget: int, variances: FloatArray | None) -> Policy | None:
         """The policy of the run itself, which may know ``variances``."""
         return self.policy_at(self.config.scheduler)(budget, variances, None)  # type: ignore[arg-type]
-
-    def calls(self) -> Calls:
-        """What a call takes. InputError as :func:`~robin_cli.views.plan.calls.calls_of`."""
-        together = 1.0
-        if self.systems is None and self.matches is None:
-            # A scheduler that looks at each rating asks for few at a time.
-            policy, samples = self.policy(self.budget, np.ones(len(self.space))), self.config.samples_per_request
-            an_arm = self.budget / len(self.space)
-            together = float(samples) if policy is None else ratings_together(policy, an_arm, samples)
-        return calls_of(
-            *(self.config, self.dataset, self.prompts),
-            a_request=together,
-            pilot=self.run if self.pilot else None,
-            earlier=self.run,
-            paid=self.paid,
-        )
 
     def with_budget(self, budget: int) -> Asked:
         """The same with ``budget``."""

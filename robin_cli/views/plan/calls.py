@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from robin_cli.datasets.pairs import Dataset
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import BATCH, number_of
-from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.connection import prices_at
-from robin_cli.runner.money import Paid, usual_answer
+from robin_cli.runner.money import usual_answer
+from robin_cli.runner.opening import ratings_together
 from robin_cli.runner.session import spent_before
 from robin_cli.settings.addresses import judge_name, judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import RunData
+from robin_cli.views.plan.asked import Asked
 
 _SAMPLE = 200
 
@@ -112,34 +112,20 @@ class Already:
     seconds: float = 0.0
 
 
-def calls_of(
-    config: Settings,
-    dataset: Dataset,
-    prompts: PromptSet,
-    *,
-    a_request: float,
-    pilot: RunData | None,
-    earlier: RunData | None,
-    paid: Paid | None = None,
-) -> Calls:
-    """What a call takes.
-
-    Args:
-        a_request: ratings that a request will ask for on average.
-        pilot: a run of the same judge at the same endpoint: it tells tokens, money and pace.
-        earlier: a run of perhaps another judge: it tells tokens alone. Used where there is no pilot.
-        paid: what a budget of money pays for, if there is one; its prices go by the length of each prompt.
+def calls_of(asked: Asked) -> Calls:
+    """What a call takes: a pilot tells tokens, money and pace; an earlier run, perhaps of another judge, tokens alone.
 
     Raises:
         InputError: one of the two prices is missing, or money is limited without a price.
     """
-    prices = _prices(config)
+    config, run = asked.config, asked.run
+    pilot = run if asked.pilot else None
+    prices, a_request = _prices(config), _a_request(asked)
     # With auto concurrency and no cap nothing tells a pace; several judges, and addresses, work at the same time.
     doors = sum(len(judge.base_urls) for judge in judges_of(config)) if config.model else 1
     seconds = None if config.rpm is None else 60 / config.rpm / a_request / doors
-    run = pilot or earlier
     if run is None:
-        lengths = _of_each(dataset, prompts, _characters)
+        lengths = _of_each(asked, _characters)
         prompt = sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN / a_request
         already, cost, completion = Already(), None, None
         source = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
@@ -159,12 +145,20 @@ def calls_of(
     usually = usual_answer(config.max_tokens) if completion is None else completion
     ends = (0.0, float(config.max_tokens), usually)
     least, most, usual = (_dollars(prices, prompt, length, config.tier) for length in ends)
-    if paid is not None:
-        least, most, usual = paid.least, paid.most, paid.usually
+    if asked.paid is not None:  # whose prices go by the length of each prompt
+        least, most, usual = asked.paid.least, asked.paid.most, asked.paid.usually
         cost = usual if least == most else None
     assumed = _SECONDS / (config.workers or _AT_A_TIME) / a_request
-    reserve, price = _reserve(config, dataset, prompts, prices), _in_words(config, prices)
+    reserve, price = _reserve(asked, prices), _in_words(config, prices)
     return Calls(already, prompt, completion, cost, least, most, usual, price, reserve, seconds, assumed, source)
+
+
+def _a_request(asked: Asked) -> float:
+    """Ratings that a request asks for on average: a scheduler that looks at each rating asks for few at a time."""
+    if asked.systems is not None or asked.matches is not None:
+        return 1.0
+    policy, samples = asked.policy(asked.budget, np.ones(len(asked.space))), asked.config.samples_per_request
+    return float(samples) if policy is None else ratings_together(policy, asked.budget / len(asked.space), samples)
 
 
 def _spent(pilot: RunData, calls: int, prices: Sequence[Price | None]) -> Already:
@@ -177,8 +171,9 @@ def _spent(pilot: RunData, calls: int, prices: Sequence[Price | None]) -> Alread
     return Already(calls, spent.prompt_tokens, spent.completion_tokens, spent.exact_usd or 0.0, seconds)
 
 
-def _reserve(config: Settings, dataset: Dataset, prompts: PromptSet, prices: Sequence[Price | None]) -> float | None:
+def _reserve(asked: Asked, prices: Sequence[Price | None]) -> float | None:
     """Dollars that are set aside for a request before it is made, on average; None unless each judge has a price."""
+    config = asked.config
     if not all(prices):
         return None
     longest = most_tokens(config.extra_body, config.max_tokens)
@@ -187,7 +182,7 @@ def _reserve(config: Settings, dataset: Dataset, prompts: PromptSet, prices: Seq
     def reserved(messages: list[Message]) -> float:
         return sum(meter.most(messages, longest, config.samples_per_request) for meter in meters) / len(meters)
 
-    each = _of_each(dataset, prompts, reserved)
+    each = _of_each(asked, reserved)
     return sum(each) / len(each)
 
 
@@ -233,11 +228,12 @@ def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
     return "; ".join(each) + "; the judges are taken to get equal shares" * (config.budget_usd is None)
 
 
-def _of_each(dataset: Dataset, prompts: PromptSet, measured: Callable[[list[Message]], float]) -> list[float]:
+def _of_each(asked: Asked, measured: Callable[[list[Message]], float]) -> list[float]:
     """What ``measured`` gives of the messages about an even sample of the pairs, for all attributes."""
-    places = range(0, len(dataset.pairs), max(1, len(dataset.pairs) // _SAMPLE))
+    pairs, prompts = asked.dataset.pairs, asked.prompts
+    places = range(0, len(pairs), max(1, len(pairs) // _SAMPLE))
     # Nothing here has a name that would hold one pair's texts while the next one's are read.
-    return [measured(prompts.messages(dataset.pairs[at], name)) for at in places for name in prompts.rubrics]
+    return [measured(prompts.messages(pairs[at], name)) for at in places for name in prompts.rubrics]
 
 
 def _characters(messages: list[Message]) -> float:

@@ -17,7 +17,7 @@ from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.settings.addresses import judge_name
 from robin_cli.storage.reader import RunData
 from robin_cli.views.plan.asked import Asked
-from robin_cli.views.plan.calls import Already, Calls, taken
+from robin_cli.views.plan.calls import Already, Calls, calls_of, taken
 from robin_cli.views.plan.page import UNKNOWN, Columns, Planned, Row, Sheet, money, time
 
 ALPHA, POWER = 0.05, 0.8
@@ -105,7 +105,7 @@ def differences(asked: Asked, goal: Compare) -> Planned:
     run, is_asked = asked.run, asked.config.budget is not None
     there = int(systems.is_shared.sum())
     spreads = _assumed(asked, systems) if run is None else _spreads(run, asked, systems)
-    found = _Differences(asked, asked.calls(), spreads, there, systems.calls_for(there) / there)
+    found = _Differences(asked, calls_of(asked), spreads, there, systems.calls_for(there) / there)
     by_calls = [found.of_calls(each, difference) for each in _CALLS]
     cheapest = min((row for row in by_calls if row["enough_prompts"]), key=lambda row: int(row["calls"]), default=None)
     least = max(asked.least, systems.calls_for(min(there, FEWEST_PROMPTS)))

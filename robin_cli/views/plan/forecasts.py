@@ -29,11 +29,10 @@ from robin_cli.analysis.simulation import round_ends_of
 from robin_cli.model.arms import mean
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
-from robin_cli.model.task import Task
 from robin_cli.policies.registry import BASELINE, policy_named
 from robin_cli.settings.table import Settings
 from robin_cli.views.plan.asked import SEED, Asked
-from robin_cli.views.plan.calls import Calls, bought, taken, ways_of
+from robin_cli.views.plan.calls import Calls, bought, calls_of, taken, ways_of
 from robin_cli.views.plan.page import Planned, Row, figure, listed, ways_sheet
 
 _MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -68,7 +67,7 @@ def scores(asked: Asked, goal: Estimate) -> Planned:  # noqa: ARG001
     target = _target(asked)
     if asked.config.budget is None and target is not None:
         asked = asked.with_budget(max(asked.least, target["calls"]))
-    calls, budget = asked.calls(), asked.budget
+    calls, budget = calls_of(asked), asked.budget
     shown, multiples = _budgets(asked, calls)
     outlooks = _outlooks(asked, sorted({*shown, *multiples}))
     rows = _rows(asked, calls, shown, outlooks, _ERROR_FIGURES)
@@ -222,16 +221,15 @@ def _of_errors(asked: Asked, rows: Sequence[Row], needed: Sequence[Row]) -> list
 
 def decisions(asked: Asked, goal: Decide) -> Planned:
     """The plan of a run that decides, and ends when everything is decided: the budget where none is given."""
-    task = goal.task
     if asked.config.budget is None:
         begun = asked.with_budget(asked.least)
         end = _simulated(begun, asked.config.scheduler, [asked.least]).end
         asked = asked.with_budget(asked.least if end is None else max(asked.least, end.needed.calls))
-    calls = asked.calls()
+    calls = calls_of(asked)
     shown, _ = _budgets(asked, calls)
     outlooks = _outlooks(asked, shown)
     rows = _rows(asked, calls, shown, outlooks, _DECISION_FIGURES)
-    decided = _decided(asked, task, outlooks)
+    decided = _decided(asked, goal, outlooks)
     needed = [_needed("wrong", each, outlooks, _calls_for_wrong) for each in _WRONG]
     spent = {"spent": lambda row: f"{row['calls']:,.0f}"}
     wrong, certified = {"wrong %": figure("wrong", 100)}, {"certified %": figure("certified", 100, 0)}
@@ -252,15 +250,15 @@ def decisions(asked: Asked, goal: Decide) -> Planned:
         facts={**_common(asked), "for_error": None, "decide": decided, "calls_for": needed, "ways": []},
         details=[
             *(_needed_text(asked, each) for each in needed if each["calls"] is not None),
-            *_of_decisions(asked, task),
+            *_of_decisions(asked, goal),
         ],
         way_on=over,
     )
 
 
-def _decided(asked: Asked, task: Task, outlooks: Sequence[Outlook]) -> dict[str, Any]:
+def _decided(asked: Asked, goal: Decide, outlooks: Sequence[Outlook]) -> dict[str, Any]:
     """What is to be decided, and when everything is."""
-    mine, evenly = (each.end for each in outlooks)
+    task, (mine, evenly) = goal.task, (each.end for each in outlooks)
     assert mine is not None  # noqa: S101  # decisions have an end
     assert evenly is not None  # noqa: S101
     return {
@@ -293,8 +291,9 @@ def _end_text(asked: Asked, decided: dict[str, Any]) -> str:
     return f"To decide everything ({what}) takes {calls}."
 
 
-def _of_decisions(asked: Asked, task: Task) -> list[str]:
+def _of_decisions(asked: Asked, goal: Decide) -> list[str]:
     """What is meant by the figures of decisions."""
+    task = goal.task
     margins = sorted(set(task.decision.margins))
     margin = f"the margin of {margins[0]:g}" if len(margins) == 1 else "its margin"
     late = "; most of them come at once, near the end, for till then calls go where it is least clear"

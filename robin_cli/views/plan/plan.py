@@ -52,6 +52,15 @@ class Plan:
     page: Page
 
 
+_ASKS = {"--for-error": "finds the calls that an error of scores takes", "--compare": "plans a comparison of systems"}
+_SAYS = {
+    "--for-error": "something else",
+    "--pairwise": "has no ratings; its plan says how far off a system's win rate may be, for each budget",
+    TABLE["decide"].flag: "something else: a plan with it says how many calls it takes until everything is decided",
+    "--budget-usd": "says them",
+}
+
+
 def check_plan(config: Settings, for_error: float | None, difference: float | None, scales: Sequence[Scale]) -> None:
     """InputError for what no plan answers: before a pilot is paid for.
 
@@ -62,31 +71,18 @@ def check_plan(config: Settings, for_error: float | None, difference: float | No
     check_together(config)
     check_target(config, scales)
     asked = {"--for-error": for_error, "--compare": difference}
-    flag = next((name for name, value in asked.items() if value is not None), None)
-    if config.pairwise and flag is not None:
-        of = "finds the budget for an error of ratings" if for_error is not None else "is a difference of ratings"
-        raise InputError(
-            f"{flag}: {of}, and --pairwise has none; a plan of comparisons says how far off a system's win rate may be, for "
-            "each budget; leave one of the two out"
-        )
-    if difference is not None:
-        others = {"--for-error": for_error, TABLE["decide"].flag: config.decide}
-        if other := next((name for name, value in others.items() if value is not None), None):
-            raise InputError(
-                f"--compare: plans a comparison of systems, and {other} something else; leave one of the two out"
-            )
-        check_error("--compare", difference, scales)
-    if for_error is not None:
-        if config.decide is not None:
-            raise InputError(
-                "--for-error: not with --decide, whose calls go where a decision is open, whatever the errors of the scores "
-                "are; leave one of the two out. A plan with --decide says how many calls it takes until everything is decided"
-            )
-        if config.budget_usd is not None:
-            raise InputError(
-                "--for-error: finds the calls that an error takes, and --budget-usd says them; leave one of the two out"
-            )
-        check_error("--for-error", for_error, scales)
+    for flag, error in asked.items():
+        if error is None:
+            continue
+        for other, is_given in (
+            ("--for-error", flag == "--compare" and for_error is not None),
+            ("--pairwise", config.pairwise),
+            (TABLE["decide"].flag, config.decide is not None),
+            ("--budget-usd", flag == "--for-error" and config.budget_usd is not None),
+        ):
+            if is_given:
+                raise InputError(f"{flag}: {_ASKS[flag]}, and {other} {_SAYS[other]}; leave one of the two out")
+        check_error(flag, error, scales)
     finds_it = (config.pairwise, config.decide, for_error, difference, config.target_error)
     if not (config.budget or config.budget_usd or config.objective == COMPARE or any(finds_it)):
         raise InputError(

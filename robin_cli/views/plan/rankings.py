@@ -26,7 +26,7 @@ from robin_cli.model.records import number_of
 from robin_cli.results.words import finite
 from robin_cli.settings.table import Settings
 from robin_cli.views.plan.asked import SEED, Asked
-from robin_cli.views.plan.calls import taken, ways_of
+from robin_cli.views.plan.calls import calls_of, taken, ways_of
 from robin_cli.views.plan.page import UNKNOWN, Columns, Planned, figure, ways_sheet
 
 _MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -54,7 +54,7 @@ def rankings(asked: Asked, goal: Rank) -> Planned:
     matches, space, judges = goal.matches, asked.space, len(asked.space.judges)
     asked = asked.with_budget(asked.config.budget or max(len(space), asked.least))
     asked.wanted.check_reach(asked.budget)
-    calls, scatter, preferences = asked.calls(), usual_scatter(judges), None
+    calls, scatter, preferences = calls_of(asked), usual_scatter(judges), None
     if asked.run is not None and (told := scatter_of(asked.run)) is not None:
         scatter, preferences = told, order_means(asked.run).mean(axis=(1, 2))
     budgets = sorted({max(asked.least, space.arms_per_pair, round(asked.budget * each)) for each in _MULTIPLES})
@@ -86,6 +86,7 @@ def rankings(asked: Asked, goal: Rank) -> Planned:
         },
         facts={
             "pairwise": True,
+            "attributes": list(asked.config.attributes),
             "comparisons": len(matches),
             "prompts": prompts,
             "systems": list(matches.names),
