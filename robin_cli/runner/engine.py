@@ -29,7 +29,7 @@ _MOST_ASKED = 24 * 2**20
 _LONG = 2**22
 """Bytes of a prompt after which what is kept of its memory is given back: the next one may be another's."""
 
-_UNDER_WAY_FOR_EACH = 16
+_UNDER_WAY_FOR_EACH, _ARMS_FOR_EACH = 8, 16
 """Calls under way, and arms, for each that is chosen together with others."""
 
 GRACE_S = 10.0
@@ -241,7 +241,7 @@ class Engine:
         # long as no more answers do than a quarter of the calls at a time: a power cut loses those and what is under way.
         self._in_turn = min(ceiling, planner.budget.available) <= 1
         # As many calls as this are chosen on old knowledge anyway, where so many are under way.
-        together = min(ceiling // _UNDER_WAY_FOR_EACH, len(planner.arms) // _UNDER_WAY_FOR_EACH)
+        together = min(ceiling // _UNDER_WAY_FOR_EACH, len(planner.arms) // _ARMS_FOR_EACH)
         planner.block = 1 if self._in_turn else max(planner.block, together)
         self._most_unwritten = ceiling // 4
         self._calls: set[asyncio.Task[None]] = set()

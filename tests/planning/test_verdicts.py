@@ -74,7 +74,8 @@ def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made
             if (luck := rng.random()) < 0.1:
                 return list(Unanswered)[rng.integers(4)] if luck < 0.05 else [None] * ticket.calls
             scale = task.space.scale_of(ticket.arm)
-            return [float(each) for each in rng.choice([scale.low, scale.low, scale.low + 1, scale.high], ticket.calls)]
+            levels = [scale.low, scale.low, scale.low + 1, scale.high]
+            return [float(levels[each]) for each in rng.integers(4, size=ticket.calls)]
 
         for ticket in work(planner, answer, at_once=1 + 4 * (seed % 2), luck=rng, samples=1 + 2 * (seed == 5)):
             assert not (verdicts.settled[ticket.arm] and planner.arms.n[ticket.arm] >= planner._warm_up)
