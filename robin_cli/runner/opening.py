@@ -204,13 +204,6 @@ def cautions(
             f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
             f"up{better if goal.task is None else ''}"
         )
-    samples = settings.samples_per_request
-    together, evenly = (ratings_together(each, manifest.budget / arms, samples) for each in (policy, None))
-    if together <= evenly / 2 and goal.asks_all:
-        yield (
-            f"--samples-per-request {samples}: --scheduler {scheduler} looks at ratings before it asks on, so a request "
-            f"will ask for about {together:.1f}, and each pays the prompt; --scheduler uniform would ask for {evenly:.1f}"
-        )
     if settings.target_error is not None and traits_of(scheduler).starves:
         yield (
             f"--target-error: --scheduler {scheduler}, which this run has, may never ask a pair again "

@@ -21,7 +21,7 @@ from robin_cli.datasets.pairs import load_pairs
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Pair
-from robin_cli.storage import store
+from robin_cli.storage import pair_files, store
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -243,7 +243,7 @@ def test_says_how_to_write_parquet_whose_pages_are_too_large(tmp_path: Path, mon
 
 
 def test_writes_long_answers_in_row_groups_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_GROUP_BYTES", 2**20)
+    monkeypatch.setattr(store, "GROUP_BYTES", 2**20)
     answers = [replace(judgment(n), text="x" * 2**19) for n in range(9)]
     with RunStore.create(tmp_path / "r", manifest(budget=9), [Pair(f"p{n}", "p", "r") for n in range(3)]) as run:
         run.append(answers)
@@ -259,7 +259,7 @@ def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypat
 
 
 def test_reads_its_own_run_however_well_its_texts_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (lines, store):
+    for module in (lines, pair_files):
         monkeypatch.setattr(module, "MOST_UNPACKED", 2**24, raising=False)
     pairs = [Pair(f"p{n}", "a" * 2**20, "r") for n in range(40)]  # one long prompt, and many responses to it
     RunStore.create(tmp_path / "r", manifest(budget=40), pairs).close()
