@@ -34,7 +34,8 @@ from robin_cli.runner.engine import Stop
 from robin_cli.runner.inputs import pairs_of, prompts_of
 from robin_cli.runner.opening import open_run as open_configured
 from robin_cli.runner.resuming import reopen_run, resumed
-from robin_cli.runner.session import Outcome, Session, check_rated, work
+from robin_cli.runner.session import Outcome, Session
+from robin_cli.runner.working import check_rated, work
 from robin_cli.settings.reading import check_names, checked, find_config, from_home, read_toml, together
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings

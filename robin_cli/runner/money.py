@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.connection import prices_at
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.storage.fold import Fold
+from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import Manifest
 
 TOKENS_OF_AN_ANSWER = 100.0
@@ -152,3 +152,16 @@ def _set(costs: Costs, spent: Mapping[str, NDArray[Any]]) -> None:
     costs.prompt_tokens[:] = spent["prompt_tokens"]
     costs.completion_tokens[:] = spent["completion_tokens"]
     costs.dollars[:] = spent["cost_usd"]
+
+
+def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
+    """What a run's answers took; those from before a price was known count at that of their judge."""
+    spent = fold.spending()
+    cost, complete = spent.cost_usd, True
+    tokens = zip(fold.spent["unpriced_prompt_tokens"], fold.spent["unpriced_completion_tokens"], strict=True)
+    for price, unpriced, (prompt, completion) in zip(prices, fold.spent["unpriced"], tokens, strict=True):
+        if unpriced and price is None:
+            complete = False
+        elif unpriced and price is not None:
+            cost = (cost or 0.0) + price.cost(int(prompt), int(completion), tier=price.tier)
+    return replace(spent, cost_usd=cost, complete=complete)

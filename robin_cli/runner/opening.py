@@ -20,7 +20,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.asking import ratings_a_request
-from robin_cli.policies.base import Policy
+from robin_cli.policies.base import Choice, Policy
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.questions.rubrics import PromptSet
@@ -65,20 +65,7 @@ def open_run(
     budget = settings.budget or paid_for(settings, goal, dataset.pairs, prompts, None).calls
     settings = replace(settings, **goal.recorded)
     asked = settings.scheduler
-    setup = goal.setup(
-        {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN},
-        meant or budget,
-        by_money=settings.budget_usd is not None,
-        to_target=settings.target_error is not None,
-        rounds=settings.rounds if settings.in_rounds else None,
-    )
-    choice = chosen(asked, setup)
-    settings = settings if choice is None else replace(settings, scheduler=choice.name)
-    if settings.variances and policy_named(settings.scheduler).whole:
-        notify(
-            f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
-        )
-        settings = replace(settings, variances=None)
+    settings, choice = _with_scheduler(settings, goal, meant or budget, notify)
     wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, goal)
     path = _path_of(settings, prompts)
     session = recorded(settings, Scope.SESSION)
@@ -99,6 +86,25 @@ def open_run(
             "where ratings vary most, whatever a call costs"
         )
     return RunStore.create(path, wanted, dataset.pairs, variances, session)
+
+
+def _with_scheduler(settings: Settings, goal: Goal, budget: int, notify: Notify) -> tuple[Settings, Choice | None]:
+    """Return ``settings`` with the scheduler that the run gets, and why it is that one, where the one named only chooses."""
+    setup = goal.setup(
+        {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN},
+        budget,
+        by_money=settings.budget_usd is not None,
+        to_target=settings.target_error is not None,
+        rounds=settings.rounds if settings.in_rounds else None,
+    )
+    choice = chosen(settings.scheduler, setup)
+    settings = settings if choice is None else replace(settings, scheduler=choice.name)
+    if settings.variances and policy_named(settings.scheduler).whole:
+        notify(
+            f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
+        )
+        settings = replace(settings, variances=None)
+    return settings, choice
 
 
 def _check(settings: Settings) -> None:

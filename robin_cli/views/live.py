@@ -156,7 +156,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
 
 def phase(session: Session) -> str:
     """What decides who is asked next."""
-    return "warm-up" if session.scheduler.warming_up else "adaptive"
+    return "warm-up" if session.planner.warming_up else "adaptive"
 
 
 @dataclass(frozen=True, slots=True)

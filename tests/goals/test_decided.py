@@ -208,7 +208,7 @@ def session_of(run: RunData) -> Any:
         money=SimpleNamespace(limit=None),
         by_money=False,
         total=Spending(1, 1, None, complete=True),
-        scheduler=SimpleNamespace(warming_up=False),
+        planner=SimpleNamespace(warming_up=False),
         watch=watch,
         noun="rating",
     )

@@ -36,7 +36,7 @@ def folded(arm: IntArray, judgments: pa.Table, scale: Scale = FIVE) -> Fold:
 
 
 @pytest.mark.parametrize("lowest", [0, 1, -2, 10])
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(values=VALUES)
 def test_counts_of_expected_ratings_keep_mean_and_number(lowest: int, values: list[tuple[int, int | None]]) -> None:
     rows = []

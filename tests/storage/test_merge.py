@@ -71,7 +71,7 @@ def judged(run: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["pair_id"], row["attribute"], row["judge"], row["draw"]))
 
 
-@settings(max_examples=6)
+@settings(max_examples=12)
 @given(
     st.lists(st.integers(0, 2), min_size=len(PAIRS), max_size=len(PAIRS)), st.integers(0, 60), st.permutations(range(3))
 )

@@ -122,7 +122,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
         money=MoneyBudget(2_000.0),
         by_money=False,
         total=Spending(123_456_789, 98_765_432, 1_234.56, complete=False, cached_tokens=41, prompt_tokens_told=100),
-        scheduler=SimpleNamespace(warming_up=False),
+        planner=SimpleNamespace(warming_up=False),
         watch=ErrorWatch(space, 0.125, None),
         noun="rating",
     )

@@ -1,0 +1,125 @@
+"""What the calls of a session are for: the question of each, the judgments in its answer, and whether its judge is any good."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from robin_cli.goals.base import Watch
+from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.records import Judgment
+from robin_cli.model.space import ArmSpace
+from robin_cli.planning.costs import Costs
+from robin_cli.planning.planner import Ticket
+from robin_cli.questions.answers import AnswerReader
+from robin_cli.questions.asking import Questions
+from robin_cli.questions.rubrics import PromptSet
+from robin_cli.runner.diagnostics import Diagnostics
+from robin_cli.runner.health import Fuse
+from robin_cli.storage.fold import Fold
+from robin_cli.storage.segments import judgments_by_arm
+from robin_cli.storage.store import RunStore
+
+_MOST_DRAWS = 2**31
+
+
+class RunDesk:
+    """Makes questions of tickets and judgments of replies, and keeps these in the run.
+
+    Args:
+        fold: of what is on disk already.
+        costs: learns what calls cost; None where a budget is of calls.
+        watch: takes the ratings that are on disk.
+        notify: is told, a line each, what a user should know of a judge.
+        has_fuses: whether a judge that never gives a rating ends the run.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        fold: Fold,
+        prompts: PromptSet,
+        costs: Costs | None,
+        watch: Watch,
+        notify: Callable[[str], None],
+        *,
+        has_fuses: bool,
+    ) -> None:
+        manifest, space, noun = store.manifest, store.space, prompts.kind.noun
+        self._store, self._space, self._arms = store, space, fold.arms
+        self._reasons = fold.reasons  # why an arm's last answer held no rating, which tells of those retired
+        self._costs = costs
+        self._watch = watch
+        self._questions = Questions(prompts, space, seed=manifest.seed, answer_format=manifest.answer_format)
+        self._reader = AnswerReader(
+            space,
+            prompts.kind,
+            answer_format=manifest.answer_format,
+            by_logprobs=manifest.scoring == "logprobs",
+            notify=notify,
+        )
+        names = [name if len(space.judges) > 1 else "" for name in space.judges]
+        self._diagnostics = [
+            Diagnostics(
+                temperature=manifest.settings["temperature"],
+                arms=int((space.judge == 0).sum()),
+                notify=lambda line, who=f"{name}: " if name else "": notify(who + line),  # type: ignore[misc]
+                run=store.path,
+                noun=noun,
+            )
+            for name in names
+        ]
+        self._fuses = [Fuse(name, noun) for name in names] if has_fuses else []
+        self.judge_of, self.write, self.sync = space.judge.item, store.write, store.sync
+
+    def retired(self) -> Mapping[str, int]:
+        """Arms that are asked no more because they cannot be rated, counted by reason."""
+        return Counter(why for arm, why in self._reasons.items() if self._arms.retired(arm))
+
+    def question(self, ticket: Ticket) -> Question:
+        """What to ask of the ticket's arm."""
+        return self._questions.question(self._store.pairs[self._space.pair.item(ticket.arm)], *ticket)
+
+    def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
+        """The judgments in a reply, or the one that records a failure."""
+        return self._reader.judgments(ticket.arm, ticket.draw, outcome)
+
+    def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
+        """The judgments of a reply that cannot be read."""
+        return self._reader.unread(ticket.arm, ticket.draw, reply)
+
+    def took(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Count what judgments on disk took, by which the planner learns what calls cost."""
+        if self._costs is None:
+            return
+        judge = self._space.judge.item(arm)
+        for each in judgments:
+            self._costs.add(judge, each.prompt_tokens or 0, each.completion_tokens or 0, each.cost_usd or 0.0)
+
+    def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Look at judgments that are on disk; EndpointError where a judge never gives a rating."""
+        judge = self._space.judge.item(arm)
+        self._watch.add(arm, (each.value for each in judgments if each.value is not None))
+        if (reason := judgments[-1].reason) is not None:
+            self._reasons[arm] = reason
+        for judgment in judgments:
+            self._diagnostics[judge].look(arm, judgment)
+        if self._fuses:
+            self._fuses[judge].look(judgments)
+
+
+def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
+    """Whether a call, by arm and draw, has a judgment on disk."""
+    found = [
+        np.unique(arm * _MOST_DRAWS + judgments["draw"].to_numpy())
+        for arm, judgments in judgments_by_arm(store.path, space, ["draw"])
+    ]
+    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+
+    def is_judged(arm: int, draw: int) -> bool:
+        at = int(np.searchsorted(keys, arm * _MOST_DRAWS + draw))
+        return at < len(keys) and int(keys[at]) == arm * _MOST_DRAWS + draw
+
+    return is_judged

@@ -1,0 +1,183 @@
+"""Work on an open run: who is asked, in which way, and what is recorded of the session around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from robin_cli.dispatch.limited import Dispatched
+from robin_cli.judges.functions import Function
+from robin_cli.judges.metering import Price
+from robin_cli.model.errors import EndpointError, StorageError, typed
+from robin_cli.model.records import counted
+from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
+from robin_cli.runner.elsewhere import Workers, carrier_of_ray
+from robin_cli.runner.engine import Stop, end_all
+from robin_cli.runner.opening import cautions, policy_of
+from robin_cli.runner.session import InRounds, Outcome, Session
+from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE, Settings, recorded
+from robin_cli.storage.batches import Ledger
+from robin_cli.storage.manifest import REACHED
+from robin_cli.storage.store import RunStore
+
+_CLOSING_S = 10.0
+"""How long a judge may take to close its connections."""
+
+Around = Callable[[Session, Stop], AbstractContextManager[None]]
+"""What is around the work of a session: displays that read it, signals that stop it. Entered inside the event loop."""
+
+
+async def work(
+    store: RunStore,
+    settings: Settings,
+    *,
+    notify: Callable[[str], None],
+    around: Around,
+    cautious: bool = True,
+    function: Function | None = None,
+) -> Outcome:
+    """Spend what is left of the budget of an open run, until it is finished; how that ended, or that it was so before.
+
+    Args:
+        notify: is told, a line each, what a user should know while it goes on.
+        function: the judge, where it is one that Python handed over.
+        cautious: say beforehand what does not fit the budget; a pilot's is small on purpose, and goes out in one round.
+
+    Raises:
+        InputError: as :func:`api_keys`.
+        EndpointError, LimitReached, StorageError: as :meth:`Session.work`; what was received is kept.
+    """
+
+    def note(line: str) -> None:
+        notify(f"note: {line}")
+
+    for line in store.notes:
+        note(line)
+    ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
+    check_folders(settings, store.path, {each.folder for each in ledger.open if each.folder})
+    is_elsewhere = bool(ledger.open) and (not settings.in_rounds or bool(ledger.open[0].folder) == settings.batch)
+    if is_elsewhere:  # what was asked in another way is seen through first
+        before = await _session(store, settings, ledger, note, around, function, finish_only=True)
+        if before.interrupted or before.to_run:
+            return before
+    return await _session(store, settings, ledger, note, around, function, cautious=cautious, one_round=not cautious)
+
+
+async def _session(
+    store: RunStore,
+    settings: Settings,
+    ledger: Ledger,
+    note: Callable[[str], None],
+    around: Around,
+    function: Function | None,
+    *,
+    cautious: bool = False,
+    finish_only: bool = False,
+    one_round: bool = False,
+) -> Outcome:
+    """As :func:`work`; ``finish_only``: see through what is under way, in the way it was asked, and begin nothing."""
+    session_settings = recorded(settings, Scope.SESSION)  # the next session is to go on as was wanted of this one
+    if finish_only:
+        settings = as_submitted(settings, ledger)
+    stop, keys = Stop(), api_keys(settings)
+    rounds = 0 if finish_only else 1 if one_round else settings.rounds
+    asked, closing, prices = _asked(store, settings, ledger, keys, note, function, rounds)
+    try:
+        session = Session(store, asked, stop, settings, prices=prices, notify=note)
+        already = session.outcome(worked=False)
+        if already.finished and not ledger.open:
+            _record_target(store, settings)
+            return already
+        for caution in _cautions(store, session, settings, keys) if cautious else ():
+            note(caution)
+        if isinstance(asked, InRounds):
+            asked.carrier.check(ledger.open)
+        store.begin(session_settings)
+        return await _worked(store, session, stop, around)
+    finally:
+        await _close(closing, note)
+
+
+def _cautions(store: RunStore, session: Session, settings: Settings, keys: Mapping[str, str]) -> Iterable[str]:
+    """What a user should know before money is spent."""
+    judges = judges_of(settings)
+    for name in keyless(judges, keys, settings.api_key_env):
+        yield f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)"
+    keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
+    policy = policy_of(store.manifest, session.goal, store.variances)
+    yield from cautions(store.manifest, session.goal, policy, settings, keyed)
+
+
+async def _worked(store: RunStore, session: Session, stop: Stop, around: Around) -> Outcome:
+    """The session's work, and what the run records of its end, whatever that is."""
+    try:
+        with around(session, stop):
+            outcome = await session.work()
+    except BaseException:
+        with suppress(StorageError):  # what went wrong first says more
+            store.end(in_flight=session.stats.dropped)
+        raise
+    reached = {REACHED: store.manifest.budget_usd} if session.money.reached else {}
+    store.end(in_flight=session.stats.dropped, **reached)
+    return outcome
+
+
+def _asked(
+    store: RunStore,
+    settings: Settings,
+    ledger: Ledger,
+    keys: Mapping[str, str],
+    note: Callable[[str], None],
+    function: Function | None,
+    rounds: int,
+) -> tuple[Sequence[Dispatched] | InRounds | Workers, Sequence[Closing], Sequence[Price | None]]:
+    """Who is asked, and how; what of it is to be closed; and what each judge costs."""
+    if settings.in_rounds:
+        by_rounds, carrier, prices = rounds_of(settings, store.manifest.run_id, keys, note)
+        return InRounds(by_rounds, carrier, ledger, rounds), [carrier, *(each.judge for each in by_rounds)], prices
+    if settings.ray is not None:
+        with carrier_of_ray().loaded("--ray", passing=OSError) as carrier:
+            workers, prices = carrier.workers(settings, store, keys, note)
+        return workers, workers.judges, prices
+    judges, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
+    return judges, judges, prices
+
+
+def _record_target(store: RunStore, settings: Settings) -> None:
+    """Have the run say what it is finished by, where that is not what its last session was to stop at."""
+    target = {"target_error": settings.target_error, "guaranteed": settings.guaranteed}
+    if any(store.manifest.last_session.get(name, TABLE[name].default) != value for name, value in target.items()):
+        store.set_manifest(store.manifest.with_last_session(**target))
+
+
+class Closing(Protocol):
+    """What has connections."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+
+
+async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> None:
+    """Close all ``judges``; what fails is no more than a line, for the answers are here."""
+    for closing in [asyncio.create_task(judge.aclose()) for judge in judges]:
+        await asyncio.wait({closing}, timeout=_CLOSING_S)
+        if not closing.done():
+            notify(f"a judge was not closed within {_CLOSING_S:g} s, and is left to itself")
+            await end_all([closing])
+        elif not closing.cancelled() and (error := closing.exception()) is not None:
+            notify(" ".join(str(error).split()) or type(error).__name__)
+
+
+def check_rated(outcome: Outcome, run: Path) -> None:
+    """EndpointError if a session ended before its run was finished, without a single rating."""
+    if not outcome.finished and not outcome.stats.ratings:
+        noun, stats = outcome.noun, outcome.stats
+        reason = stats.last_failure or counted(stats.unparsed, noun) or f"given up: {counted(outcome.retired, noun)}"
+        raise EndpointError(
+            f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments has all"
+        )
