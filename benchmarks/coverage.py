@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.intervals import Part, mean_intervals, sum_intervals
 from robin_cli.analysis.moderated import likely_intervals, likely_worst_error, moderated
 from robin_cli.datasets.pools import load_pools
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.planner import Planner
@@ -144,7 +144,7 @@ def of_two(sets: Sequence[Rated], rng: np.random.Generator) -> None:
 def played(name: str, rated: Rated, looks: Sequence[int], rng: np.random.Generator) -> Iterator[IntArray]:
     """How often each pair got each rating, after so many calls a pair."""
     pairs = len(rated.shares)
-    arms, counts = Arms(pairs), np.zeros(rated.shares.shape, dtype=np.int64)
+    arms, counts = WritableArms(pairs), np.zeros(rated.shares.shape, dtype=np.int64)
     planner = Planner(arms, make_policy(name, Setup(pairs, looks[-1] * pairs, rated.scale)))
     ends = np.cumsum(rated.shares, axis=1)
     call = 0

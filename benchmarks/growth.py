@@ -38,7 +38,7 @@ import robin_cli
 from benchmarks.engine import HERE, _environment, stub
 from benchmarks.start import cpu_s, memory_gb, peak_gb, texts
 from robin_cli.files.local import whole_file
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Judgment, Pair, Scale
 from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
@@ -71,7 +71,7 @@ def choices(pairs: list[int], count: int) -> None:
 def _choices(name: str, count: int, choices: int) -> tuple[float, float]:
     """µs of CPU a choice of the first million and of the last, of so many that a scheduler makes over new arms."""
     rng = np.random.default_rng(1)
-    arms, likely = Arms(count), rng.random(count) ** 3
+    arms, likely = WritableArms(count), rng.random(count) ** 3
     planner = Planner(arms, make_policy(name, Setup(count, BUDGET, _SCALE)), budget=BUDGET, closely=True)
     costs = []
     for _ in range(max(1, choices // _MILLION)):

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.datasets.pools import load_pools
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.planning.costs import Costs, Per
 from robin_cli.planning.planner import Planner
@@ -55,7 +55,7 @@ def spent(
         ratings: recorded ones of each arm, shape (K, recorded); pair by pair, and in a pair judge by judge.
         judge: of each arm.
     """
-    arms, judges = Arms(len(each)), int(judge.max()) + 1
+    arms, judges = WritableArms(len(each)), int(judge.max()) + 1
     policy = make_policy(name, Setup(len(each), 10**6, Scale(0, 4), objective=objective))
     costs = None
     if by_money:

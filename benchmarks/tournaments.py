@@ -25,7 +25,7 @@ import numpy as np
 
 from robin_cli.analysis.order_effect import order_effects
 from robin_cli.analysis.ranking import ranking
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
 from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.records import ORDERS, PREFERENCE, Scale
@@ -98,7 +98,7 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
     quality = strength + rng.normal(0.0, world.differs, (world.prompts, world.systems))
     at = quality[matches.prompt[:, None], matches.system]
     p = chance(at[:, 0] - at[:, 1]).tolist()
-    arms = Arms(len(space))
+    arms = WritableArms(len(space))
     policy = make_policy(name, Setup(len(space), budgets[-1], VOTES, matches=matches))
     planner = Planner(arms, policy, budget=budgets[-1], first_fit=space.first_fit)
     luck = rng.random((budgets[-1], 3)).tolist()
