@@ -83,7 +83,7 @@ def matches_in(systems: int, prompts: int, seed: int) -> Matches:
 class Played:
     """What a run came to: arms, the number of each system in the order of strength, and the preference of each comparison."""
 
-    arms: Arms
+    arms: WritableArms
     strength: FloatArray
     preference: FloatArray
     points: FloatArray
