@@ -1,1 +1,1 @@
-"""Goals: what a user wants to know of a run. Nothing outside this folder asks which goal a run has."""
+"""Goals: what a user wants to know of a run. A session asks its goal, and never which one it is."""

@@ -96,7 +96,7 @@ class Watch(ABC):
 
     @abstractmethod
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return how the run stands, for displays; ``arms`` may change meanwhile. A value of "" is not known yet."""
+        """Return how the run stands, for displays; ``arms`` may change meanwhile."""
 
 
 class Goal(ABC):

@@ -83,7 +83,7 @@ class ErrorWatch(Watch):
         """Return the likely worst error."""
         kept, sums = ~arms.retired_mask, arms.copied_sums()
         if unrated := int((sums[0][kept] == 0).sum()):
-            return [(WORST, f"not known: {unrated:,} not rated yet")]
+            return [(WORST, f"not known ({unrated:,} not rated yet)")]
         worst = likely_worst_error(self._space, kept, *sums)
         if math.isnan(worst):
             return [(WORST, "–")]

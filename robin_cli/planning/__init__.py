@@ -1,1 +1,1 @@
-"""Choosing the next call: ask() and tell(), the budget, and when to stop; no I/O, no clock, no await."""
+"""Choosing the next call: plan() and tell(), the budget, and when to stop; no I/O, no clock, no await."""

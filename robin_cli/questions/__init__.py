@@ -1,1 +1,1 @@
-"""Questions: how a call asks a judge, and how its answer is read. Nothing outside this folder asks which kind a run has."""
+"""Questions: how a call asks a judge, and how its answer is read."""

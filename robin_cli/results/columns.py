@@ -10,7 +10,7 @@ from dataclasses import replace
 from robin_cli.results.tables import Column, Form, Hide, declared
 
 _UPPER = "Its upper end."
-_CERTIFIED = "Whether the error rate is guaranteed: of all rows that say so, at most so many are wrong on average."
+_CERTIFIED = "Of all rows that are certified, at most a share of --error-rate is wrong, on average."
 _PEOPLE = "By people's labels: "
 
 
@@ -41,7 +41,7 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
            "judges ±", rank=7),
     Column("decision", "With `--decide`: keep or drop, best or rejected, where that is certified; else undecided."),
     Column("leaning", "With `--decide`: the same by the mean alone, certified or not."),
-    Column("certified", f"With `--decide`. {_CERTIFIED}", "flag"),
+    Column("certified", f"With `--decide`: whether the decision is certified. {_CERTIFIED}", "flag"),
     Column("group", "With `--decide best`: which pairs are compared.", "name", rank=10),
     Column("told", "What is decided; with ? behind it what the mean alone would say, where that is not certified.", "word",
            "decision", rank=1, for_people=True),
@@ -69,7 +69,7 @@ COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in
     Column("order_effect", "The order's effect here, in probability: half of A first − B first.", "signed", "order ±", rank=5),
     *_interval("likely", "Likely 95 % interval: right on average over comparisons.", "share", "likely", 2),
     Column("n_unparsed", "Answers without a verdict.", "count", "unparsed", rank=8, hide="zero"),
-    Column("certified", f"Whether the response that leads is better. {_CERTIFIED}", "flag", hide="zero"),
+    Column("certified", f"Whether the response that leads is certified to be better. {_CERTIFIED}", "flag", hide="zero"),
     Column("given_up", "Why the comparison is asked no more.", "name", rank=4, hide="empty"),
     Column("best", "With `--decide best`: A or B, where it is the best of all responses to the prompt."),
     Column("best_certified", "With `--decide best`: whether the best of the prompt is certain.", "flag"),

@@ -19,7 +19,6 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
-from robin_cli.planning.asking import ratings_a_request
 from robin_cli.policies.base import Choice, Policy
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
@@ -180,14 +179,6 @@ def policy_of(manifest: Manifest, goal: Goal, variances: FloatArray | None) -> P
     own = manifest.own_settings
     setup = goal.setup(own, manifest.budget, variances=variances, by_money=manifest.budget_usd is not None)
     return policy_by_scale(own["scheduler"], setup, variances, goal.space.by_scale())
-
-
-def ratings_together(policy: Policy | None, calls: float, samples: int) -> float:
-    """Ratings that a request asks for on average, with ``calls`` an arm: a policy that looks at each asks for few at a time.
-
-    None: an even spread.
-    """
-    return ratings_a_request(calls, round(calls) + 1 if policy is None else policy.warm_up, samples)
 
 
 def cautions(

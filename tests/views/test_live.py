@@ -80,7 +80,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
     seen = frames(shown)
     assert len(seen) >= 3
     early, late = seen[0], seen[-1]
-    assert "not known: " in early  # the worst error, while pairs are unrated
+    assert "not known (" in early  # the worst error, while pairs are unrated
     for part in (
         "% of 2,500 calls",
         "adaptive",

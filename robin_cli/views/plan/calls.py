@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import BATCH, number_of
+from robin_cli.planning.asking import ratings_a_request
 from robin_cli.runner.connection import prices_at
 from robin_cli.runner.money import spent_before, usual_answer
-from robin_cli.runner.opening import ratings_together
 from robin_cli.settings.addresses import judge_name, judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import RunData
@@ -157,7 +157,11 @@ def _a_request(asked: Asked) -> float:
     if asked.systems is not None or asked.matches is not None:
         return 1.0
     policy, samples = asked.policy(asked.budget, np.ones(len(asked.space))), asked.config.samples_per_request
-    return float(samples) if policy is None else ratings_together(policy, asked.budget / len(asked.space), samples)
+    return (
+        float(samples)
+        if policy is None
+        else ratings_a_request(asked.budget / len(asked.space), policy.warm_up, samples)
+    )
 
 
 def _spent(pilot: RunData, calls: int, prices: Sequence[Price | None]) -> Already:
