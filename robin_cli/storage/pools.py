@@ -1,4 +1,4 @@
-"""Recorded ratings to draw from, out of a run or out of files."""
+"""Recorded ratings and verdicts to draw from, out of a run or out of files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robin_cli.datasets import pools
+from robin_cli.datasets import pools, votes
 from robin_cli.datasets.pools import Pool, pools_of, with_groups
+from robin_cli.datasets.votes import VotePool
 from robin_cli.files import remote
 from robin_cli.model.errors import InputError
+from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.pair_files import read_groups, read_pair_batches, read_pair_names
-from robin_cli.storage.reader import distinct_judgments
+from robin_cli.storage.reader import distinct_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 
 _COLUMNS = ("pair_id", "attribute", "rating", "judge")
@@ -31,7 +33,7 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
         InputError: a run without ratings, or as there. RunError, StorageError: a folder that is none, or a damaged run.
     """
     run = Path(name)
-    if remote.scheme_of(str(name)) or not run.is_dir():
+    if not _is_run(name):
         return pools.load_pools(name, group, grouped=grouped)
     if group:
         raise InputError(f"--group {group}: {run} is a run, whose pairs have the groups it was made with; leave it out")
@@ -40,6 +42,56 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
         return found
     ids = pa.concat_arrays([batch["pair_id"] for batch in read_pair_batches(run, lambda each: each == "pair_id")])
     return with_groups(found, dict(zip(ids.to_pylist(), read_groups(run).tolist(), strict=True)))
+
+
+def holds_votes(name: str) -> bool:
+    """Return whether a run or files hold verdicts on two responses; see :func:`robin_cli.datasets.votes.holds_votes`."""
+    if _is_run(name):
+        return len(read_manifest(Path(name)).kind.variants) > 1
+    return votes.holds_votes(name)
+
+
+def load_votes(name: str) -> Mapping[str, VotePool]:
+    """Return the verdicts of a run by judge, or those of files as :func:`robin_cli.datasets.votes.load_votes` has them.
+
+    Of a run, comparisons that have verdicts in both orders are taken.
+
+    Raises:
+        InputError: a run without such a comparison or with probabilities for verdicts, or as there.
+        RunError, StorageError: a folder that is no run, or a damaged one.
+    """
+    if not _is_run(name):
+        return votes.load_votes(name)
+    run = read_run(Path(name))
+    low, high = run.space.ends
+    points = np.asarray(run.judgments["rating"].to_numpy(zero_copy_only=False), np.float64)
+    there = ~np.isnan(points)
+    points, arm = 2 * (points[there] - low[run.arm[there]]) / (high - low)[run.arm[there]], run.arm[there]
+    if (points != np.rint(points)).any():
+        raise InputError(
+            f"{name}: its verdicts are probabilities, and a simulation draws whole verdicts; name another pool"
+        )
+    order = np.argsort(arm, kind="stable")
+    counts = np.bincount(arm, minlength=len(run.space))
+    of_arms = np.split(points[order].astype(np.int64), np.cumsum(counts)[:-1])
+    found = {}
+    for judge, model in enumerate(run.space.judges):
+        arms = np.flatnonzero(run.space.judge == judge).reshape(len(run.pair_ids), -1)
+        whole = np.asarray((counts[arms] > 0).all(axis=1))
+        by_order = [tuple(of_arms[each] for each in column) for column in arms[whole].T]
+        if whole.any():
+            found[model] = VotePool(
+                model, tuple(run.pairs[at] for at in np.flatnonzero(whole).tolist()), (by_order[0], by_order[1])
+            )
+    if not found:
+        raise InputError(
+            f"{name}: holds no comparison with verdicts in both orders; judge more of it, or name another pool"
+        )
+    return found
+
+
+def _is_run(name: str | Path) -> bool:
+    return not remote.scheme_of(str(name)) and Path(name).is_dir()
 
 
 def _ratings(run: Path) -> pa.Table:

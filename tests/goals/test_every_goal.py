@@ -1,0 +1,155 @@
+"""The contract of goals: each, of ratings or of preferences, by one judge or two, is planned, killed, resumed and shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.conftest import environment, robin
+from tests.judges.wire import Wire, completion, serving
+from tests.starting import Robin
+
+PROMPTS, SYSTEMS = 6, {"ash": 2, "beech": 1, "cedar": 0}  # three, and so as many comparisons of two
+BUDGET, KILLED_AT = 150, 70
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A goal as a user asks for it.
+
+    ``tables`` are what ``robin export --what`` has of it beside scores and judgments; ``finds`` what a simulation counts.
+    """
+
+    flags: tuple[str, ...]
+    asks_for: str = "-a helpfulness"
+    simulated: str = ""
+    tables: tuple[str, ...] = ("summary",)
+    finds: str = ""
+
+
+PREFERENCES = "--pairwise"
+GOALS = {
+    "estimate": Case((), tables=("summary",)),
+    "threshold": Case(("--decide", "score>=2"), simulated="--decide score>=2"),
+    "best": Case(("--decide", "best"), simulated="--decide best", tables=("preferences", "labels-wanted")),
+    "compare": Case(("--objective", "compare")),
+    "preference": Case(
+        ("--scheduler", "preferences"),
+        PREFERENCES,
+        "--pairwise --schedulers uniform,preferences",
+        ("ranking",),
+        "couples",
+    ),
+    "preferred": Case(("--decide", "best"), PREFERENCES, "--pairwise --decide best", ("ranking",), "prompts"),
+    "rank": Case((), PREFERENCES, "--pairwise", ("ranking",), "couples"),
+}
+each_goal = pytest.mark.parametrize("goal", GOALS)
+JUDGES = {"one": ("maple",), "two": ("maple", "oak")}
+
+
+def answered(body: dict[str, Any]) -> dict[str, Any]:
+    """What a judge says: by the systems, with noise that the model and the seed of a call make."""
+    noise = zlib.crc32(json.dumps([body["model"], body["messages"], body["seed"]]).encode()) % 100
+    worth = [SYSTEMS[name] for name in re.findall(r"Said by (\w+) on", json.dumps(body["messages"]))]
+    if len(worth) == 1:
+        return completion(f"Feedback: so so.\nRating: {worth[0] + 1 + (noise < 20) - (noise > 85)}")
+    return completion(f"Verdict: {'A' if noise < 50 + 20 * (worth[0] - worth[1]) else 'B'}")
+
+
+@contextmanager
+def judging(at: int = -1, then: Callable[[], None] = lambda: None) -> Iterator[Wire]:
+    """The judges; at the request of number ``at`` they do ``then`` in place of an answer."""
+
+    def answer(number: int, body: dict[str, Any]) -> dict[str, Any]:
+        if number == at:
+            then()
+        return answered(body)
+
+    with serving(answer) as wire:
+        yield wire
+
+
+def command(case: Case, judges: tuple[str, ...], url: str) -> list[str]:
+    """The flags that plan and judge have in common."""
+    models = [part for name in judges for part in ("--model", name)]
+    asked = [*case.asks_for.split(), "--budget", str(BUDGET), "--seed", "3", "--concurrency", "1"]
+    return ["pairs.jsonl", *asked, *case.flags, "--base-url", url, *models]
+
+
+def rows(folder: Path, run: str, *what: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(robin("export", run, *what, cwd=folder, exits=0).stdout))
+
+
+@pytest.fixture(autouse=True)
+def pairs(tmp_path: Path) -> None:
+    each = [(name, number) for number in range(PROMPTS) for name in SYSTEMS]
+    lines = [
+        {"id": f"{name}-{at}", "prompt": f"Question {at}?", "response": f"Said by {name} on {at}.", "system": name}
+        for name, at in each
+    ]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize("judges", JUDGES)
+@each_goal
+def test_goes_on_after_a_kill_as_if_there_had_been_none(tmp_path: Path, goal: str, judges: str) -> None:
+    case, names = GOALS[goal], JUDGES[judges]
+    killed: list[Robin] = []
+    with judging(KILLED_AT, lambda: killed[0].send_signal(signal.SIGKILL)) as wire:
+        args = ["judge", *command(case, names, wire.url), "--run", "r", "--quiet"]
+        with Robin(args, cwd=tmp_path, env=environment()) as process:
+            killed.append(process)
+        assert process.returncode == -signal.SIGKILL
+        robin("resume", "r", "--quiet", cwd=tmp_path, exits=0)
+        robin("judge", *command(case, names, wire.url), "--run", "whole", "--quiet", cwd=tmp_path, exits=0)
+    resumed, whole = (rows(tmp_path, run, "--what", "judgments") for run in ("r", "whole"))
+    assert len(resumed) <= BUDGET
+    assert not resumed.duplicated(["pair_id", "attribute", "judge", "draw"]).any()
+    if len(names) == 1:  # of two, who answers first differs from run to run, and with it what is asked next
+        columns = ["pair_id", "attribute", "draw", "rating"]
+        pd.testing.assert_frame_equal(resumed[columns], whole[columns])
+        pd.testing.assert_frame_equal(rows(tmp_path, "r"), rows(tmp_path, "whole"))
+
+
+@pytest.mark.parametrize("judges", JUDGES)
+@each_goal
+def test_is_planned_simulated_and_shown_in_every_form(tmp_path: Path, goal: str, judges: str) -> None:
+    case, names = GOALS[goal], JUDGES[judges]
+    with judging() as wire:
+        plan = robin("plan", *command(case, names, wire.url), cwd=tmp_path, exits=0).stdout
+        assert 3 <= len(plan.splitlines()) <= 15
+        assert not wire.bodies
+        done = robin("judge", *command(case, names, wire.url), "--run", "r", cwd=tmp_path, exits=0)
+    assert goal == "estimate" or "robin resume r" in done.stderr
+    status = robin("status", "r", cwd=tmp_path, exits=0).stdout
+    facts = json.loads(robin("status", "r", "--json", cwd=tmp_path, exits=0).stdout)
+    assert f"{facts['spent']:,}" in status
+    assert facts["spent"] == len(rows(tmp_path, "r", "--what", "judgments")) <= BUDGET
+    found = rows(tmp_path, "r")
+    assert len(found) == PROMPTS * 3
+    for fmt in FORMATS:
+        robin("export", "r", "--format", fmt, "-o", f"scores.{fmt}", cwd=tmp_path, exits=0)
+    assert "ash" in robin("export", "r", "--format", "table", cwd=tmp_path, exits=0).stdout
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "scores.csv"), found)
+    assert (
+        len(pd.read_excel(tmp_path / "scores.xlsx")) == len(pd.read_parquet(tmp_path / "scores.parquet")) == len(found)
+    )
+    for table in case.tables:
+        assert len(rows(tmp_path, "r", "--what", table))
+    robin("report", "r", "-o", "report.html", cwd=tmp_path, exits=0)
+    assert f"{facts['spent']:,}" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    simulated = robin("simulate", "r", "--budget", "80", "--runs", "2", *case.simulated.split(), cwd=tmp_path, exits=0)
+    assert len(simulated.stdout.splitlines()) > len(names)
+    assert case.finds in simulated.stdout
