@@ -85,8 +85,8 @@ def _check_footer(stream: IO[bytes]) -> None:
         raise ValueError("its footer is not the one that was written")
 
 
-def read_table(stream: IO[bytes], source: str, columns: Sequence[str]) -> pa.Table:
-    """The columns of a Parquet file, of those that it has.
+def read_table(stream: IO[bytes], source: str, columns: Sequence[str], rows: int = BATCH_ROWS) -> pa.Table:
+    """The columns of a Parquet file, of those that it has, with the file's metadata; ``rows`` as for :func:`batches`.
 
     Raises InputError for a damaged file, and for one that takes too much memory to decode.
     """
@@ -95,8 +95,10 @@ def read_table(stream: IO[bytes], source: str, columns: Sequence[str]) -> pa.Tab
     file, schema = opened_file(stream, source)
     names = [name for name in schema.names if name in columns]
     with readable(source):
-        plain = pa.schema([field.with_type(_plain_type(field.type)) for field in map(schema.field, names)])
-    return pa.Table.from_batches(list(batches(file, stream, source, names)), plain)
+        plain = pa.schema(
+            [field.with_type(_plain_type(field.type)) for field in map(schema.field, names)], schema.metadata
+        )
+    return pa.Table.from_batches(list(batches(file, stream, source, names, rows=rows)), plain)
 
 
 def table_batches(stream: IO[bytes], source: str, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
