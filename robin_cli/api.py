@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
-from robin_cli.analysis.scores import judge_scores, score
+from robin_cli.analysis.scores import score
 from robin_cli.datasets import pairs as data_pairs
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.comparisons import comparisons_of, load_comparisons
@@ -225,7 +225,7 @@ class Run:
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
             return _frame(comparison_table(data, with_text=with_text, by_judge=True))
-        return _frame(score_table(judge_scores(data), data, with_text=with_text, wide=wide))
+        return _frame(score_table(score(data, by_judge=True), data, with_text=with_text, wide=wide))
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal, reliability
 from robin_cli.analysis.calibration import Level, calibration
-from robin_cli.analysis.scores import Scores, judge_scores, score
+from robin_cli.analysis.scores import Scores, score
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
@@ -63,7 +63,7 @@ class _Subject:
 
 def all_scores(run: RunData) -> list[Scores]:
     """The scores of ``run``; of a panel also those of each judge."""
-    return [score(run)] if len(run.space.judges) == 1 else [score(run), judge_scores(run)]
+    return [score(run)] if len(run.space.judges) == 1 else [score(run), score(run, by_judge=True)]
 
 
 def agreements(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.calibration import bins_of
 from robin_cli.analysis.curve import Curve, DecisionCurve, curve_of, decision_curve_of
 from robin_cli.analysis.decisions import SETTLED
-from robin_cli.analysis.scores import Scores, judge_scores, likely_widths, score
+from robin_cli.analysis.scores import Scores, likely_widths, score
 from robin_cli.goals.decided import OPEN, decided_text, things, wrong_text
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import MODEL_PREFIX, Scale, counted, in_words, number_of
@@ -171,7 +171,7 @@ def warnings_of(facts: dict[str, Any]) -> list[str]:
 
 def _pictures(run: RunData, scores: Scores, facts: dict[str, Any], curve: Curve) -> list[Picture]:
     several = len(run.space.judges) > 1
-    each = judge_scores(run) if several else scores
+    each = score(run, by_judge=True) if several else scores
     labels = [run.space.label(arm) for arm in run.space.arms_of_pair(0)]
     by_label = _Split.of(run, each, labels, each.arm % len(labels))
     evenly = facts["ratings"] / max(1, facts["arms"])
