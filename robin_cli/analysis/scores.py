@@ -1,7 +1,8 @@
 """Scores: what a run says of each pair, with how sure it is.
 
 A score is the mean over its raters, which are every variant of the question by every judge: they count alike, however often
-each was asked. Its noise is that of the raters' means, Σ A_j / J², A_j the error variances; without a rating of each there is none.
+each was asked. Its noise is that of the raters' means, Σ A_j / J², A_j the error variances. Without a
+rating of each there is none.
 """
 
 from __future__ import annotations
