@@ -172,6 +172,8 @@ def _draw(axes: Axes, panel: Panel, theme: Theme) -> None:
             axes.set_aspect("equal")
     for each in panel.series:
         _KINDS[each.kind](axes, each, theme)
+    if panel.y.limits is not None:  # an open end is where the data ends, which is known only now
+        axes.set_ylim(panel.y.limits)
     heading, texts = panel.y.beyond
     for at, text in [*enumerate(texts), *([(-0.8, heading)] if texts else [])]:
         axes.text(1.02, at, text, transform=axes.get_yaxis_transform(), va="center", color=theme.ink)
@@ -186,7 +188,7 @@ def _set_axis(axes: Axes, letter: Literal["x", "y"], panel: Panel, dashed: Mappi
 
     axis, drawn = (panel.x, axes.xaxis) if letter == "x" else (panel.y, axes.yaxis)
     axes.set(**{f"{letter}label": title_of(axis.label), f"{letter}scale": "log" if axis.is_log else "linear"})
-    if axis.limits is not None:
+    if axis.limits is not None and None not in axis.limits:  # a density goes from end to end
         axes.set(**{f"{letter}lim": axis.limits})
     if axis.rule is not None:
         (axes.axvline if letter == "x" else axes.axhline)(axis.rule, **dashed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from robin_cli.analysis.calibration import bins_of
 from robin_cli.analysis.curve import curve_of, decision_curve_of
-from robin_cli.analysis.decisions import SETTLED
+from robin_cli.analysis.decisions import SETTLED, Decided
 from robin_cli.analysis.run_agreement import Subject, subjects
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.decided import things, wrong_text
@@ -30,7 +30,8 @@ def rated_charts(
     by_attribute = dict(subjects(run, [scores]))
     by_label = by_attribute if of_judges is None else dict(subjects(run, [of_judges]))
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
-    yield from _decisions_over_calls(run, facts)
+    if scores.decided is not None:
+        yield from _decisions_over_calls(run, scores.decided, facts)
     if varied:
         yield _allocation(facts, by_label)
     if scores.decided is None:  # else calls are spent to lower neither
@@ -154,9 +155,9 @@ def _courses(run: RunData, facts: dict[str, Any]) -> Iterator[Chart]:
     )
 
 
-def _decisions_over_calls(run: RunData, facts: dict[str, Any]) -> Iterator[Chart]:
-    curve = None if run.task is None else decision_curve_of(run, run.task)
-    if curve is None or len(curve.calls) < 2:
+def _decisions_over_calls(run: RunData, decided: Decided, facts: dict[str, Any]) -> Iterator[Chart]:
+    curve = decision_curve_of(run, decided.task)
+    if len(curve.calls) < 2:
         return
     found = facts["decisions"]
     at_end = found["certified"] / max(1, found["of"])
