@@ -173,7 +173,7 @@ def _draw(axes: Axes, panel: Panel, theme: Theme) -> None:
     for each in panel.series:
         _KINDS[each.kind](axes, each, theme)
     if panel.y.limits is not None:  # an open end is where the data ends, which is known only now
-        axes.set_ylim(panel.y.limits)
+        axes.set_ylim(*panel.y.limits)
     heading, texts = panel.y.beyond
     for at, text in [*enumerate(texts), *([(-0.8, heading)] if texts else [])]:
         axes.text(1.02, at, text, transform=axes.get_yaxis_transform(), va="center", color=theme.ink)
