@@ -344,7 +344,6 @@ STILL_LONG: dict[str, int] = {
     "analysis/run_compare.py: as_they_are": 75,
     "cli/gate.py: gate": 83,
     "cli/inspect.py: export": 80,
-    "cli/tools.py: serve": 62,
     "planning/planner.py: __init__": 63,
 }
 

@@ -14,7 +14,7 @@ from robin_cli.runner.connection import check_judges
 from robin_cli.runner.resuming import reopen_run, resumed
 from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import TABLE, Settings
+from robin_cli.settings.table import TABLE
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.agreement import agreement_table, calibration_table
 from robin_cli.views.judgments import judgment_table
@@ -146,7 +146,7 @@ class Run:
         Raises:
             InputError: no such column, a threshold off the scale, labels that cannot be used.
         """
-        data, said = self._rated("Run.summary()"), messages_for(Settings(), notebook=True)
+        data, said = self._rated("Run.summary()"), messages_for(notebook=True)
         given = given_labels(labels_from(labels), data)
         return frame_of(summary_table(data, said.note, by=by, threshold=threshold, given=given))
 
@@ -218,7 +218,7 @@ class Run:
             self.path, checked_keywords({"budget": budget, "budget_usd": budget_usd, **settings}), in_python=True
         )
         check_judges(chosen, function)
-        messages = messages_for(chosen, notebook=True)
+        messages = messages_for(quiet=chosen.quiet, notebook=True)
         check_same(function, chosen.judge, self.path, messages)
         with reopen_run(self.path, chosen) as store:
             spend(store, chosen, messages, function)

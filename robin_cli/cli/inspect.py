@@ -59,7 +59,7 @@ app = typer.Typer()
 def status(
     run: opt.Run,
     labels: opt.Labels = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+    json: opt.Json = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
     from robin_cli.render.json import print_json
@@ -145,15 +145,13 @@ def export(
     public: Annotated[bool, typer.Option("--public", help="With --to-hub: let everyone read them.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
-    from rich.console import Console
-
     from robin_cli.model.errors import InputError
     from robin_cli.render.files import check_output
     from robin_cli.runner.inputs import sources_of
     from robin_cli.storage.manifest import read_manifest, settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.judgments import judgment_table
-    from robin_cli.views.messages import Messages
+    from robin_cli.views.messages import messages_for
     from robin_cli.views.pairwise import check_of_ratings
 
     given = settings_of_rows(ctx)
@@ -164,7 +162,7 @@ def export(
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
-    notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
+    notify = messages_for().note
     push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
         table = judgment_table(run)
