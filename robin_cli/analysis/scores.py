@@ -86,6 +86,10 @@ class Scores:
         """The first arm of each row, shape (rows,)."""
         return self.arms[:, 0]
 
+    def numbers(self, name: str) -> FloatArray:
+        """Return a column of numbers, shape (rows,)."""
+        return np.asarray(self.columns[name], dtype=np.float64)
+
     def of_attribute(self, space: ArmSpace, attribute: str) -> NDArray[np.bool_]:
         """Which rows are of an attribute of ``space``, shape (rows,)."""
         return np.asarray(space.attribute[self.arm] == space.attributes.index(attribute))
