@@ -311,7 +311,6 @@ STILL_IMPORTS: dict[str, int] = {
     "cli/inspect.py": 28,
     "cli/judge.py": 22,
     "cli/plan.py": 17,
-    "goals/making.py": 20,
     "runner/connection.py": 22,
     "runner/opening.py": 23,
     "runner/session.py": 23,
