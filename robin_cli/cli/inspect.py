@@ -181,7 +181,7 @@ def _table_of(
     run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
 ) -> Table:
     """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
-    from robin_cli.analysis.scores import judge_scores, score
+    from robin_cli.analysis.scores import score
     from robin_cli.views.agreement import agreement_table, calibration_table
     from robin_cli.views.pairwise import check_view, comparison_table, ranking_table
     from robin_cli.views.preferences import preference_table
@@ -194,7 +194,7 @@ def _table_of(
         if run.manifest.is_pairwise:
             check_view(sort=given.sort, wide=given.wide)
             return comparison_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
-        found = (score if what is What.SCORES else judge_scores)(run)
+        found = score(run, by_judge=what is What.JUDGE_SCORES)
         sort = given.sort if given.format == "table" else None
         return score_table(found, run, sort=sort, with_text=given.with_text, wide=given.wide)
 
