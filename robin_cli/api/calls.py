@@ -83,7 +83,7 @@ def judge(
     from_file = read_toml(find_config(config)) if config is not None else {}
     chosen = Settings(**together(checked_keywords(settings), from_file), source=Source(config or "Python"))
     check_judges(chosen, function)
-    messages = messages_for(chosen, notebook=True)
+    messages = messages_for(quiet=chosen.quiet, notebook=True)
     check_same(function, chosen.judge, Path(chosen.run or ""), messages)
     with open_configured(chosen, messages.note, dataset_of(data, chosen, messages.note)) as store:
         spend(store, chosen, messages, function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.analysis.scores import judge_scores, score
+from robin_cli.analysis.scores import score
 from robin_cli.api.given import frame_of, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
@@ -14,7 +14,7 @@ from robin_cli.runner.connection import check_judges
 from robin_cli.runner.resuming import reopen_run, resumed
 from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import TABLE, Settings
+from robin_cli.settings.table import TABLE
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.agreement import agreement_table, calibration_table
 from robin_cli.views.judgments import judgment_table
@@ -66,7 +66,7 @@ class Run:
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
             return frame_of(comparison_table(data, with_text=with_text, by_judge=True))
-        return frame_of(score_table(judge_scores(data), data, with_text=with_text, wide=wide))
+        return frame_of(score_table(score(data, by_judge=True), data, with_text=with_text, wide=wide))
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.
@@ -146,7 +146,7 @@ class Run:
         Raises:
             InputError: no such column, a threshold off the scale, labels that cannot be used.
         """
-        data, said = self._rated("Run.summary()"), messages_for(Settings(), notebook=True)
+        data, said = self._rated("Run.summary()"), messages_for(notebook=True)
         given = given_labels(labels_from(labels), data)
         return frame_of(summary_table(data, said.note, by=by, threshold=threshold, given=given))
 
@@ -218,7 +218,7 @@ class Run:
             self.path, checked_keywords({"budget": budget, "budget_usd": budget_usd, **settings}), in_python=True
         )
         check_judges(chosen, function)
-        messages = messages_for(chosen, notebook=True)
+        messages = messages_for(quiet=chosen.quiet, notebook=True)
         check_same(function, chosen.judge, self.path, messages)
         with reopen_run(self.path, chosen) as store:
             spend(store, chosen, messages, function)
