@@ -261,7 +261,6 @@ STILL_ASKS: dict[str, int] = {
     "api/run.py": 2,
     "cli/inspect.py": 1,
     "cli/judge.py": 1,
-    "judges/functions.py": 2,
     "model/task.py": 1,
     "runner/merging.py": 1,
     "runner/opening.py": 1,
