@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import likely_worst_error
@@ -16,6 +16,7 @@ from robin_cli.model.errors import typed
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
 from robin_cli.planning.stopping import reached
+from robin_cli.policies.registry import BASELINE
 from robin_cli.results.words import WORST, error_text, target_text
 from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.reader import RunData
@@ -104,6 +105,8 @@ class Estimate(Goal):
     Attributes:
         objective: what is to be small, one of :data:`~robin_cli.policies.base.OBJECTIVES`.
     """
+
+    simulated: ClassVar[tuple[str, ...]] = (BASELINE, "robin-hood", "robin")
 
     space: ArmSpace
     objective: str
