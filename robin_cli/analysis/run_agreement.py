@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal, reliability
 from robin_cli.analysis.calibration import Level, calibration
-from robin_cli.analysis.scores import Scores, judge_scores, score
+from robin_cli.analysis.scores import Scores, score
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
@@ -58,16 +58,14 @@ class Subject:
     @property
     def noise(self) -> tuple[IntArray, FloatArray]:
         """How many ratings of each judge that the scores are of, and their variances, shape (rows, judges) each."""
-        judges = len(self.run.space.judges) if "judges" in self.table.columns else 1
-        arm = self.table.arm[self.mine][:, None] + np.arange(judges)  # a panel's are one after another
-        arms = self.run.fold.arms
+        arm, arms = self.table.arms[self.mine], self.run.fold.arms
         n = arms.counts[arm]
         return n, sample_variance(n, arms.totals[arm], arms.totals_sq[arm])
 
 
 def all_scores(run: RunData) -> list[Scores]:
     """The scores of ``run``; of a panel also those of each judge."""
-    return [score(run)] if len(run.space.judges) == 1 else [score(run), judge_scores(run)]
+    return [score(run)] if len(run.space.judges) == 1 else [score(run), score(run, by_judge=True)]
 
 
 def agreements(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:

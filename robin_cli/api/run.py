@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.analysis.scores import judge_scores, score
+from robin_cli.analysis.scores import score
 from robin_cli.api.given import frame_of, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
@@ -66,7 +66,7 @@ class Run:
         if data.manifest.is_pairwise:
             _check_not_wide(wide)
             return frame_of(comparison_table(data, with_text=with_text, by_judge=True))
-        return frame_of(score_table(judge_scores(data), data, with_text=with_text, wide=wide))
+        return frame_of(score_table(score(data, by_judge=True), data, with_text=with_text, wide=wide))
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.

@@ -16,7 +16,7 @@ from robin_cli.cli import options as opt
 from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 
 if TYPE_CHECKING:
-    from robin_cli.results.tables import Parts, Table
+    from robin_cli.results.tables import Table
     from robin_cli.settings.table import Settings
     from robin_cli.storage.reader import RunData
 
@@ -172,7 +172,7 @@ def export(
             check_of_ratings(data, f"--what {what}")
         table = _table_of(data, what, given, options, notify)
     if push is not None:
-        push(table.parts())
+        push(table)
     else:
         show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
 
@@ -181,7 +181,7 @@ def _table_of(
     run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
 ) -> Table:
     """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
-    from robin_cli.analysis.scores import judge_scores, score
+    from robin_cli.analysis.scores import score
     from robin_cli.views.agreement import agreement_table, calibration_table
     from robin_cli.views.pairwise import check_view, comparison_table, ranking_table
     from robin_cli.views.preferences import preference_table
@@ -194,7 +194,7 @@ def _table_of(
         if run.manifest.is_pairwise:
             check_view(sort=given.sort, wide=given.wide)
             return comparison_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
-        found = (score if what is What.SCORES else judge_scores)(run)
+        found = score(run, by_judge=what is What.JUDGE_SCORES)
         sort = given.sort if given.format == "table" else None
         return score_table(found, run, sort=sort, with_text=given.with_text, wide=given.wide)
 
@@ -224,7 +224,7 @@ def _table_of(
 
 def _pushing(
     given: Settings, name: str | None, what: What, notify: Callable[[str], None], *, excel: bool, public: bool
-) -> Callable[[Parts], None] | None:
+) -> Callable[[Table], None] | None:
     """What pushes results to the hub, where they are to go there; InputError where that cannot be."""
     from robin_cli.model.errors import InputError
     from robin_cli.views.to_hub import check_hub, push

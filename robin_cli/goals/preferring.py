@@ -51,7 +51,7 @@ class ComparisonsWatch(Watch):
 
 @dataclass(frozen=True)
 class Preferring(Goal):
-    """The preference of each comparison, asked in both orders.
+    """What comparisons of two responses say, each asked in both orders.
 
     What is not known counts as half wrong; of what is equal in truth, nothing is wrong.
     """

@@ -7,11 +7,11 @@ import pytest
 
 from robin_cli.analysis.court import Snapshot
 from robin_cli.goals.base import Goal
-from robin_cli.goals.best import BestByComparisons
-from robin_cli.goals.compare import Compare
-from robin_cli.goals.deciding import Deciding
-from robin_cli.goals.estimate import Estimate
-from robin_cli.goals.rank import Rank
+from robin_cli.goals.own.compare import Compare
+from robin_cli.goals.own.estimate import Estimate
+from robin_cli.goals.own.preferred import Preferred
+from robin_cli.goals.own.rank import Rank
+from robin_cli.goals.own.threshold import Threshold
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.matches import Matches
 from tests.model.test_matches import matches, tournament
@@ -40,7 +40,7 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
     assert Rank(found.space, found).loss(after(unknown), truth[None])["wrong"] == 0.5  # what is not known is half wrong
     turned = 2.0 - truth
     asked = matches(tournament(3, 5), wants_best=True)
-    best = BestByComparisons(asked.space, asked)
+    best = Preferred(asked.space, asked)
     assert best.loss(after(np.stack([truth, turned])), np.stack([truth, truth]))["wrong"].tolist() == [0, 1]
 
 
@@ -53,8 +53,8 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
             "the worst score is off by about 0.5, the average one by 0.1",
         ),
         (Estimate, {"worst_error": None, "mean_error": None}, ""),
-        (Deciding, {"wrong": 0.004, "certified": 0.5}, "0.4 % of the decisions are wrong, and 50 % are certified"),
-        (Deciding, {"wrong": 0.0, "certified": 0.0}, "none of the decisions are wrong, and none are certified"),
+        (Threshold, {"wrong": 0.004, "certified": 0.5}, "0.4 % of the decisions are wrong, and 50 % are certified"),
+        (Threshold, {"wrong": 0.0, "certified": 0.0}, "none of the decisions are wrong, and none are certified"),
         (Compare, {"prompts": 20, "shows": 0.2}, "a difference of 0.2 between two systems shows, over 20 prompts"),
         (Compare, {"prompts": 1, "shows": None}, "which difference shows over 1 prompt is not known"),
     ],

@@ -12,8 +12,9 @@ from scipy import stats
 
 from robin_cli.analysis.court import Court
 from robin_cli.goals.base import Goal
-from robin_cli.goals.deciding import Deciding
-from robin_cli.goals.estimate import Estimate
+from robin_cli.goals.own.best import Best
+from robin_cli.goals.own.estimate import Estimate
+from robin_cli.goals.own.threshold import Threshold
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -59,7 +60,7 @@ def believing(*counts: IntArray, scales: tuple[Scale, ...] = (SCALE,), task: Tas
 
 
 def goal_of(space: ArmSpace, task: Task | None = None) -> Goal:
-    return Estimate(space, "worst-case") if task is None else Deciding(task.space, task)
+    return Estimate(space, "worst-case") if task is None else Threshold(task.space, task)
 
 
 def by(scheduler: str, seen: list[int] | None = None) -> PolicyAt:
@@ -360,7 +361,7 @@ def test_simulates_whole_groups_of_all_sizes_in_their_proportions() -> None:
     sizes = np.repeat([1, 2, 5], [200, 400, 200])
     group = np.random.default_rng(0).permutation(np.repeat(np.arange(800), sizes))
     task = to_decide("best", len(group), group=group, attributes=2, judges=3, margin=0.1)
-    sample = _Sample(Deciding(task.space, task), 400 * 6)
+    sample = _Sample(Best(task.space, task), 400 * 6)
     drawn = sample.pairs(np.random.default_rng(1))
     group_of = sample.goal.groups
     assert group_of is not None
@@ -375,7 +376,7 @@ def test_simulates_whole_groups_of_all_sizes_in_their_proportions() -> None:
         assert np.bincount(group)[mine] == size
 
     few = to_decide("best", 5001, group=np.append(np.arange(5000), 4999), margin=0.1)
-    part = _Sample(Deciding(few.space, few), 20).goal  # however few groups have something to decide
+    part = _Sample(Best(few.space, few), 20).goal  # however few groups have something to decide
     assert part.decisions == 1
 
 

@@ -12,7 +12,7 @@ from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.decisions import decide
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.deciding import Deciding
-from robin_cli.goals.estimate import Estimate
+from robin_cli.goals.own.estimate import Estimate
 from robin_cli.model.arms import mean
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of

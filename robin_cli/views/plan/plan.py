@@ -10,8 +10,8 @@ from typing import Any
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_error, check_target, check_together
-from robin_cli.goals.compare import Compare
 from robin_cli.goals.deciding import Deciding
+from robin_cli.goals.own.compare import Compare
 from robin_cli.goals.preferring import Preferring
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, Scale, number_of
@@ -39,11 +39,11 @@ from robin_cli.views.plan.page import (
 )
 from robin_cli.views.plan.rankings import rankings
 
-_PLANS: Mapping[type[Goal], Callable[[Asked, Any], Planned]] = {
+_PLANS: Mapping[type, Callable[[Asked, Any], Planned]] = {
     Deciding: decisions,
     Compare: differences,
     Preferring: rankings,
-    Goal: scores,  # type: ignore[type-abstract]
+    Goal: scores,
 }
 
 

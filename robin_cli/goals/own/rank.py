@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
+from robin_cli.goals.base import Source
 from robin_cli.goals.preferring import Preferring, share_wrong
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
@@ -16,6 +17,13 @@ class Rank(Preferring):
 
     what: ClassVar[str] = "couples of systems"
     asks_each: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, source: Source) -> Self | None:
+        """Return the goal where three systems or more are compared."""
+        if not source.is_pairwise or source.own["decide"] is not None or not source.matches.ranks_systems:
+            return None
+        return cls(source.space, source.matches)
 
     @property
     def fewest(self) -> tuple[int, str]:
