@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robin_cli.analysis.clustered import student_factor
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.paired import student_factor
 from robin_cli.analysis.pairwise import matches_of_run, order_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
