@@ -29,12 +29,12 @@ from robin_cli.judges.functions import Function, name_of, tells_itself
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
 from robin_cli.results.tables import Table
-from robin_cli.runner.connection import check_judges
-from robin_cli.runner.engine import Stop
+from robin_cli.runner.checking import check_judges
 from robin_cli.runner.inputs import pairs_of, prompts_of
 from robin_cli.runner.opening import open_run as open_configured
 from robin_cli.runner.resuming import reopen_run, resumed
 from robin_cli.runner.session import Outcome, Session
+from robin_cli.runner.stop import Stop
 from robin_cli.runner.working import check_rated, work
 from robin_cli.settings.reading import check_names, checked, find_config, from_home, read_toml, together
 from robin_cli.settings.setting import Scope

@@ -90,7 +90,8 @@ async def _look(
     from robin_cli.judges.openai_http import OpenAIJudge
     from robin_cli.model.records import Pair
     from robin_cli.questions.rubrics import load_prompts
-    from robin_cli.runner.connection import endpoint_at, prices_at
+    from robin_cli.runner.connection import endpoint_at
+    from robin_cli.runner.prices import prices_at
 
     named = settings.attributes[:1] or (() if settings.rubric or settings.pairwise else ("helpfulness",))
     prompts = load_prompts(

@@ -82,7 +82,7 @@ def _work(
     from robin_cli.cli.work import spend
     from robin_cli.model.errors import LimitReached
     from robin_cli.render.files import check_output
-    from robin_cli.runner.connection import check_judges
+    from robin_cli.runner.checking import check_judges
     from robin_cli.views.messages import messages_for
     from robin_cli.views.pairwise import check_view
 

@@ -101,7 +101,7 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
     from robin_cli.cli.confirming import confirmed
     from robin_cli.cli.work import spend
     from robin_cli.model.errors import InputError
-    from robin_cli.runner.connection import check_judges
+    from robin_cli.runner.checking import check_judges
     from robin_cli.runner.opening import open_run
     from robin_cli.storage.manifest import FILE
 

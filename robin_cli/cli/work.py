@@ -15,8 +15,8 @@ import typer
 
 from robin_cli.model.errors import LimitReached, RobinError, RunError, StorageError, option, typed
 from robin_cli.model.records import number_of
-from robin_cli.runner.engine import GRACE_S, Left, Stop
 from robin_cli.runner.session import Outcome, Session
+from robin_cli.runner.stop import GRACE_S, Left, Stop
 from robin_cli.runner.working import check_rated, work
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import count_answers

@@ -19,7 +19,7 @@ from robin_cli.planning.budget import MoneyBudget
 from robin_cli.planning.costs import Costs
 from robin_cli.policies.registry import traits_of
 from robin_cli.questions.rubrics import PromptSet
-from robin_cli.runner.connection import prices_at
+from robin_cli.runner.prices import prices_at
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.fold import Fold, Spending
