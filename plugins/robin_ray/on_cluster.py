@@ -8,7 +8,7 @@ from functools import partial
 import orjson
 
 from robin_cli.model.space import ArmSpace
-from robin_cli.runner.books import Carrying
+from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.checking import secret_names
 from robin_cli.runner.connection import endpoints_of
 from robin_cli.runner.inputs import recorded_prompts

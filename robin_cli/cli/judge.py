@@ -78,8 +78,7 @@ def _work(
     settings: Settings, inputs: Callable[[], Iterable[str]], opened: Callable[[Settings, Messages], RunStore]
 ) -> None:
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
-    from robin_cli.cli.confirming import confirmed
-    from robin_cli.cli.work import spend
+    from robin_cli.cli.work import confirmed, spend
     from robin_cli.model.errors import LimitReached
     from robin_cli.render.files import check_output
     from robin_cli.runner.checking import check_judges
@@ -91,7 +90,7 @@ def _work(
     if settings.pairwise:
         check_view(sort=settings.sort, wide=settings.wide)
     check_output(settings.format, settings.output, list(inputs()))
-    messages = messages_for(settings)
+    messages = messages_for(quiet=settings.quiet)
     with opened(settings, messages) as store:
         try:
             is_done = spend(store, settings, messages)
@@ -115,7 +114,7 @@ def deliver(run: Path, settings: Settings) -> None:
     from robin_cli.views.scores import score_table
 
     data = read_run(run)
-    messages = messages_for(settings)
+    messages = messages_for(quiet=settings.quiet)
     try:
         if data.manifest.is_pairwise:
             tables = [comparison_table(data, with_text=settings.with_text)]

@@ -80,7 +80,7 @@ def plan(
     from robin_cli.views.plan.rankings import pilot_calls
 
     settings = load_settings(ctx.obj, config)
-    messages = messages_for(settings)
+    messages = messages_for(quiet=settings.quiet)
     prompts = prompts_of(settings)
     check_plan(settings, for_error, compare, prompts.scales)  # before a pilot is paid for
     dataset = pairs_of(settings, prompts, messages.note)
@@ -98,8 +98,7 @@ def plan(
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:
     """Make a run of so many ``calls``; where it is."""
-    from robin_cli.cli.confirming import confirmed
-    from robin_cli.cli.work import spend
+    from robin_cli.cli.work import confirmed, spend
     from robin_cli.model.errors import InputError
     from robin_cli.runner.checking import check_judges
     from robin_cli.runner.opening import open_run

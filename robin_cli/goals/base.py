@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.decision import Decision
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import things_rated
@@ -99,21 +100,60 @@ class Watch(ABC):
         """Return how the run stands, for displays; ``arms`` may change meanwhile."""
 
 
-class Goal(ABC):
-    """What a user wants to know of a run. It is made in one place, :mod:`robin_cli.goals.making`.
+class Source(Protocol):
+    """What goals are made from: the settings of a run, its arms, and what its data say, which is read where a goal asks.
 
     Attributes:
+        own: the run's own settings, by name.
+    """
+
+    @property
+    def own(self) -> Mapping[str, Any]: ...
+    @property
+    def space(self) -> ArmSpace: ...
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether calls compare two responses."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """What is to be decided; None where nothing is."""
+
+    @property
+    def groups(self) -> IntArray:
+        """Which group each pair is of, shape (pairs,)."""
+
+    @property
+    def systems(self) -> Systems:
+        """Which system answered each pair."""
+
+    @property
+    def matches(self) -> Matches:
+        """What the comparisons of a pairwise run are of."""
+
+
+class Goal(ABC):
+    """What a user wants to know of a run. A new one is a file in ``own/``, which :mod:`robin_cli.goals.making` finds.
+
+    Attributes:
+        is_usual: whether it is the goal of a run that asks for no other.
         space: which arm is which pair, attribute and judge.
         noun: what an answer holds, a rating or a verdict.
         asks_all: whether every arm must be asked once.
     """
 
+    is_usual: ClassVar[bool] = False
     space: ArmSpace
     noun: ClassVar[str] = "rating"
     asks_all: ClassVar[bool] = True
     task: Task | None = None
     systems: Systems | None = None
     matches: Matches | None = None
+
+    @classmethod
+    @abstractmethod
+    def of(cls, source: Source) -> Self | None:
+        """Return the goal where ``source`` asks for it. InputError for what these data cannot tell."""
 
     @property
     def per(self) -> Per:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import Protocol
 
 from robin_cli.dispatch.limiter import Permit
 from robin_cli.judges.judge import Judge
-from robin_cli.judges.metering import Price
 from robin_cli.model.errors import LimitReached
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
@@ -313,27 +311,3 @@ class Carrier(ABC):
             LimitReached: the money does not suffice for another call. InputError: the budget of money never did.
             StorageError: answers cannot be kept.
         """
-
-
-class Closing(Protocol):
-    """What has connections."""
-
-    async def aclose(self) -> None:
-        """Close them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Carrying:
-    """How the calls of a session are carried.
-
-    Attributes:
-        begin: makes the carrier, around the books.
-        closing: what of it is to be closed.
-        prices: of each judge, where one is known.
-        rounds: in which calls go out; None where each is chosen by all answers so far.
-    """
-
-    begin: Callable[[Books], Carrier]
-    closing: Sequence[Closing]
-    prices: Sequence[Price | None]
-    rounds: int | None = None

@@ -139,6 +139,22 @@ def _retrying(
     )
 
 
+def endpoint_alone(
+    settings: Settings, judge: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
+) -> tuple[OpenAIJudge, Dispatched, Price | None]:
+    """One address of ``judge``; the same asked one call at a time, and with little patience; and its price."""
+    unlimited = replace(settings, max_cost=None, budget_usd=None)
+    (price,) = prices_at(replace(judge, base_urls=(base_url,)), unlimited)
+    asked = OpenAIJudge(
+        endpoint_at(base_url, judge.name, key, settings),
+        meter=Meter(price, tier=settings.tier, falls_back=settings.tier_fallback),
+        notify=notify,
+    )
+    notices = Notices(base_url, notify)
+    limited = Limited(asked, Limiter(1, ceiling=1, clock=time.monotonic), notices)
+    return asked, Retrying(limited, max_retries=2, notices=notices, no_room_s=60.0), price
+
+
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:
     """A judge at one of its addresses, and what every request to it says."""
     return Endpoint(

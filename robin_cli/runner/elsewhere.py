@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from robin_cli.judges.judge import Judge, Options
     from robin_cli.judges.metering import Price
     from robin_cli.judges.transport import Endpoint
-    from robin_cli.runner.books import Carrying
+    from robin_cli.runner.carrying import Carrying
     from robin_cli.settings.table import Settings
     from robin_cli.storage.store import RunStore
 

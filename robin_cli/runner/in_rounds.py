@@ -11,7 +11,7 @@ from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.runner.at_service import At, AtService
-from robin_cli.runner.books import Carrying
+from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.checking import check_rounds
 from robin_cli.runner.connection import endpoint_at
 from robin_cli.runner.desk import judged_calls

@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.base import Ending
-from robin_cli.goals.making import goal_of_store
+from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import RunError
 from robin_cli.planning.asking import give_another_chance
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.rounds import first_depth
 from robin_cli.policies.base import Policy
-from robin_cli.runner.books import Books, Carrying, Stats, Under
+from robin_cli.runner.books import Books, Stats, Under
+from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.desk import RunDesk
 from robin_cli.runner.health import STALL_S, Health
 from robin_cli.runner.inputs import recorded_prompts
-from robin_cli.runner.money import begun, costs_of, money_of, spent_before, usual_answer
+from robin_cli.runner.money import begun_costs, money_of, spent_before
 from robin_cli.runner.opening import policy_of
 from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import Settings
@@ -83,7 +84,7 @@ class Session:
                 f"{store.path}: {spent:,} calls are spent, and the budget in its {FILE} is {manifest.budget:,}; restore the "
                 f"file from a copy, or go on with --budget {spent} or more"
             )
-        self.space, self.goal, self._store, self._stop = store.space, goal_of_store(store), store, stop
+        self.space, self.goal, self._store, self._stop = store.space, goal_of_run(store), store, stop
         self.noun = self.goal.noun
         prompts = recorded_prompts(manifest)
         self.arms = fold.arms
@@ -93,10 +94,7 @@ class Session:
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
         self.money = money_of(manifest, settings, spent_usd, in_rounds=in_rounds)
         self.by_money, self.expected_calls = by_money, manifest.budget
-        costs = None
-        if by_money:
-            answer = usual_answer(manifest.own_settings["max_tokens"])
-            costs = begun(costs_of(self.goal, store.pairs, prompts, carrying.prices, answer), fold)
+        costs = begun_costs(manifest, self.goal, store.pairs, prompts, carrying.prices, fold) if by_money else None
         self.watch = self.goal.watch(
             lambda: LevelCounts.at(store.path, self.space),
             manifest.own_settings,

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
-from functools import partial
 from pathlib import Path
 
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted
-from robin_cli.runner.books import Carrying, Closing
-from robin_cli.runner.connection import endpoints_of
-from robin_cli.runner.elsewhere import carrier_of_ray
-from robin_cli.runner.engine import Engine
-from robin_cli.runner.in_rounds import as_submitted, rounds_of
+from robin_cli.runner.carrying import Closing, carrying_of
+from robin_cli.runner.in_rounds import as_submitted
 from robin_cli.runner.opening import cautions, policy_of
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop, end_all
@@ -87,7 +83,7 @@ async def _session(
         settings = as_submitted(settings, ledger)
     stop, keys = Stop(), api_keys(settings)
     rounds = 0 if finish_only else 1 if one_round else settings.rounds
-    carrying = _carrying(store, settings, ledger, keys, note, function, rounds)
+    carrying = carrying_of(store, settings, ledger, keys, note, function, rounds)
     try:
         session = Session(store, carrying, stop, settings, note)
         already = session.outcome(worked=False)
@@ -124,26 +120,6 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
     reached = {REACHED: store.manifest.budget_usd} if session.money.reached else {}
     store.end(in_flight=session.stats.dropped, **reached)
     return outcome
-
-
-def _carrying(
-    store: RunStore,
-    settings: Settings,
-    ledger: Ledger,
-    keys: Mapping[str, str],
-    note: Callable[[str], None],
-    function: Function | None,
-    rounds: int,
-) -> Carrying:
-    """Who is asked, and how."""
-    if settings.in_rounds:
-        return rounds_of(store, settings, keys, note, ledger, rounds)
-    if settings.ray is not None:
-        with carrier_of_ray().loaded("--ray", passing=OSError) as elsewhere:
-            found: Carrying = elsewhere.carrying(settings, store, keys, note)
-        return found
-    judges, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
-    return Carrying(partial(Engine, judges=judges), judges, prices)
 
 
 def _record_target(store: RunStore, settings: Settings) -> None:

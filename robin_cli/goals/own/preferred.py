@@ -1,27 +1,22 @@
-"""Goal: which response of each group is best, by ratings of each or by comparisons of two."""
+"""Goal: which response to each prompt is best, by comparisons of two at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import DuelVerdicts, run_best
-from robin_cli.goals.base import Counts, Fact, Watch
-from robin_cli.goals.deciding import Deciding
+from robin_cli.goals.base import Counts, Fact, Source, Watch
 from robin_cli.goals.preferring import ComparisonsEnding, ComparisonsWatch, Preferring
 from robin_cli.model.arms import Arms
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.storage.reader import RunData
-
-
-class BestByRatings(Deciding):
-    """The response of each group whose mean rating is the highest."""
 
 
 class DuelsWatch(ComparisonsWatch):
@@ -46,10 +41,15 @@ class DuelsWatch(ComparisonsWatch):
 
 
 @dataclass(frozen=True)
-class BestByComparisons(Preferring):
+class Preferred(Preferring):
     """The response to each prompt that is preferred to all others."""
 
     asks_each: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, source: Source) -> Self | None:
+        """Return the goal where the run looks for the best response to each prompt."""
+        return cls(source.space, source.matches) if source.is_pairwise and source.own["decide"] is not None else None
 
     @property
     def fewest(self) -> tuple[int, str]:
