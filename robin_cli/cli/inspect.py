@@ -262,7 +262,6 @@ def render(
     from robin_cli.datasets.pairs import load_pairs
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError
-    from robin_cli.parsing.structured import request_of
     from robin_cli.runner.inputs import prompts_of
     from robin_cli.settings.reading import load_settings
 
@@ -283,7 +282,7 @@ def render(
     for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
         for message in prompts.messages(found, name, number):
             _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
-        if structure := request_of(config.answer_format, prompts.rubrics[name].scale, prompts.kind.form):
+        if structure := prompts.kind.form.structure(config.answer_format, prompts.rubrics[name].scale):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 
