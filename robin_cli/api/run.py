@@ -10,7 +10,7 @@ from robin_cli.api.given import frame_of, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
-from robin_cli.runner.connection import check_judges
+from robin_cli.runner.checking import check_judges
 from robin_cli.runner.resuming import reopen_run, resumed
 from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope
