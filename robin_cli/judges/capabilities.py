@@ -11,8 +11,8 @@ from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Rating, Scale
-from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation
-from robin_cli.parsing.structured import RATING, Form, place_of_rating
+from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation, expectation_of
+from robin_cli.parsing.forms import Form
 from robin_cli.parsing.verdicts import said_for
 
 _SEVERAL = 4
@@ -60,7 +60,7 @@ async def capabilities_of(
     messages: Sequence[Message],
     scale: Scale,
     *,
-    form: Form = RATING,
+    form: Form,
     swapped: Sequence[Message] | None = None,
 ) -> Capabilities | Failure:
     """Ask for one judgment: plainly, four at once, with log probabilities, and twice with one seed.
@@ -128,8 +128,8 @@ def _verdict(reply: Reply | Failure | None, scale: Scale, form: Form) -> str:
 
 
 def _expectation(answer: Answer, scale: Scale, form: Form) -> Expectation | None:
-    at = place_of_rating(answer.text, answer_format="text", form=form)
-    return None if at is None or not answer.tokens else form.expected(answer.tokens, answer.text, at, scale)
+    at = form.place(answer.text, "text")
+    return None if at is None or not answer.tokens else expectation_of(form, answer.tokens, answer.text, at, scale)
 
 
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:

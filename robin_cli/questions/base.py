@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robin_cli.model.records import Pair, Scale
-from robin_cli.parsing.structured import Form
+from robin_cli.parsing.forms import Form
 from robin_cli.questions.rubric_files import Rubric
 
 
