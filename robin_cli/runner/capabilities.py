@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from robin_cli.dispatch.limited import Limited
-from robin_cli.dispatch.limiter import Limiter
-from robin_cli.dispatch.retrying import Retrying
-from robin_cli.judges.judge import Judge, Notices
-from robin_cli.judges.metering import Meter, Price
+from robin_cli.dispatch.limited import Dispatched
+from robin_cli.judges.metering import Price
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
@@ -19,7 +15,7 @@ from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation, expectation
 from robin_cli.parsing.forms import Form
 from robin_cli.parsing.verdicts import said_for
 from robin_cli.questions.rubrics import PromptSet, load_prompts
-from robin_cli.runner.connection import endpoint_at, prices_at
+from robin_cli.runner.connection import endpoint_alone
 from robin_cli.settings.addresses import JudgeAddress
 from robin_cli.settings.table import Settings
 
@@ -81,23 +77,14 @@ async def look_at(
     prompts = load_prompts(
         named, settings.rubric, settings.template, pairwise=settings.pairwise, ties=not settings.no_ties
     )
-    unlimited = replace(settings, max_cost=None, budget_usd=None)
-    (price,) = prices_at(replace(asked, base_urls=(base_url,)), unlimited)
-    judge = OpenAIJudge(
-        endpoint_at(base_url, asked.name, key, settings),
-        meter=Meter(price, tier=settings.tier, falls_back=settings.tier_fallback),
-        notify=notify,
-    )
-    notices = Notices(base_url, notify)
-    limited = Limited(judge, Limiter(1, ceiling=1, clock=time.monotonic), notices)
-    patient = Retrying(limited, max_retries=2, notices=notices, no_room_s=60.0)
+    judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
     try:
         return await _seen(judge, patient, prompts), price
     finally:
         await judge.aclose()
 
 
-async def _seen(judge: OpenAIJudge, patient: Judge, prompts: PromptSet) -> Capabilities | Failure:
+async def _seen(judge: OpenAIJudge, patient: Dispatched, prompts: PromptSet) -> Capabilities | Failure:
     """Ask plainly, for four answers at once, with log probabilities, twice with one seed, and in the other order of two."""
     form, scale = prompts.kind.form, prompts.scales[0]
     pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER, other=_WRONG)
