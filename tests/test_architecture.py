@@ -277,7 +277,6 @@ STILL_ASKS: dict[str, int] = {
     "views/report/pairwise.py": 1,
     "views/report/systems.py": 1,
     "views/status.py": 3,
-    "views/summary.py": 3,
 }
 
 
