@@ -322,11 +322,6 @@ def code_and_message(content: object) -> tuple[str, str]:
     return error.code, error.message
 
 
-def is_broke(text: str) -> bool:
-    """Whether an error's code and message say that the quota or the credit of the account is used up."""
-    return _BROKE.search(text) is not None
-
-
 class _Error(NamedTuple):
     """What an error says of itself; '' for what it does not say."""
 
