@@ -19,16 +19,18 @@ from robin_cli.analysis.agreement import CORRELATIONS, correlations
 from robin_cli.analysis.goals import Goal, goal_of
 from robin_cli.analysis.jobs import jobs_done
 from robin_cli.analysis.simulation import Ratings, Snapshot, simulate
+from robin_cli.datasets.pair_table import PairTable
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST, decision_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.groups import check_groups
-from robin_cli.model.matches import Matches, matches_of
+from robin_cli.model.matches import Matches
 from robin_cli.model.records import COMPARE, ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
+from robin_cli.questions.inquiry import matches_among
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,8 @@ class Subject:
         if self.comparisons:
             ids = [pair.pair_id for pair in self.comparisons]
             space = ArmSpace(ids, (PREFERENCE,), (self.attribute,), (self.scale,), ORDERS)
-            matches = matches_of(space, self.comparisons, design.seed, wants_best=design.decide is not None)
+            pairs = PairTable.of(self.comparisons)
+            matches = matches_among(space, pairs, design.seed, wants_best=design.decide is not None)
             return World(ratings, space, matches=matches)
         short = self.attribute.rpartition("/")[2]
         space = ArmSpace([str(number) for number in range(len(self.ratings))], [short], ["judge"], [self.scale])

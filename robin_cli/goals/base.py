@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import things_rated
@@ -176,6 +176,18 @@ class Goal(ABC):
                 f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {arms} or more, or take fewer pairs "
                 f"with --limit {max(1, budget // space.arms_per_pair)}"
             )
+
+    def across(self, part: IntArray) -> str:
+        """Return what a user should know of a run that is put together of parts; "" for nothing.
+
+        Args:
+            part: of which one each pair is, shape (pairs,).
+
+        Raises:
+            InputError: what the parts do not go together for.
+        """
+        del part
+        return ""
 
     def caution(self, budget: int) -> str:
         """Return what a user should know of how far ``budget`` calls reach; "" for nothing."""

@@ -13,7 +13,7 @@ from robin_cli.analysis.pairwise_decisions import DuelVerdicts, run_best
 from robin_cli.goals.base import Counts, Fact, Watch
 from robin_cli.goals.deciding import Deciding
 from robin_cli.goals.preferring import ComparisonsEnding, ComparisonsWatch, Preferring
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import Arms, IntArray
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.policies.base import DEFAULT_MARGIN
@@ -22,6 +22,18 @@ from robin_cli.storage.reader import RunData
 
 class BestByRatings(Deciding):
     """The response of each group whose mean rating is the highest."""
+
+    def across(self, part: IntArray) -> str:
+        """Return how many groups are in several parts. InputError for groups that are too large together."""
+        _ = self.task.contests
+        assert self.task.group is not None  # noqa: S101  # for the types
+        apart = int((np.bincount(np.unique(np.stack([self.task.group, part]), axis=1)[0]) > 1).sum())
+        if not apart:
+            return ""
+        return (
+            f"{apart:,} group{'s have' if apart > 1 else ' has'} responses in more than one of the runs: which is best is "
+            "decided anew among all of them"
+        )
 
 
 class DuelsWatch(ComparisonsWatch):

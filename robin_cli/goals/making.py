@@ -12,16 +12,14 @@ from robin_cli.goals.estimate import Estimate
 from robin_cli.goals.preferring import Preferring
 from robin_cli.goals.rank import Rank
 from robin_cli.goals.threshold import Threshold
-from robin_cli.model.decision import decision_of
-from robin_cli.model.errors import InputError, shown
-from robin_cli.model.groups import check_groups, numbered
-from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, Pair, as_text
+from robin_cli.model.errors import InputError, StorageError, shown
+from robin_cli.model.groups import check_groups
+from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems, check_systems, systems_of
-from robin_cli.model.task import Task, task_of
+from robin_cli.model.systems import check_systems
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.storage.manifest import Manifest
+from robin_cli.storage.layout import COLUMNS
 from robin_cli.storage.reader import RunData
 from robin_cli.storage.store import RunStore
 
@@ -30,43 +28,26 @@ Notify = Callable[[str], None]
 _COLUMNS_SHOWN = 12
 
 
-def goal_of(
-    space: ArmSpace,
-    objective: str,
-    *,
-    task: Task | None = None,
-    systems: Systems | None = None,
-    matches: Matches | None,
-) -> Goal:
-    """Return the goal of a run over the arms of ``space``.
-
-    Args:
-        task: what is to be decided by ratings; None where nothing is.
-        systems: what is to be compared by ratings; None where nothing is.
-        matches: what the comparisons of a pairwise run are of; None where the run rates.
-    """
-    if matches is not None:
+def goal_of(inquiry: Inquiry, objective: str) -> Goal:
+    """Return the goal of a run with this ``inquiry``; ``objective``: of a run that decides, compares and prefers nothing."""
+    space = inquiry.space
+    if (matches := inquiry.matches) is not None:
         kind = BestByComparisons if matches.wants_best else Rank if matches.ranks_systems else Preferring
         return kind(space, matches)
-    if task is not None:
+    if (task := inquiry.task) is not None:
         return (BestByRatings if task.decision.is_best else Threshold)(space, task)
-    return Estimate(space, objective) if systems is None else Compare(space, systems)
+    return Estimate(space, objective) if (systems := inquiry.systems) is None else Compare(space, systems)
 
 
-def goal_of_store(store: RunStore) -> Goal:
-    """Return the goal of an open run. StorageError where its data cannot be read."""
-    return goal_of(
-        store.space, _objective(store.manifest), task=store.task, systems=store.systems, matches=store.matches
-    )
-
-
-def goal_of_run(run: RunData) -> Goal:
-    """Return the goal of a run that was read. StorageError where its data cannot be read."""
-    return goal_of(run.space, _objective(run.manifest), task=run.task, systems=run.systems, matches=run.matches)
-
-
-def _objective(manifest: Manifest) -> str:
-    return str(manifest.own_settings["objective"])
+def goal_of_run(run: RunData | RunStore) -> Goal:
+    """Return the goal of a run that is open, or was read. StorageError where its data cannot be read."""
+    goal = goal_of(run.inquiry, str(run.manifest.own_settings["objective"]))
+    for name, value in goal.data.items():
+        if (recorded := run.manifest.data.get(name, value)) != value:
+            raise StorageError(
+                f"{run.path / COLUMNS}: names {value} {name}, and the run was made with {recorded}; restore it from a copy"
+            )
+    return goal
 
 
 def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Goal:
@@ -78,45 +59,21 @@ def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
     Raises:
         InputError: what cannot be decided or compared with these data.
     """
-    matches = None
-    if settings.pairwise:
-        matches = matches_of(space, pairs, settings.seed, wants_best=settings.decide is not None)
-    return goal_of(
-        space,
-        settings.wanted_objective,
-        task=_wanted_task(settings, space, pairs, notify),
-        systems=wanted_systems(settings, space, pairs, notify),
-        matches=matches,
-    )
-
-
-def _wanted_task(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Task | None:
-    if settings.decide is None or settings.pairwise:
-        return None
-    decision = decision_of(
-        settings.decide, space.attributes, space.scales, margin=settings.margin, error_rate=settings.error_rate
-    )
-    if settings.group is not None and not decision.is_best:
-        raise InputError("--group: is for --decide best; thresholds are for each pair by itself")
-    task = task_of(decision, space, lambda: PairTable.of(pairs).groups)
-    if task is not None and task.group is not None:
-        if said := check_groups(task.group, settings.group):
+    names = ("pairwise", "objective", "decide", "margin", "error_rate")
+    inquiry = Inquiry(space, PairTable.of(pairs), {name: getattr(settings, name) for name in names}, settings.seed)
+    if (task := inquiry.task) is not None:
+        if settings.group is not None and not task.decision.is_best:
+            raise InputError("--group: is for --decide best; thresholds are for each pair by itself")
+        if task.group is not None and (said := check_groups(task.group, settings.group)):
             notify(f"{said}: they are asked no more than twice")
         _ = task.contests  # refuses groups that are too large
-    return task
+    if settings.objective == COMPARE:
+        _check_compared(settings, inquiry, notify)
+    return goal_of(inquiry, settings.wanted_objective)
 
 
-def wanted_systems(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Systems | None:
-    """Return the systems that ``settings`` want compared; None where nothing is.
-
-    Args:
-        notify: is told of prompts that one system alone answered.
-
-    Raises:
-        InputError: what cannot be compared, or not so.
-    """
-    if settings.objective != COMPARE:
-        return None
+def _check_compared(settings: Settings, inquiry: Inquiry, notify: Notify) -> None:
+    """InputError where the systems of the data cannot be compared, or not so."""
     compare = f"--objective {COMPARE}"
     if settings.target_error is not None:
         raise InputError(
@@ -127,15 +84,11 @@ def wanted_systems(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], n
         raise InputError(
             f"{compare}: not with --mode {settings.mode}, whose guarantee is that of scores; leave one of the two out"
         )
-    table = PairTable.of(pairs)
-    found = table.systems
-    if unsaid := [pair_id for pair_id, value in zip(table.ids, found, strict=True) if value is None]:
+    pairs = inquiry.pairs
+    if unsaid := [pair_id for pair_id, value in zip(pairs.ids, pairs.systems, strict=True) if value is None]:
         raise InputError(_without_system(compare, pairs, unsaid))
-    system, names = numbered(as_text(value) for value in found if value is not None)
-    systems = systems_of(space, system, names, *table.prompts, settings.seed)
-    if said := check_systems(systems):
+    if inquiry.systems is not None and (said := check_systems(inquiry.systems)):
         notify(f"{compare}: {said}")
-    return systems
 
 
 def _without_system(compare: str, pairs: Sequence[Pair], unsaid: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.dispatch.limited import Dispatched
 from robin_cli.goals.base import Ending
-from robin_cli.goals.making import goal_of_store
+from robin_cli.goals.making import goal_of_run
 from robin_cli.judges.metering import Price
 from robin_cli.model.errors import RunError
 from robin_cli.planning.asking import give_another_chance
@@ -111,7 +111,7 @@ class Session:
                 f"{store.path}: {spent:,} calls are spent, and the budget in its {FILE} is {manifest.budget:,}; restore the "
                 f"file from a copy, or go on with --budget {spent} or more"
             )
-        self.space, self.goal, self._store, self._stop = store.space, goal_of_store(store), store, stop
+        self.space, self.goal, self._store, self._stop = store.space, goal_of_run(store), store, stop
         self.noun = self.goal.noun
         prompts = recorded_prompts(manifest)
         self.arms = fold.arms

@@ -72,9 +72,9 @@ def preferences(run: RunData) -> Preferences:
     score = space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
     first = np.flatnonzero(space.judge == 0)
     pair, attribute = (np.asarray(each[first], dtype=np.int64) for each in (space.pair, space.attribute))
-    sizes = np.bincount(run.groups)
-    contest = run.groups[pair] * len(space.attributes) + attribute
-    of_several = sizes[run.groups][pair] > 1
+    sizes = np.bincount(run.pairs.groups)
+    contest = run.pairs.groups[pair] * len(space.attributes) + attribute
+    of_several = sizes[run.pairs.groups][pair] > 1
     rated = np.flatnonzero(of_several & ~np.isnan(score))
 
     order = rated[np.lexsort((rated, -score[rated], contest[rated]))]
