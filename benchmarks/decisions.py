@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.analysis.experiment import Design, Row, Subject, conduct
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.records import Scale
+from robin_cli.simulation.experiment import Design, Row, Subject, conduct
 
 PAIRS, RUNS, CALLS = 1_000, 20, (3, 5, 10, 20, 40)
 OWN = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"

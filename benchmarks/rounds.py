@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.analysis.simulation import Ratings, Snapshot, simulate
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import decision_of
@@ -22,6 +21,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
+from robin_cli.simulation.runs import Ratings, Snapshot, simulate
 
 PAIRS, RUNS, ROUNDS = 1_016, 60, (2, 4, 6)
 CALLS = {"auto": (5, 10, 20, 50, 100), "two-priors": (50, 100), "robin-hood": (50,)}

@@ -57,7 +57,7 @@ def gate(
             help="Write Markdown for a build's summary page; - for standard output.", metavar="FILE", show_default=False
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+    json: opt.Json = False,
 ) -> None:
     """Say whether a run meets requirements: pass (exit 0), fail (5), or not settled by its ratings (6)."""
     import math

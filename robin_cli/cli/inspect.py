@@ -59,7 +59,7 @@ app = typer.Typer()
 def status(
     run: opt.Run,
     labels: opt.Labels = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+    json: opt.Json = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
     from robin_cli.render.json import print_json
@@ -145,15 +145,13 @@ def export(
     public: Annotated[bool, typer.Option("--public", help="With --to-hub: let everyone read them.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
-    from rich.console import Console
-
     from robin_cli.model.errors import InputError
     from robin_cli.render.files import check_output
     from robin_cli.runner.inputs import sources_of
     from robin_cli.storage.manifest import read_manifest, settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.judgments import judgment_table
-    from robin_cli.views.messages import Messages
+    from robin_cli.views.messages import messages_for
     from robin_cli.views.pairwise import check_of_ratings
 
     given = settings_of_rows(ctx)
@@ -164,7 +162,7 @@ def export(
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
-    notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
+    notify = messages_for().note
     push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
         table = judgment_table(run)
@@ -183,7 +181,7 @@ def _table_of(
     run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
 ) -> Table:
     """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
-    from robin_cli.analysis.scores import judge_scores, score
+    from robin_cli.analysis.scores import score
     from robin_cli.views.agreement import agreement_table, calibration_table
     from robin_cli.views.pairwise import check_view, comparison_table, ranking_table
     from robin_cli.views.preferences import preference_table
@@ -196,7 +194,7 @@ def _table_of(
         if run.manifest.is_pairwise:
             check_view(sort=given.sort, wide=given.wide)
             return comparison_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
-        found = (score if what is What.SCORES else judge_scores)(run)
+        found = score(run, by_judge=what is What.JUDGE_SCORES)
         sort = given.sort if given.format == "table" else None
         return score_table(found, run, sort=sort, with_text=given.with_text, wide=given.wide)
 

@@ -91,7 +91,7 @@ def _work(
     if settings.pairwise:
         check_view(sort=settings.sort, wide=settings.wide)
     check_output(settings.format, settings.output, list(inputs()))
-    messages = messages_for(settings)
+    messages = messages_for(quiet=settings.quiet)
     with opened(settings, messages) as store:
         try:
             is_done = spend(store, settings, messages)
@@ -115,7 +115,7 @@ def deliver(run: Path, settings: Settings) -> None:
     from robin_cli.views.scores import score_table
 
     data = read_run(run)
-    messages = messages_for(settings)
+    messages = messages_for(quiet=settings.quiet)
     try:
         if data.manifest.is_pairwise:
             tables = [comparison_table(data, with_text=settings.with_text)]

@@ -80,7 +80,7 @@ def plan(
     from robin_cli.views.plan.rankings import pilot_calls
 
     settings = load_settings(ctx.obj, config)
-    messages = messages_for(settings)
+    messages = messages_for(quiet=settings.quiet)
     prompts = prompts_of(settings)
     check_plan(settings, for_error, compare, prompts.scales)  # before a pilot is paid for
     dataset = pairs_of(settings, prompts, messages.note)

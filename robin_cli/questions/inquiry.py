@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -15,7 +15,7 @@ from robin_cli.datasets.texts import numbers_of
 from robin_cli.model.decision import decision_of
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import COMPARE, OTHER_COLUMN, SYSTEM_COLUMNS, as_text
+from robin_cli.model.records import COMPARE, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task
@@ -62,9 +62,15 @@ class Inquiry:
         return matches_among(self.space, self.pairs, self.seed, wants_best=self.own["decide"] is not None)
 
 
-def matches_among(space: ArmSpace, pairs: PairTable, seed: int | None, *, wants_best: bool) -> Matches:
+def asks_all(own: Mapping[str, Any]) -> bool:
+    """Return whether a run with these settings asks about every pair, by name; comparisons may leave some out."""
+    return own["objective"] != COMPARE and not own["pairwise"]
+
+
+def matches_among(space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool) -> Matches:
     """Return the comparisons that ``pairs`` are."""
-    prompt = numbers_of(pairs.texts("prompt"))
-    text = numbers_of(chain(pairs.texts("response"), pairs.texts(OTHER_COLUMN))).reshape(2, -1).T
-    named = list(zip(*map(pairs.column, SYSTEM_COLUMNS), strict=True))
+    table = PairTable.of(pairs)
+    prompt = numbers_of(table.texts("prompt"))
+    text = numbers_of(chain(table.texts("response"), table.texts(OTHER_COLUMN))).reshape(2, -1).T
+    named = list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True))
     return matches_of(space, prompt, np.ascontiguousarray(text), named, seed, wants_best=wants_best)

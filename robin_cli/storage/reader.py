@@ -28,7 +28,7 @@ from robin_cli.model.records import (
 )
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
-from robin_cli.questions.inquiry import Inquiry
+from robin_cli.questions.inquiry import Inquiry, asks_all
 from robin_cli.storage.fold import COUNTED, RATED, Fold
 from robin_cli.storage.layout import PAIRS
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
@@ -142,7 +142,7 @@ def inquiry_of(manifest: Manifest, space: ArmSpace, pairs: PairTable) -> Inquiry
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""
     space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants)
-    if len(space) > (_MOST_ARMS if manifest.compares or manifest.is_pairwise else min(manifest.budget, _MOST_ARMS)):
+    if len(space) > (min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS):
         raise StorageError(
             f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
             f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"

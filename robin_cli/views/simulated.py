@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from robin_cli.analysis.agreement import CORRELATIONS
-from robin_cli.analysis.experiment import Design, Row, Subject, conduct
-from robin_cli.analysis.savings import Saving, saved
-from robin_cli.analysis.simulation import Ratings
 from robin_cli.datasets.pools import Pool
 from robin_cli.datasets.votes import VotePool
 from robin_cli.files.outputs import check_output_file, output_file
@@ -23,10 +20,13 @@ from robin_cli.model.decision import BEST, SCORE, named_in
 from robin_cli.model.errors import InputError, StorageError, shown
 from robin_cli.model.records import Scale
 from robin_cli.policies.registry import BASELINE
+from robin_cli.render.charts import SAME_EACH_TIME, log_axis, title_of
 from robin_cli.settings.table import SIMULATION, SimulationSettings
+from robin_cli.simulation.experiment import Design, Row, Subject, conduct
+from robin_cli.simulation.runs import Ratings
+from robin_cli.simulation.savings import Saving, saved
 from robin_cli.storage.pools import holds_votes, load_pools, load_votes
 from robin_cli.views.parsing import read_scale
-from robin_cli.views.report.pictures import SAME_EACH_TIME, log_axis, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

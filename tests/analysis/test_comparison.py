@@ -10,8 +10,7 @@ import pytest
 
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.intervals import Part, sum_intervals
-from robin_cli.analysis.scores import Scores
-from robin_cli.views.report.comparison import Comparison, compare
+from robin_cli.analysis.side_by_side import SideBySide, side_by_side
 from tests.analysis.test_scores import rated, reach, run_of
 
 Rated = dict[tuple[str, str, str], list[int | None]]
@@ -32,7 +31,7 @@ B: Rated = {
 
 
 def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_path: Path) -> None:
-    found = compare(run_of(tmp_path / "a", A), run_of(tmp_path / "b", B))
+    found = side_by_side(run_of(tmp_path / "a", A), run_of(tmp_path / "b", B))
     assert found.alone == (2, 0)
     keys = [key for key in A if key in B]
     ends = {"style": (1, 5), "stars": (1, 10)}
@@ -52,16 +51,15 @@ def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_pat
         True,
         False,
     ]  # p0's style rose, p1's fell; of the stars little is known
-    style = found.by_attribute()["style"]
+    (_, style), (_, stars) = found.by_attribute()
     assert style.difference.tolist() == [found.difference[0], found.difference[2]]
-    assert list(found.by_attribute()) == ["style", "stars"]
+    assert stars.difference.tolist() == [found.difference[1], found.difference[3]]
 
 
 def test_scores_are_apart_where_the_interval_leaves_0_out() -> None:
     low, high = np.array([-1.0, 0.0, 0.1, -2.0, -2.0]), np.array([1.0, 2.0, 2.0, 0.0, -0.1])
     nothing, rows = np.zeros(5), np.arange(5)
-    scores = Scores({}, rows, (), nothing > 0, 0.0)
-    told = Comparison(scores, rows, (0, 0), nothing, nothing, nothing, nothing, low, high)
+    told = SideBySide(rows, rows, nothing, nothing, rows, rows, low, high)
     assert told.apart.tolist() == [False, False, True, False, True]
 
 

@@ -15,7 +15,6 @@ from robin_cli.analysis.decisions import RunVerdicts, decide, leanings
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.goals.decided import decision_facts
 from robin_cli.model.arms import WritableArms, mean
 from robin_cli.model.decision import decision_of
@@ -24,6 +23,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
+from robin_cli.simulation.runs import Ratings, simulate
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 MARGIN = 0.2

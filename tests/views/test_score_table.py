@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import robin_cli
-from robin_cli.analysis.scores import judge_scores, score
+from robin_cli.analysis.scores import score
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render.files import check_output, export
@@ -73,7 +73,7 @@ def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
     run = read_run(tmp_path / "r")
     monkeypatch.setattr(data_columns, "_GROUP_BYTES", 1)
 
-    for scores in (score(run), judge_scores(run)):
+    for scores in (score(run), score(run, by_judge=True)):
         found = score_rows(scores, run, with_text=True, wide=wide)
         parts = list(found.parts)
         assert len(parts) > 2
@@ -105,7 +105,7 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
     run = rated(
         tmp_path, [f"pair-{at}-{'x' * 40 * (at % 3)}" for at in range(14)], ATTRIBUTES[:many], ("a" * 30, "b" * 30)
     )
-    panel, each_judge = score(run), judge_scores(run)
+    panel, each_judge = score(run), score(run, by_judge=True)
     figures = {f"{value:.2f}".removesuffix(".00") for value in np.asarray(panel.columns["score"])}
     for width, view, scores in product((40, 60, 80, 120, 160, 250), VIEWS, (panel, each_judge)):
         lines = shown_at(width, run, view, scores)
@@ -227,9 +227,9 @@ def test_further_columns_stand_once_in_each_row_of_several_attributes_and_judges
     with RunStore.create(tmp_path / "r", made, pairs) as store:
         store.append(answers)
     run = read_run(tmp_path / "r")
-    for table in (score_rows(score(run), run).whole(), score_rows(judge_scores(run), run).whole()):
+    for table in (score_rows(score(run), run).whole(), score_rows(score(run, by_judge=True), run).whole()):
         assert table["system"].to_pylist() == [f"of {name}" for name in table["pair_id"].to_pylist()]
-    for scores in (score(run), judge_scores(run)):
+    for scores in (score(run), score(run, by_judge=True)):
         wide = score_rows(scores, run, wide=True).whole()
         assert [name for name in wide.column_names if "system" in name] == ["system"]
         assert wide["system"].to_pylist() == ["of a", "of b"]

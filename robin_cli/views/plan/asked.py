@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from robin_cli.analysis.experiment import World
-from robin_cli.analysis.forecast import Known, PolicyAt, RatingsBelief
-from robin_cli.analysis.goals import Goal, goal_of
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.goals.base import Goal as RunGoal
 from robin_cli.model.arms import FloatArray
@@ -24,6 +21,9 @@ from robin_cli.policies.registry import chosen, make_policy
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.money import Paid
 from robin_cli.settings.table import Settings
+from robin_cli.simulation.experiment import World
+from robin_cli.simulation.forecast import Known, PolicyAt, RatingsBelief
+from robin_cli.simulation.goals import Goal, goal_of
 from robin_cli.storage.reader import RunData
 
 SEED = 0

@@ -10,7 +10,13 @@ import numpy as np
 
 from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.decisions import decide
-from robin_cli.analysis.forecast import (
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.model.arms import mean
+from robin_cli.model.errors import typed
+from robin_cli.model.records import number_of
+from robin_cli.policies.registry import BASELINE, policy_named
+from robin_cli.settings.table import Settings
+from robin_cli.simulation.forecast import (
     RUNS,
     Expected,
     Found,
@@ -22,15 +28,9 @@ from robin_cli.analysis.forecast import (
     calls_to_the_end,
     foresee,
 )
-from robin_cli.analysis.goals import Decide, Estimate
-from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.rating_model import draw_distributions
-from robin_cli.analysis.simulation import round_ends_of
-from robin_cli.model.arms import mean
-from robin_cli.model.errors import typed
-from robin_cli.model.records import number_of
-from robin_cli.policies.registry import BASELINE, policy_named
-from robin_cli.settings.table import Settings
+from robin_cli.simulation.goals import Decide, Estimate
+from robin_cli.simulation.rating_model import draw_distributions
+from robin_cli.simulation.runs import round_ends_of
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import Calls, bought, calls_of, taken, ways_of
 from robin_cli.views.plan.page import Planned, Row, figure, listed, ways_sheet

@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from robin_cli.analysis.forecast import Known
-from robin_cli.analysis.rating_model import fit_mixture
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.files.local import shipped
 from robin_cli.goals.making import wanted_goal
@@ -24,6 +22,8 @@ from robin_cli.runner.money import paid_for
 from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
+from robin_cli.simulation.forecast import Known
+from robin_cli.simulation.rating_model import fit_mixture
 from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import read_run
 from robin_cli.views.plan.asked import SEED, Asked

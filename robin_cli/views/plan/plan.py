@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from robin_cli.analysis.goals import Compare, Decide, Estimate, Goal, Rank
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.goals.checks import check_error, check_target, check_together
 from robin_cli.model.errors import InputError, typed
@@ -15,6 +14,7 @@ from robin_cli.model.records import COMPARE, Scale, number_of
 from robin_cli.results.words import dollars
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.settings.table import TABLE, Settings
+from robin_cli.simulation.goals import Compare, Decide, Estimate, Goal, Rank
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.calls import bought
 from robin_cli.views.plan.differences import differences

@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.analysis.forecast import RUNS, Expected, foresee
-from robin_cli.analysis.goals import Rank
 from robin_cli.analysis.pairwise import order_means
-from robin_cli.analysis.scatter import (
+from robin_cli.datasets.pairs import Dataset
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.matches import Matches
+from robin_cli.model.records import number_of
+from robin_cli.results.words import finite
+from robin_cli.settings.table import Settings
+from robin_cli.simulation.forecast import RUNS, Expected, foresee
+from robin_cli.simulation.goals import Rank
+from robin_cli.simulation.scatter import (
     FEWEST,
     Scatter,
     VerdictsBelief,
@@ -19,12 +25,6 @@ from robin_cli.analysis.scatter import (
     usual_scatter,
     win_rate_half_width,
 )
-from robin_cli.datasets.pairs import Dataset
-from robin_cli.model.errors import InputError, shown
-from robin_cli.model.matches import Matches
-from robin_cli.model.records import number_of
-from robin_cli.results.words import finite
-from robin_cli.settings.table import Settings
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import calls_of, taken, ways_of
 from robin_cli.views.plan.page import UNKNOWN, Columns, Planned, figure, ways_sheet

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from robin_cli.analysis.side_by_side import shared_pairs
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, distinct_judgments
@@ -45,7 +46,11 @@ class Texts:
     block: int
     longest: int | None
     most_answers: int | None
-    cut: bool
+
+    @property
+    def cut(self) -> bool:
+        """Whether they were."""
+        return self.longest is not None
 
 
 _SAID = ("rating", "expected_rating", "reason", "feedback", "text")
@@ -74,7 +79,7 @@ def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room:
                 break
         else:
             break
-    return Texts(blocks, _BLOCK, longest, most, cut=longest is not None)
+    return Texts(blocks, _BLOCK, longest, most)
 
 
 def _of_block(pair: Callable[[int], Pair], numbers: Iterable[int], longest: int | None) -> list[list[str]] | None:
@@ -127,6 +132,19 @@ class Judged:
         return found
 
 
+def texts_of_pairs(
+    run: RunData, pair: NDArray[np.integer[Any]], tell: Callable[[list[Any]], list[Any]] = lambda answer: answer
+) -> tuple[IntArray, Texts]:
+    """Return of each row its pair's place among the texts, and these; ``tell``: from an answer to what is shown of it."""
+    pairs, place = np.unique(pair, return_inverse=True)
+    judged = Judged(run, pairs)
+
+    def answers(k: int, longest: int | None, most: int | None) -> list[Any]:
+        return [tell(each) for each in judged.of(int(pairs[k]), longest, most)]
+
+    return place, texts_of(len(pairs), run.pairs_at(pairs).__getitem__, answers)
+
+
 def _some(path: Path, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
     """What was said in those judgments that are ``mine``, shape (rows,); others may have come since."""
     start = 0
@@ -151,3 +169,68 @@ def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
 
 def _cut(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
+_LETTERS = ("A", "B")
+_Rows = Callable[[IntArray], tuple[IntArray, Texts]]
+_Places = Sequence[tuple[Sequence[int], Sequence[int]]]
+"""The pairs of A and of B that each text of the page is of."""
+
+
+def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> _Rows:
+    """Return what reads the texts of pairs of both, by their place in A, with the answers of both."""
+
+    def texts(rows: IntArray) -> tuple[IntArray, Texts]:
+        pairs, place = np.unique(pair[rows], return_inverse=True)
+        at_a, at_b = shared_pairs(a, b)
+        others = at_b[np.searchsorted(at_a, pairs)].tolist()
+        places = [([mine], [other]) for mine, other in zip(pairs.tolist(), others, strict=True)]
+        return place, _texts_of_both(a, b, a.pairs_at(pairs).__getitem__, places)
+
+    return texts
+
+
+def texts_of_prompts(a: RunData, b: RunData, prompt: Sequence[IntArray], names: Sequence[str], what: IntArray) -> _Rows:
+    """Return what reads the texts of prompts, each with the responses of both runs to it, and their answers.
+
+    Args:
+        prompt: which one each pair answers, of A and of B.
+        names: of the prompts.
+        what: the prompt of each row.
+    """
+
+    def texts(rows: IntArray) -> tuple[IntArray, Texts]:
+        prompts, place = np.unique(what[rows], return_inverse=True)
+        places = list(zip(*(_answering(each, prompts) for each in prompt), strict=True))
+
+        def both(at: int) -> Pair:
+            responses = [
+                f"{letter}: {run.pairs[pair].response}"
+                for letter, run, mine in zip(_LETTERS, (a, b), places[at], strict=True)
+                for pair in mine
+            ]
+            return Pair("", names[prompts[at]], "\n\n".join(responses))
+
+        return place, _texts_of_both(a, b, both, places)
+
+    return texts
+
+
+def _texts_of_both(a: RunData, b: RunData, pair: Callable[[int], Pair], places: _Places) -> Texts:
+    """Texts with the answers of both runs, each with the letter of its run."""
+    judged = [Judged(run, [pair for each in places for pair in each[side]]) for side, run in enumerate((a, b))]
+
+    def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
+        runs = zip(_LETTERS, judged, places[number], strict=True)
+        return [
+            [*answer, letter] for letter, run, pairs in runs for pair in pairs for answer in run.of(pair, longest, most)
+        ]
+
+    return texts_of(len(places), pair, answers)
+
+
+def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
+    """The pairs of a run that answer each of ``prompts``; ``prompt``: which one each of its pairs answers."""
+    pairs = np.argsort(prompt, kind="stable")
+    first, behind = (np.searchsorted(prompt[pairs], prompts, side) for side in ("left", "right"))
+    return [pairs[start:end].tolist() for start, end in zip(first, behind, strict=True)]

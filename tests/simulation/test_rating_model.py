@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from robin_cli.analysis.rating_model import draw_distributions, fit_mixture
 from robin_cli.model.arms import FloatArray
+from robin_cli.simulation.rating_model import draw_distributions, fit_mixture
 
 POINTS = [(mean, spread) for mean in np.arange(-2, 23) / 20 for spread in 0.02 * 200 ** (np.arange(20) / 19)]
 """The grid's means and spreads, in shares of the scale's width."""

@@ -14,14 +14,14 @@ from typing import Literal, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from robin_cli.analysis.experiment import World, spend
-from robin_cli.analysis.rating_model import draw_distributions
-from robin_cli.analysis.simulation import Ratings
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy
+from robin_cli.simulation.experiment import World, spend
+from robin_cli.simulation.rating_model import draw_distributions
+from robin_cli.simulation.runs import Ratings
 
 RUNS = 30
 """Simulated runs, each on a draw of its own of how the pairs vary."""
@@ -74,7 +74,7 @@ class Known:
 
     Attributes:
         counts: how often each arm got each rating, shape (pairs, levels); zeros where nothing is known.
-        weights: of the mixture they come from, see :func:`robin_cli.analysis.rating_model.fit_mixture`.
+        weights: of the mixture they come from, see :func:`robin_cli.simulation.rating_model.fit_mixture`.
         variances: those that the scheduler begins with, shape (pairs,); None where it begins with none. All or none of them.
     """
 

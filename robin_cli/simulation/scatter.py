@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robin_cli.analysis.experiment import World
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.paired import student_factor
 from robin_cli.analysis.pairwise import matches_of_run, order_means
-from robin_cli.analysis.simulation import Ratings
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import ORDERS
+from robin_cli.simulation.experiment import World
+from robin_cli.simulation.runs import Ratings
 from robin_cli.storage.reader import RunData
 
 FEWEST = 10

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robin_cli.analysis.forecast import foresee
 from robin_cli.analysis.paired import student_factor
-from robin_cli.analysis.scatter import (
+from robin_cli.model.bradley_terry import chance
+from robin_cli.policies.base import Setup
+from robin_cli.policies.registry import make_policy
+from robin_cli.simulation.forecast import foresee
+from robin_cli.simulation.scatter import (
     Scatter,
     VerdictsBelief,
     preference_half_width,
@@ -18,9 +21,6 @@ from robin_cli.analysis.scatter import (
     usual_scatter,
     win_rate_half_width,
 )
-from robin_cli.model.bradley_terry import chance
-from robin_cli.policies.base import Setup
-from robin_cli.policies.registry import make_policy
 from tests.model.test_matches import matches, tournament
 from tests.views.comparing_runs import compared_run
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.experiment import Row
-from robin_cli.analysis.savings import Saving, saved
+from robin_cli.simulation.experiment import Row
+from robin_cli.simulation.savings import Saving, saved
 
 
 def exact(scheduler: str, budget: int, error: float, runs: int = 30) -> Row:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robin_cli.analysis.goals import Compare, Decide, Estimate, Rank, goal_of
-from robin_cli.analysis.simulation import Snapshot
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.matches import Matches
+from robin_cli.simulation.goals import Compare, Decide, Estimate, Rank, goal_of
+from robin_cli.simulation.runs import Snapshot
 from tests.model.test_matches import matches, tournament
 
 

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis import forecast as module
-from robin_cli.analysis.experiment import World
-from robin_cli.analysis.forecast import (
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import decision_of
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.simulation import forecast as module
+from robin_cli.simulation.experiment import World
+from robin_cli.simulation.forecast import (
     RUNS,
     Expected,
     Found,
@@ -30,15 +37,8 @@ from robin_cli.analysis.forecast import (
     quantiles,
     shares,
 )
-from robin_cli.analysis.rating_model import draw_distributions, fit_mixture, spread_of
-from robin_cli.analysis.simulation import Ratings, simulate
-from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.decision import decision_of
-from robin_cli.model.records import Scale
-from robin_cli.model.space import ArmSpace
-from robin_cli.model.task import Task
-from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.simulation.rating_model import draw_distributions, fit_mixture, spread_of
+from robin_cli.simulation.runs import Ratings, simulate
 from tests.analysis.paper import paper_pools
 
 SCALE = Scale(0, 4)

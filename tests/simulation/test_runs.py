@@ -12,7 +12,6 @@ import pytest
 from robin_cli.analysis.court import Court
 from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -23,6 +22,7 @@ from robin_cli.planning.rounds import first_depth, round_ends
 from robin_cli.policies.base import OBJECTIVES, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import POLICIES, chosen, policy_named
+from robin_cli.simulation.runs import Ratings, simulate
 from tests.planning.played import work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)

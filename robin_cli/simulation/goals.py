@@ -14,7 +14,6 @@ import numpy as np
 
 from robin_cli.analysis.court import Verdict
 from robin_cli.analysis.order_effect import effects_of
-from robin_cli.analysis.simulation import Snapshot
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
 from robin_cli.model.matches import Matches
@@ -22,6 +21,7 @@ from robin_cli.model.records import ORDERS, number_of
 from robin_cli.model.rivals import Rivals
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
+from robin_cli.simulation.runs import Snapshot
 
 Figures = Mapping[str, Any]
 """A row of a forecast: figures by name, None where nothing is known."""

@@ -1,7 +1,7 @@
 """One experiment for all goals: policies spend budgets on a judge whose answers are known, and it is measured what comes of it.
 
 The judge is a pool of recorded ratings or verdicts (``robin simulate``), or drawn from what is known before a run (``robin
-plan``, see :mod:`robin_cli.analysis.forecast`). It answers with one of an arm's ratings, drawn with replacement; the truth is
+plan``, see :mod:`robin_cli.simulation.forecast`). It answers with one of an arm's ratings, drawn with replacement; the truth is
 the mean of these.
 """
 
@@ -16,10 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import CORRELATIONS, correlations
-from robin_cli.analysis.goals import Goal, goal_of
-from robin_cli.analysis.jobs import jobs_done
-from robin_cli.analysis.simulation import Ratings, Snapshot, simulate
-from robin_cli.datasets.pair_table import PairTable
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST, decision_of
 from robin_cli.model.errors import InputError
@@ -31,6 +27,9 @@ from robin_cli.model.task import Task
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
 from robin_cli.questions.inquiry import matches_among
+from robin_cli.simulation.goals import Goal, goal_of
+from robin_cli.simulation.jobs import jobs_done
+from robin_cli.simulation.runs import Ratings, Snapshot, simulate
 
 
 @dataclass(frozen=True)
@@ -183,8 +182,7 @@ class Subject:
         if self.comparisons:
             ids = [pair.pair_id for pair in self.comparisons]
             space = ArmSpace(ids, (PREFERENCE,), (self.attribute,), (self.scale,), ORDERS)
-            pairs = PairTable.of(self.comparisons)
-            matches = matches_among(space, pairs, design.seed, wants_best=design.decide is not None)
+            matches = matches_among(space, self.comparisons, design.seed, wants_best=design.decide is not None)
             return World(ratings, space, matches=matches)
         short = self.attribute.rpartition("/")[2]
         space = ArmSpace([str(number) for number in range(len(self.ratings))], [short], ["judge"], [self.scale])
@@ -209,7 +207,7 @@ class Row:
     """One scheduler at one budget on one subject, over all runs.
 
     Attributes:
-        measured: by measure, see :class:`~robin_cli.analysis.goals.Goal`; each run at the same place at every budget.
+        measured: by measure, see :class:`~robin_cli.simulation.goals.Goal`; each run at the same place at every budget.
         columns: of ``robin simulate``, of what is measured.
         what: may be wrong, where that has a name.
         correlations: the mean over runs of each coefficient with the human ratings, nan where there are none.

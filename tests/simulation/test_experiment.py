@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from robin_cli.analysis.bounds import robin_bound, robin_hood_bound
-from robin_cli.analysis.experiment import Design, Row, Subject, checked, conduct
-from robin_cli.analysis.jobs import interrupts_held
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood
+from robin_cli.simulation.experiment import Design, Row, Subject, checked, conduct
+from robin_cli.simulation.jobs import interrupts_held
+from robin_cli.simulation.runs import Ratings, simulate
 from tests.analysis.paper import paper_pools
 
 SCALE = Scale(0, 4)

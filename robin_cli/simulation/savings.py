@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robin_cli.analysis.experiment import Row
 from robin_cli.model.arms import FloatArray
 from robin_cli.policies.registry import BASELINE
+from robin_cli.simulation.experiment import Row
 
 _FEWEST_RUNS = 10
 _RESAMPLES = 1_000
