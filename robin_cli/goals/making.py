@@ -12,14 +12,13 @@ from robin_cli.goals.estimate import Estimate
 from robin_cli.goals.preferring import Preferring
 from robin_cli.goals.rank import Rank
 from robin_cli.goals.threshold import Threshold
-from robin_cli.model.errors import InputError, StorageError, shown
+from robin_cli.model.errors import InputError, shown
 from robin_cli.model.groups import check_groups
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import check_systems
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.storage.layout import COLUMNS
 from robin_cli.storage.reader import RunData
 from robin_cli.storage.store import RunStore
 
@@ -41,13 +40,7 @@ def goal_of(inquiry: Inquiry, objective: str) -> Goal:
 
 def goal_of_run(run: RunData | RunStore) -> Goal:
     """Return the goal of a run that is open, or was read. StorageError where its data cannot be read."""
-    goal = goal_of(run.inquiry, str(run.manifest.own_settings["objective"]))
-    for name, value in goal.data.items():
-        if (recorded := run.manifest.data.get(name, value)) != value:
-            raise StorageError(
-                f"{run.path / COLUMNS}: names {value} {name}, and the run was made with {recorded}; restore it from a copy"
-            )
-    return goal
+    return goal_of(run.inquiry, str(run.manifest.own_settings["objective"]))
 
 
 def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Notify) -> Goal:

@@ -13,6 +13,7 @@ import numpy as np
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.texts import numbers_of
 from robin_cli.model.decision import decision_of
+from robin_cli.model.errors import StorageError
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import COMPARE, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
@@ -28,12 +29,14 @@ class Inquiry:
     Attributes:
         own: settings by name, ``pairwise``, ``objective``, ``decide``, ``margin`` and ``error_rate`` among them.
         seed: of the run; the random order of prompts and comparisons is made of it.
+        named: how many systems comparisons are of, where a manifest says it.
     """
 
     space: ArmSpace
     pairs: PairTable
     own: Mapping[str, Any]
     seed: int | None
+    named: int | None = None
 
     @cached_property
     def task(self) -> Task | None:
@@ -59,7 +62,12 @@ class Inquiry:
         """What the comparisons of a pairwise run are of; None for another run."""
         if not self.own["pairwise"]:
             return None
-        return matches_among(self.space, self.pairs, self.seed, wants_best=self.own["decide"] is not None)
+        found = matches_among(self.space, self.pairs, self.seed, wants_best=self.own["decide"] is not None)
+        if self.named not in {None, len(found.names)}:
+            raise StorageError(
+                f"columns.parquet names {len(found.names)} systems, and the run compares {self.named}; restore it from a copy"
+            )
+        return found
 
 
 def asks_all(own: Mapping[str, Any]) -> bool:

@@ -136,7 +136,7 @@ class RunData:
 
 def inquiry_of(manifest: Manifest, space: ArmSpace, pairs: PairTable) -> Inquiry:
     """What a run with these pairs finds out about them."""
-    return Inquiry(space, pairs, manifest.own_settings, manifest.seed)
+    return Inquiry(space, pairs, manifest.own_settings, manifest.seed, manifest.data.get("systems"))
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
