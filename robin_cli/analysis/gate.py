@@ -408,20 +408,18 @@ def measured_for_mean(run: RunData, scores: Scores, attribute: str) -> Measured:
     found, known = measured(run, scores, attribute), pair_means(run, scores, attribute)
     if known.first is None:
         return found
-    # Where the run was to decide, more calls change no first ratings.
-    noise = known.error_variances if run.task is None else np.zeros_like(known.scores)
+    noise = np.zeros_like(known.scores) if known.is_final else known.error_variances
     return replace(found, scores=known.scores, error_variances=noise, first=known.first)
 
 
 def measured_difference(found: Compared, attribute: str) -> Measured:
     """The differences of the two systems in ``found``, prompt by prompt."""
     one, responses = found.differences[attribute][0], found.responses[attribute]
-    decided = any(run.task is not None for run in found.runs)  # there more calls change no first ratings
     reach = responses.high - responses.low
     used = np.isin(responses.prompt, one.prompts)
     return Measured(
         scores=one.by_prompt,
-        error_variances=np.zeros_like(one.noise_by_prompt) if decided else one.noise_by_prompt,
+        error_variances=np.zeros_like(one.noise_by_prompt) if found.is_final else one.noise_by_prompt,
         prompt=one.prompts,
         parts=(),
         is_asked=np.ones(one.n_prompts, dtype=np.bool_),

@@ -132,5 +132,5 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
 
 def frame_of(made: Table) -> pd.DataFrame:
     """Return the rows of a table as files have them."""
-    frame: pd.DataFrame = made.parts().whole().to_pandas()
+    frame: pd.DataFrame = made.rows().read_all().to_pandas()
     return frame

@@ -42,7 +42,7 @@ def check(
 
     from rich.console import Console
 
-    from robin_cli.cli.confirming import confirmed
+    from robin_cli.cli.work import confirmed
     from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
     from robin_cli.render.terminal import print_facts

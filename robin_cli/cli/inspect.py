@@ -16,7 +16,7 @@ from robin_cli.cli import options as opt
 from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 
 if TYPE_CHECKING:
-    from robin_cli.results.tables import Parts, Table
+    from robin_cli.results.tables import Table
     from robin_cli.settings.table import Settings
     from robin_cli.storage.reader import RunData
 
@@ -172,7 +172,7 @@ def export(
             check_of_ratings(data, f"--what {what}")
         table = _table_of(data, what, given, options, notify)
     if push is not None:
-        push(table.parts())
+        push(table)
     else:
         show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
 
@@ -224,7 +224,7 @@ def _table_of(
 
 def _pushing(
     given: Settings, name: str | None, what: What, notify: Callable[[str], None], *, excel: bool, public: bool
-) -> Callable[[Parts], None] | None:
+) -> Callable[[Table], None] | None:
     """What pushes results to the hub, where they are to go there; InputError where that cannot be."""
     from robin_cli.model.errors import InputError
     from robin_cli.views.to_hub import check_hub, push

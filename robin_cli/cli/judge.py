@@ -78,8 +78,7 @@ def _work(
     settings: Settings, inputs: Callable[[], Iterable[str]], opened: Callable[[Settings, Messages], RunStore]
 ) -> None:
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
-    from robin_cli.cli.confirming import confirmed
-    from robin_cli.cli.work import spend
+    from robin_cli.cli.work import confirmed, spend
     from robin_cli.model.errors import LimitReached
     from robin_cli.render.files import check_output
     from robin_cli.runner.connection import check_judges

@@ -98,8 +98,7 @@ def plan(
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:
     """Make a run of so many ``calls``; where it is."""
-    from robin_cli.cli.confirming import confirmed
-    from robin_cli.cli.work import spend
+    from robin_cli.cli.work import confirmed, spend
     from robin_cli.model.errors import InputError
     from robin_cli.runner.connection import check_judges
     from robin_cli.runner.opening import open_run

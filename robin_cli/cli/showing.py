@@ -77,5 +77,5 @@ def show(
     from robin_cli.render.files import export
 
     export(
-        tables[0].parts(), made_with, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify
+        tables[0].rows(), made_with, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify
     )

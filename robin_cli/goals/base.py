@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
 from robin_cli.planning.stopping import StoppingRule, Verdicts
 from robin_cli.policies.base import DEFAULT_MARGIN, Setup
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
 
 Fact = tuple[str, str]
@@ -100,20 +101,27 @@ class Watch(ABC):
 
 
 class Goal(ABC):
-    """What a user wants to know of a run. It is made in one place, :mod:`robin_cli.goals.making`.
+    """What a user wants to know of a run. A new one is a file in ``own/``, which :mod:`robin_cli.goals.making` finds.
 
     Attributes:
+        is_usual: whether it is the goal of a run that asks for no other.
         space: which arm is which pair, attribute and judge.
         noun: what an answer holds, a rating or a verdict.
         asks_all: whether every arm must be asked once.
     """
 
+    is_usual: ClassVar[bool] = False
     space: ArmSpace
     noun: ClassVar[str] = "rating"
     asks_all: ClassVar[bool] = True
     task: Task | None = None
     systems: Systems | None = None
     matches: Matches | None = None
+
+    @classmethod
+    @abstractmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal where ``source`` asks for it. InputError for what these data cannot tell."""
 
     @property
     def per(self) -> Per:
@@ -182,9 +190,6 @@ class Goal(ABC):
 
         Args:
             part: of which one each pair is, shape (pairs,).
-
-        Raises:
-            InputError: what the parts do not go together for.
         """
         del part
         return ""

@@ -9,9 +9,9 @@ from typing import Any
 from robin_cli.analysis.decisions import Decided, RunVerdicts
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.goals.aims import ErrorWatch
 from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, same
 from robin_cli.goals.decided import decided_text, decision_facts
-from robin_cli.goals.estimate import ErrorWatch
 from robin_cli.model.arms import Arms
 from robin_cli.model.decision import MARGIN
 from robin_cli.model.errors import option, typed

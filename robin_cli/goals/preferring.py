@@ -45,7 +45,7 @@ class ComparisonsWatch(Watch):
 
 @dataclass(frozen=True)
 class Preferring(Goal):
-    """The preference of each comparison, asked in both orders."""
+    """What comparisons of two responses say, each asked in both orders."""
 
     noun: ClassVar[str] = "verdict"
     asks_all: ClassVar[bool] = False

@@ -119,6 +119,8 @@ def matches_of(
     if all(value is not None for each in named for value in each):
         numbers, names = numbered(as_text(value) for each in named for value in each if value is not None)
         system = numbers.reshape(-1, 2)
+    _, first, which = np.unique(text, return_index=True, return_inverse=True)
+    text = np.argsort(np.argsort(first))[which].reshape(text.shape)  # by where it first stands, whoever numbered it
     _, response = np.unique(prompt[:, None] * (text.max(initial=0) + 1) + text, return_inverse=True)
     key = [hashlib.sha256(f"{seed}\0{pair_id}".encode()).digest() for pair_id in space.pair_ids]
     rank = np.empty(len(key), dtype=np.int64)

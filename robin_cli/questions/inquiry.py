@@ -8,11 +8,10 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.texts import numbers_of
-from robin_cli.model.decision import decision_of
+from robin_cli.model.arms import IntArray
+from robin_cli.model.decision import Decision, decision_of
 from robin_cli.model.errors import StorageError
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
@@ -24,44 +23,58 @@ from robin_cli.model.task import Task
 
 @dataclass(frozen=True)
 class Inquiry:
-    """The objects that the goal of a run is made of, each when it is asked for. A run has one of them at most.
+    """The settings of a run and what its pairs say of them, which is read where a goal asks for it.
+
+    StorageError where the pairs cannot be read.
 
     Attributes:
-        own: settings by name, ``pairwise``, ``objective``, ``decide``, ``margin`` and ``error_rate`` among them.
+        own: the run's own settings, by name.
         seed: of the run; the random order of prompts and comparisons is made of it.
         named: how many systems comparisons are of, where a manifest says it.
     """
 
+    own: Mapping[str, Any]
     space: ArmSpace
     pairs: PairTable
-    own: Mapping[str, Any]
     seed: int | None
     named: int | None = None
 
-    @cached_property
-    def task(self) -> Task | None:
-        """What is to be decided by ratings; None where nothing is. InputError for what cannot be decided."""
-        own = self.own
-        if own["decide"] is None or own["pairwise"]:
-            return None
-        decision = decision_of(
-            own["decide"], self.space.attributes, self.space.scales, margin=own["margin"], error_rate=own["error_rate"]
-        )
-        return Task(decision, self.space, self.pairs.groups if decision.is_best else None)
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether calls compare two responses."""
+        return bool(self.own["pairwise"])
 
     @cached_property
-    def systems(self) -> Systems | None:
-        """The systems that ratings compare; None where they compare none. Every pair must name its system."""
-        if self.own["objective"] != COMPARE:
+    def decision(self) -> Decision | None:
+        """What is to be decided; None where nothing is."""
+        own, space = self.own, self.space
+        if own["decide"] is None:
             return None
+        return decision_of(
+            own["decide"], space.attributes, space.scales, margin=own["margin"], error_rate=own["error_rate"]
+        )
+
+    @property
+    def groups(self) -> IntArray:
+        """Which group each pair is of, shape (pairs,)."""
+        return self.pairs.groups
+
+    @cached_property
+    def task(self) -> Task | None:
+        """What is to be decided by ratings; None where nothing is."""
+        if self.is_pairwise or self.decision is None:
+            return None
+        return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
+
+    @cached_property
+    def systems(self) -> Systems:
+        """Which system answered each pair, of which every one must say it."""
         system, names = numbered(as_text(value) for value in self.pairs.systems if value is not None)
         return systems_of(self.space, system, names, *self.pairs.prompts, self.seed)
 
     @cached_property
-    def matches(self) -> Matches | None:
-        """What the comparisons of a pairwise run are of; None for another run."""
-        if not self.own["pairwise"]:
-            return None
+    def matches(self) -> Matches:
+        """What the comparisons of a pairwise run are of."""
         found = matches_among(self.space, self.pairs, self.seed, wants_best=self.own["decide"] is not None)
         if self.named not in {None, len(found.names)}:
             raise StorageError(
@@ -70,15 +83,15 @@ class Inquiry:
         return found
 
 
-def asks_all(own: Mapping[str, Any]) -> bool:
-    """Return whether a run with these settings asks about every pair, by name; comparisons may leave some out."""
-    return own["objective"] != COMPARE and not own["pairwise"]
-
-
 def matches_among(space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool) -> Matches:
     """Return the comparisons that ``pairs`` are."""
     table = PairTable.of(pairs)
     prompt = numbers_of(table.texts("prompt"))
     text = numbers_of(chain(table.texts("response"), table.texts(OTHER_COLUMN))).reshape(2, -1).T
     named = list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True))
-    return matches_of(space, prompt, np.ascontiguousarray(text), named, seed, wants_best=wants_best)
+    return matches_of(space, prompt, text, named, seed, wants_best=wants_best)
+
+
+def asks_all(own: Mapping[str, Any]) -> bool:
+    """Return whether a run with these settings asks about every pair; where it compares, it may leave some out."""
+    return own["objective"] != COMPARE and not own["pairwise"]

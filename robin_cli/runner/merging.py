@@ -48,7 +48,7 @@ def _completed(
     shards: Sequence[Shard], manifest: Manifest, space: ArmSpace, pairs: StoredPairs, notes: list[str]
 ) -> Manifest:
     """The manifest of all ``shards`` together, with what their goal records of the data and the scheduler that fits all."""
-    goal = goal_of(inquiry_of(manifest, space, pairs), manifest.own_settings["objective"])
+    goal = goal_of(inquiry_of(manifest, space, pairs))
     manifest = manifest.with_data(**goal.data)
     if said := goal.across(np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])):
         notes.append(said)

@@ -89,8 +89,8 @@ class RunData:
         return self.inquiry.task
 
     @property
-    def matches(self) -> Matches | None:
-        """What its comparisons are of; None where it is no pairwise run. StorageError where they cannot be read."""
+    def matches(self) -> Matches:
+        """What the comparisons of a pairwise run are of. StorageError where they cannot be read."""
         return self.inquiry.matches
 
     def pairs_at(self, places: NDArray[np.integer[Any]]) -> PairTable:
@@ -136,7 +136,7 @@ class RunData:
 
 def inquiry_of(manifest: Manifest, space: ArmSpace, pairs: PairTable) -> Inquiry:
     """What a run with these pairs finds out about them."""
-    return Inquiry(space, pairs, manifest.own_settings, manifest.seed, manifest.data.get("systems"))
+    return Inquiry(manifest.own_settings, space, pairs, manifest.seed, manifest.data.get("systems"))
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:

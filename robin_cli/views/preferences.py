@@ -24,7 +24,7 @@ from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
-from robin_cli.analysis.pairwise import matches_of_run, pairwise_scores
+from robin_cli.analysis.pairwise import pairwise_scores
 from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.scores import rated_parts
 from robin_cli.datasets.chats import turns_in
@@ -201,7 +201,7 @@ def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bo
 
 def _is_by_the_best(run: RunData, preference: FloatArray) -> NDArray[np.bool_]:
     """Which comparisons a response leads that is certified to be the best of its prompt, where that is looked for."""
-    matches = matches_of_run(run)
+    matches = run.matches
     if not matches.wants_best:
         return np.zeros(len(matches), dtype=np.bool_)
     best = run_best(run)

@@ -24,8 +24,8 @@ from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores, score, spread_between
 from robin_cli.analysis.summaries import FIRST, Summary, summaries
 from robin_cli.analysis.worst_error import estimated_error
+from robin_cli.goals.aims import aim_of
 from robin_cli.goals.decided import decided_text, decision_facts
-from robin_cli.goals.estimate import aim_of
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import typed

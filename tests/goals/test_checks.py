@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from robin_cli.datasets.pair_table import PairTable
-from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_pairwise
-from robin_cli.goals.making import goal_of
+from robin_cli.goals.own.prefer import Prefer
+from robin_cli.goals.own.preferred import Preferred
+from robin_cli.goals.own.rank import Rank
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Pair
-from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import Settings
 from tests.model.test_matches import matches, tournament
-
-
-def goal_among(pairs: list[Pair], judges: int = 1, decide: str | None = None) -> Goal:
-    own = {"pairwise": True, "objective": "worst-case", "decide": decide}
-    return goal_of(Inquiry(matches(pairs, judges=judges).space, PairTable.of(pairs), own, 1), "worst-case")
 
 
 @pytest.mark.parametrize(
@@ -58,14 +51,16 @@ def test_takes_what_goes_together(settings: dict[str, object]) -> None:
 def test_wants_calls_for_the_fewest_comparisons_that_say_anything(
     systems: int, wants_best: bool, judges: int, least: int
 ) -> None:
-    goal = goal_among(tournament(systems, 5), judges, "best" if wants_best else None)
+    found = matches(tournament(systems, 5), judges=judges, wants_best=wants_best)
+    goal = (Preferred if wants_best else Rank if systems > 2 else Prefer)(found.space, found)
     goal.check_reach(least)
     with pytest.raises(InputError, match=f"raise it to {least} or more"):
         goal.check_reach(least - 1)
 
 
 def test_says_how_many_comparisons_a_budget_asks_where_it_does_not_ask_all() -> None:
-    two, four = (goal_among(tournament(systems, 10)) for systems in (2, 4))
+    of_two, of_four = (matches(tournament(systems, 10)) for systems in (2, 4))
+    two, four = Prefer(of_two.space, of_two), Rank(of_four.space, of_four)
     assert two.caution(20) == ""
     assert "asks 4 of 10 comparisons in both orders" in two.caution(9)
     assert four.caution(9) == "", "of many systems not all comparisons are to be asked"

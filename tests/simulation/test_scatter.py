@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robin_cli.analysis.paired import student_factor
+from robin_cli.analysis.clustered import student_factor
 from robin_cli.model.bradley_terry import chance
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy

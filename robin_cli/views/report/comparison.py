@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
-from robin_cli.analysis.run_compare import as_they_are, differing_in
+from robin_cli.analysis.run_compare import compared, differing_in
 from robin_cli.analysis.scores import score
 from robin_cli.analysis.side_by_side import (
     SideBySide,
@@ -76,16 +76,16 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
     rows, left_out = side_by_side(a, b), list[str]()
     if not len(rows):
         check_systems(a, b, differing)
-    found = as_they_are([a, b], left_out.append)
+    found = compared([a, b], left_out.append, as_they_are=True)
     if of_pairs := len(rows) > 0:
         ids = [a.pair_ids[pair] for pair in rows.what.tolist()]
         column = Column("pair_id", "The pair's id.", "id", "pair")
         sides = _Sides((a, b), scales, rows, "pairs", column, ids, texts_of_shared(a, b, rows.what))
     else:
         rows = prompts_side_by_side(found)
-        prompts = [name_of(found.prompts[prompt]) for prompt in rows.what.tolist()]
+        prompts = [name_of(found.who.prompts[prompt]) for prompt in rows.what.tolist()]
         column = Column("prompt", "The prompt, with both answers.", "id")
-        texts = texts_of_prompts(a, b, np.split(found.prompt, [len(a.pair_ids)]), found.prompts, rows.what)
+        texts = texts_of_prompts(a, b, np.split(found.who.prompt, [len(a.pair_ids)]), found.who.prompts, rows.what)
         sides = _Sides((a, b), scales, rows, "prompts", column, prompts, texts)
     facts = [status.facts_of(run, score(run), working=at_work) for run, at_work in zip((a, b), working, strict=True)]
     return Page(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from robin_cli.analysis.paired import Difference
-from robin_cli.analysis.run_compare import Compared, as_they_are
+from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.results.charts import Chart, under_one_another
@@ -27,7 +27,7 @@ def systems_in(run: RunData) -> tuple[Compared | None, list[str]]:
         return None, []
     left_out: list[str] = []
     try:
-        return as_they_are([run], left_out.append), left_out
+        return compared([run], left_out.append, as_they_are=True), left_out
     except InputError as error:
         return None, [f"{error}."] if run.manifest.compares else []
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from robin_cli.goals.preferring import Preferring
+from robin_cli.questions.inquiry import Inquiry
 
 
 class Rank(Preferring):
     """The order of the systems."""
 
     asks_each: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal where three systems or more are compared."""
+        if not source.is_pairwise or source.own["decide"] is not None or not source.matches.ranks_systems:
+            return None
+        return cls(source.space, source.matches)
 
     @property
     def fewest(self) -> tuple[int, str]:

@@ -1,20 +1,18 @@
-"""Goal: the score of each pair, until the budget is spent or the largest error is small enough."""
+"""How far off the scores of a run are, and whether that is as little as was asked for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import likely_worst_error
 from robin_cli.analysis.worst_error import Aim, Target, error_bound, estimated_error
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch
+from robin_cli.goals.base import Conclusion, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import typed
 from robin_cli.model.space import ArmSpace
-from robin_cli.planning.costs import Per
 from robin_cli.planning.stopping import reached
 from robin_cli.results.words import WORST, error_text, target_text
 from robin_cli.storage.fold import counts_by_scale
@@ -95,32 +93,6 @@ class ErrorWatch(Watch):
             return ""
         error = target_text(self._target.error, as_share=self._space.has_several_scales)
         return f" (target {error}{', guaranteed' * self._target.guaranteed})"
-
-
-@dataclass(frozen=True)
-class Estimate(Goal):
-    """The score of each pair, as sure as the budget makes it.
-
-    Attributes:
-        objective: what is to be small, one of :data:`~robin_cli.policies.base.OBJECTIVES`.
-    """
-
-    space: ArmSpace
-    objective: str
-
-    @property
-    def per(self) -> Per:
-        """By each arm's own cost where the mean error is to be small; else by its judge's."""
-        return Per.ARM if self.objective == "mean-error" else Per.ROOT_OF_JUDGE
-
-    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
-        """Watch the largest error."""
-        del own
-        return ErrorWatch(self.space, target, counts() if guaranteed else None)
-
-    def is_over(self, run: RunData, bound: float | None = None) -> bool:
-        """Return whether the error that the last session was to stop at is reached."""
-        return Aimed(aim_of(run, bound)).is_over
 
 
 def aim_of(run: RunData, bound: float | None = None) -> Aim | None:

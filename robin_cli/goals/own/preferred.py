@@ -1,39 +1,23 @@
-"""Goal: which response of each group is best, by ratings of each or by comparisons of two."""
+"""Goal: which response to each prompt is best, by comparisons of two at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import DuelVerdicts, run_best
 from robin_cli.goals.base import Counts, Fact, Watch
-from robin_cli.goals.deciding import Deciding
 from robin_cli.goals.preferring import ComparisonsEnding, ComparisonsWatch, Preferring
-from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.arms import Arms
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
-
-
-class BestByRatings(Deciding):
-    """The response of each group whose mean rating is the highest."""
-
-    def across(self, part: IntArray) -> str:
-        """Return how many groups are in several parts. InputError for groups that are too large together."""
-        _ = self.task.contests
-        assert self.task.group is not None  # noqa: S101  # for the types
-        apart = int((np.bincount(np.unique(np.stack([self.task.group, part]), axis=1)[0]) > 1).sum())
-        if not apart:
-            return ""
-        return (
-            f"{apart:,} group{'s have' if apart > 1 else ' has'} responses in more than one of the runs: which is best is "
-            "decided anew among all of them"
-        )
 
 
 class DuelsWatch(ComparisonsWatch):
@@ -58,10 +42,15 @@ class DuelsWatch(ComparisonsWatch):
 
 
 @dataclass(frozen=True)
-class BestByComparisons(Preferring):
+class Preferred(Preferring):
     """The response to each prompt that is preferred to all others."""
 
     asks_each: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal where the run looks for the best response to each prompt."""
+        return cls(source.space, source.matches) if source.is_pairwise and source.own["decide"] is not None else None
 
     @property
     def fewest(self) -> tuple[int, str]:
