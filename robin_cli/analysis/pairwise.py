@@ -16,7 +16,7 @@ from robin_cli.analysis.intervals import ALPHA, log_sum_evidence
 from robin_cli.analysis.order_effect import OrderEffect, effects_of, order_effects
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.ranking import Ranking, ranking
-from robin_cli.analysis.scores import Columns, Scores, rated_parts, score
+from robin_cli.analysis.scores import Columns, Scores, rated_parts, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.errors import shown
@@ -25,8 +25,6 @@ from robin_cli.model.records import OTHER_COLUMN
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.named import Named
 from robin_cli.storage.reader import RunData
-
-_ON_THE_SCALE = ("score", "ci_low", "ci_high", "likely_low", "likely_high")
 
 
 def pairwise_scores(
@@ -38,15 +36,12 @@ def pairwise_scores(
         by_judge, alpha: as for :func:`~robin_cli.analysis.scores.score`.
         error_rate: of those that are certified this share is wrong at most, on average; None for the run's own.
     """
-    scores, matches = score(run, by_judge=by_judge, alpha=alpha), run.matches
+    scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
     rate = error_rate or run.manifest.settings.get("error_rate") or ALPHA
-    scale, comparison = run.space.scales[0], run.space.pair[scores.arm]
-    shares = {name: (np.asarray(scores.columns[name]) - scale.low) / (scale.high - scale.low) for name in _ON_THE_SCALE}
-    effects = effects_of(order_means(run))
-    preference = shares["score"]
+    comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
+    preference = scores.numbers("score")
     columns: Columns = {
         **scores.columns,
-        **shares,
         "preference": preference,
         "system_a": Named(matches.names, matches.system[comparison, 0]) if matches.names else [""] * len(scores),
         "system_b": Named(matches.names, matches.system[comparison, 1]) if matches.names else [""] * len(scores),

@@ -7,7 +7,6 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from robin_cli.datasets.pair_table import PairTable
 from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
 from robin_cli.goals.sources import Wanted
@@ -50,4 +49,4 @@ def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
         InputError: what cannot be decided or compared with these data.
     """
     own = {name: getattr(settings, name) for name in TABLE} | {"objective": settings.wanted_objective}
-    return goal_of(Wanted(own, space, PairTable.of(pairs), settings.seed, settings=settings, notify=notify))
+    return goal_of(Wanted(own, space, pairs, settings.seed, settings=settings, notify=notify))

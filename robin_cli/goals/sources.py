@@ -58,7 +58,7 @@ class Wanted(Inquiry):
             raise InputError(
                 f"{compare}: not with --mode {settings.mode}, whose guarantee is that of scores; leave one of the two out"
             )
-        pairs = self.pairs
+        pairs = self.table
         if unsaid := [pair_id for pair_id, value in zip(pairs.ids, pairs.systems, strict=True) if value is None]:
             raise InputError(_without_system(compare, pairs, unsaid))
         found = super().systems

@@ -35,9 +35,14 @@ class Inquiry:
 
     own: Mapping[str, Any]
     space: ArmSpace
-    pairs: PairTable
+    pairs: Iterable[Pair]
     seed: int | None
     named: int | None = None
+
+    @cached_property
+    def table(self) -> PairTable:
+        """The pairs in columns."""
+        return PairTable.of(self.pairs)
 
     @property
     def is_pairwise(self) -> bool:
@@ -57,7 +62,7 @@ class Inquiry:
     @property
     def groups(self) -> IntArray:
         """Which group each pair is of, shape (pairs,)."""
-        return self.pairs.groups
+        return self.table.groups
 
     @cached_property
     def task(self) -> Task | None:
@@ -69,13 +74,13 @@ class Inquiry:
     @cached_property
     def systems(self) -> Systems:
         """Which system answered each pair, of which every one must say it."""
-        system, names = numbered(as_text(value) for value in self.pairs.systems if value is not None)
-        return systems_of(self.space, system, names, *self.pairs.prompts, self.seed)
+        system, names = numbered(as_text(value) for value in self.table.systems if value is not None)
+        return systems_of(self.space, system, names, *self.table.prompts, self.seed)
 
     @cached_property
     def matches(self) -> Matches:
         """What the comparisons of a pairwise run are of."""
-        found = matches_among(self.space, self.pairs, self.seed, wants_best=self.own["decide"] is not None)
+        found = matches_among(self.space, self.table, self.seed, wants_best=self.own["decide"] is not None)
         if self.named not in {None, len(found.names)}:
             raise StorageError(
                 f"columns.parquet names {len(found.names)} systems, and the run compares {self.named}; restore it from a copy"

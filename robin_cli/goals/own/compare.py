@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from robin_cli.goals.aims import ErrorWatch
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch
+from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, Words
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
@@ -94,3 +94,10 @@ class Compare(Goal):
         """Watch how far the prompts were asked about."""
         del counts, own, target, guaranteed  # settings refuse an error to stop at beside a comparison
         return PromptsWatch(self.systems)
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return which difference of two systems shows, and over how many prompts."""
+        prompts = number_of(row["prompts"], "prompt")
+        if row["shows"] is None:
+            return f"which difference shows over {prompts} is not known"
+        return f"a difference of {words(row['shows'])} between two systems shows, over {prompts}"

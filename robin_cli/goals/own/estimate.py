@@ -10,6 +10,7 @@ from robin_cli.goals.aims import Aimed, ErrorWatch, aim_of
 from robin_cli.goals.base import Counts, Goal, Watch
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
+from robin_cli.policies.registry import BASELINE
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
 
@@ -23,6 +24,7 @@ class Estimate(Goal):
     """
 
     is_usual: ClassVar[bool] = True
+    simulated: ClassVar[tuple[str, ...]] = (BASELINE, "robin-hood", "robin")
 
     space: ArmSpace
     objective: str
